@@ -12,7 +12,7 @@ from coopbench.baselines.own_code import load_code
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
-from coopbench.playing.engines import engine_of
+from coopbench.playing.rollout import engine_of
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task

@@ -18,10 +18,10 @@ from builders import make_task, protocol_file
 
 import coopbench
 from coopbench.errors import WorkerError
-from coopbench.playing.backends.choice import BACKENDS
-from coopbench.playing.backends.jobs import TRIES, Resources, in_turn
+from coopbench.playing.jobs import ATTEMPTS, Resources, in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import BACKENDS
 from coopbench.protocol.loading import load_protocol
 from coopbench.provenance import usable_cores
 
@@ -134,17 +134,17 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
 
 
 def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
-    policies = ["random", Killed(str(tmp_path), steps=20, times=TRIES - 1)]
+    policies = ["random", Killed(str(tmp_path), steps=20, times=ATTEMPTS - 1)]
     with pytest.warns(RuntimeWarning, match="policy 'steady' on task 'two' died") as caught:
         report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
-    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len([w for w in caught if w.category is RuntimeWarning]) == ATTEMPTS - 1
     assert len(report.episodes.blocks) == 6
     coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
     assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
 
 
 def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
-    policies = [Killed(str(tmp_path), steps=9, times=TRIES)]
+    policies = [Killed(str(tmp_path), steps=9, times=ATTEMPTS)]
     with (
         pytest.warns(RuntimeWarning, match="is done again"),
         pytest.raises(WorkerError, match=r"3 times with policy 'steady' on task 'slow' .*signal 9"),
@@ -398,14 +398,14 @@ def test_ray_reserves_the_resources_of_a_job_and_leaves_a_connection(file, fake,
 
 @pytest.mark.parametrize("name", FakeRay.names)
 def test_a_ray_task_that_kills_its_workers_is_given_out_again_and_named(file, tmp_path, fake, name):
-    fake.deaths = [name] * TRIES
-    message = rf"{TRIES} times with policy 'random' on task 'slow' .*{name}"
+    fake.deaths = [name] * ATTEMPTS
+    message = rf"{ATTEMPTS} times with policy 'random' on task 'slow' .*{name}"
     with (
         pytest.warns(RuntimeWarning, match=rf"on task 'slow' died \({name}\)") as caught,
         pytest.raises(WorkerError, match=message),
     ):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray", workers=2)
-    assert len([w for w in caught if w.category is RuntimeWarning]) == TRIES - 1
+    assert len([w for w in caught if w.category is RuntimeWarning]) == ATTEMPTS - 1
     assert _finished(tmp_path / "r") == ["two/random"]  # was at work, too
     assert fake.calls["shutdown"] == 1
 
@@ -432,7 +432,7 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 
 
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
-    here = "coopbench.playing.backends.ray_tasks.versions"
+    here = "coopbench.playing.ray_tasks.versions"
     monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.0"})
     jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
     results = BACKENDS["ray"](jobs, None, None)

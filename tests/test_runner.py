@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from coopbench.episodes.table import Cell
-from coopbench.playing.backends.jobs import Resources
+from coopbench.playing.jobs import Resources
 from coopbench.playing.runner import Runner, by_cell
 
 

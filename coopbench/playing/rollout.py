@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +17,41 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
-from coopbench.playing.backends.jobs import Tell
-from coopbench.playing.cell_job import CellJob
-from coopbench.playing.engines import engine_of, environment_facts
+from coopbench.playing.jobs import Resources, Tell
 from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
+from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.provenance import elapsed
 from coopbench_envs.engine import Engine
+from coopbench_envs.foreign.engine import ForeignEngine
+from coopbench_envs.foreign.loading import code_of
+from coopbench_envs.foreign_names import is_foreign
 
-__all__ = [
-    "PlayJob",
-    "outcome",
-    "play",
-    "play_actions",
-    "play_again",
-    "play_checkpoints",
-    "play_selection",
-]
+
+def engine_of(task: Task, lanes: int = 1) -> Engine:
+    """Return an engine that plays a task, with one lane for every episode."""
+    if is_foreign(task.env):
+        return ForeignEngine(task.spec, lanes, **task.parameters)
+    return Engine(task.env, lanes, **task.parameters)
+
+
+def environment_facts(engine: Engine) -> dict[str, Any]:
+    """Return what results say of an environment from outside of this package; empty for all others.
+
+    ``code`` are the versions of its packages, or the digest of its file; ``repeats`` is whether the
+    first episode went the same way when it was played twice; ``horizon`` is the longest that an
+    episode may take, and ``stated`` whether the environment itself says so. A registered
+    environment has a horizon, and the same seed is the same episode.
+    """
+    code = code_of(engine.spec.id)
+    if not code:
+        return {}
+    repeats = stated = True
+    if isinstance(engine, ForeignEngine):
+        repeats, stated = engine.repeats(), engine.constants.stated
+    return {"code": code, "repeats": repeats, "horizon": engine.horizon, "stated": stated}
 
 
 def play(
@@ -179,6 +196,51 @@ def outcome(
         agent_metrics=recorder.agent_metrics(),
         common_reward=engine.spec.common_reward,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class CellJob:
+    """A job for one cell: by default it plays the episodes of the cell once, on one core.
+
+    A subclass adds what it needs and ``__call__``; see ``coopbench.playing.jobs.Job``. Two
+    jobs are never equal, because their contents need not be comparable.
+    """
+
+    protocol: Protocol
+    cell: Cell
+
+    @property
+    def task(self) -> Task:
+        """The task of the cell, as its policy plays it."""
+        return self.protocol.played_in(self.cell)
+
+    @property
+    def steps(self) -> int:
+        """The largest number of environment steps that the job can take."""
+        return self.steps_of(self.protocol.episodes(self.task))
+
+    def steps_of(self, episodes: int) -> int:
+        """Return the largest number of steps in this number of episodes of the task."""
+        return int(game_of(self.task).constants.horizon) * episodes
+
+    @property
+    def cost(self) -> float:
+        """The number of agents times ``steps``."""
+        return float(len(game_of(self.task).agents) * self.steps)
+
+    @property
+    def kind(self) -> str:
+        """The module whose kernels the task's environment compiles."""
+        return self.task.spec.module
+
+    @property
+    def resources(self) -> Resources:
+        """One core: episodes are lanes of one engine, which uses one thread."""
+        return Resources()
+
+    def __str__(self) -> str:
+        run = "" if self.cell.run is None else f", run {self.cell.run},"
+        return f"policy {self.cell.policy!r}{run} on task {self.cell.task!r}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,21 +3,51 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
-from coopbench.playing.backends.choice import BACKENDS
-from coopbench.playing.backends.jobs import Job, Results
 from coopbench.playing.bars import CellProgress
-from coopbench.playing.cell_job import CellJob
+from coopbench.playing.jobs import Job, Results, TellNumber, source_of_error
+from coopbench.playing.processes import processes
+from coopbench.playing.ray_tasks import ray_tasks
+from coopbench.playing.rollout import CellJob
 from coopbench_envs.parameters import named
-
-__all__ = ["Event", "Progress", "Runner", "by_cell"]
 
 # What happens to a job: it is at work, its result has been taken over, or needs no work.
 Event = Literal["plays", "done", "kept"]
 Progress = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
 
 J = TypeVar("J", bound=Job)
+
+
+def serial(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
+    """Do one job after the other in this process; an error ends it at once."""
+    if workers is not None:
+        raise ValueError(
+            f"'workers' was {workers!r} with backend 'serial', which has none; choose "
+            f"backend 'processes' or leave it out."
+        )
+    return _one_by_one(jobs, tell)
+
+
+def _one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
+    for number, job in enumerate(jobs):
+        tell_share = None if tell is None else partial(tell, number)
+        if tell_share is not None:
+            tell_share(0.0)
+        try:
+            result = job(tell_share)
+        except Exception as error:
+            error.add_note(source_of_error(job))
+            raise
+        yield number, result
+
+
+BACKENDS: dict[str, Callable[[Sequence[Job], int | None, TellNumber | None], Results]] = {
+    "serial": serial,
+    "processes": processes,
+    "ray": ray_tasks,
+}
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import numpy as np
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError
 from coopbench.files import parsed, read_bounded
-from coopbench.playing.cell_job import CellJob
-from coopbench.playing.rollout import play
+from coopbench.playing.rollout import CellJob, play
 from coopbench.playing.runner import Runner
 from coopbench.protocol.schema import Protocol
 from coopbench.results.reference import TRAJECTORIES, reference_policy, reference_runs

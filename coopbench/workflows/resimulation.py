@@ -14,9 +14,7 @@ from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
-from coopbench.playing.cell_job import CellJob
-from coopbench.playing.engines import engine_of
-from coopbench.playing.rollout import play_actions, play_again, play_selection
+from coopbench.playing.rollout import CellJob, engine_of, play_actions, play_again, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored, read_actions

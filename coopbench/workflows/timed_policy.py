@@ -3,8 +3,8 @@
 import pickle
 import time
 import traceback
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,8 +14,8 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import entries
 from coopbench.errors import WorkerError
-from coopbench.playing.backends.processes import hire, how_ended, start_failure
 from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.processes import WorkerProcess, how_ended, start_failure
 from coopbench.protocol.sections import Limits
 
 __all__ = ["Clock", "EpisodeLost", "TimedPolicy"]
@@ -53,7 +53,7 @@ class _Opening(NamedTuple):
 class _Worker(NamedTuple):
     """The process of the policy, and our end of the pipe to it."""
 
-    process: BaseProcess
+    process: WorkerProcess
     pipe: Connection
 
 
@@ -71,7 +71,6 @@ class TimedPolicy:
         self._timeouts = 0  # since the last action
         self._stopped = ""  # why the evaluation has been ended from outside
         self._worker: _Worker | None = None
-        self._hired = 0  # processes that were started so far
         self._game: Game | None = None
         self._opening: _Opening | None = None
 
@@ -143,7 +142,7 @@ class TimedPolicy:
         self, message: tuple[Any, ...], seconds: float
     ) -> tuple[tuple[np.ndarray, str] | None, float]:
         """Return (actions, error), or None if they came too late, and the seconds it took."""
-        worker = self._hire() if self._worker is None else self._worker
+        worker = self._started() if self._worker is None else self._worker
         begun = self._clock.now()
         try:
             worker.pipe.send(message)
@@ -157,9 +156,13 @@ class TimedPolicy:
             self.leave()
         return (answer if elapsed <= seconds else None), elapsed
 
-    def _hire(self) -> _Worker:
-        self._worker = worker = _Worker(*hire(_serve, self._hired))
-        self._hired += 1
+    def _started(self) -> _Worker:
+        """Return a new worker that is ready to play."""
+        ours, theirs = Pipe()
+        process = WorkerProcess(target=_serve, args=(theirs,), daemon=True)
+        self._worker = worker = _Worker(process, ours)
+        process.start()
+        theirs.close()  # so that the pipe ends when the worker does
         try:
             worker.pipe.recv()  # it has loaded its modules, which is not the policy's time
         except (EOFError, OSError):

@@ -21,10 +21,9 @@ from coopbench.baselines.registry import learners, make_learner
 from coopbench.episodes.table import Cell, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import Diverged
-from coopbench.playing.backends.jobs import Resources, Tell
-from coopbench.playing.cell_job import CellJob
+from coopbench.playing.jobs import Resources, Tell
 from coopbench.playing.models import Failed
-from coopbench.playing.rollout import PlayJob, play_selection
+from coopbench.playing.rollout import CellJob, PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import elapsed, machine, versions

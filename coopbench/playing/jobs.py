@@ -1,4 +1,4 @@
-"""Jobs: what a backend does, and what all backends have in common.
+"""Jobs: what a backend does, and the loop that all backends with workers have in common.
 
 A job is a value that can be pickled and called: ``job(tell)`` works, tells its progress in [0, 1]
 and returns a result; ``str(job)`` names it in errors. A backend checks its jobs, starts nothing
@@ -9,34 +9,16 @@ import pickle
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from coopbench.errors import WorkerError
-
-__all__ = [
-    "TRIES",
-    "Answer",
-    "Backend",
-    "Job",
-    "Ledger",
-    "Resources",
-    "Results",
-    "Tell",
-    "TellNumber",
-    "answer_to",
-    "check_portable",
-    "check_workers",
-    "origin",
-    "thread_limits",
-]
 
 Tell = Callable[[float], None]  # progress of a job, in [0, 1]
 TellNumber = Callable[[int, float], None]  # number of a job and its progress
 Results = Generator[tuple[int, Any], None, None]  # number of a job and its result
-Answer = tuple[str, Any]  # ("result", what the job returned) or ("error", (exception, traceback))
 
-TRIES = 3  # a job whose worker process died is given to another one, this often in all
+ATTEMPTS = 3  # at a job whose worker process dies
 _REMEDY = (
     "Make the policy a function or an object of a class at the top level of a module, name a "
     "registered policy, or choose backend 'serial'."
@@ -76,7 +58,27 @@ class Job(Protocol):
         """Do the work and return its result."""
 
 
-Backend = Callable[[Sequence[Job], int | None, TellNumber | None], Results]
+class Answer(NamedTuple):
+    """What a worker says of a job: its progress, its result, its error, or how the worker died."""
+
+    what: Literal["progress", "result", "error", "died"]
+    content: Any  # of an error: (exception, traceback)
+
+
+class Workers(Protocol):
+    """Where jobs are done, several at a time: processes, or the machines of a cluster."""
+
+    def start(self, jobs: int) -> None:
+        """Get ready for this number of jobs."""
+
+    def submit(self, number: int, job: Job) -> bool:
+        """Give a job to a free worker; return False if there is none."""
+
+    def wait(self) -> Iterable[tuple[int, Answer]]:
+        """Wait for news of submitted jobs, and return them with the numbers of the jobs."""
+
+    def stop(self) -> None:
+        """End all work at once."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - shown as the cause of an error, never raised
@@ -91,7 +93,7 @@ def thread_limits(cores: int = 1) -> dict[str, str]:
     return dict.fromkeys(_THREADS, str(cores))
 
 
-def origin(job: Job) -> str:
+def source_of_error(job: Job) -> str:
     """Say which job an error came from."""
     return f"It came from {job}."
 
@@ -114,60 +116,43 @@ def check_portable(job: Job, dumps: Callable[[Job], bytes]) -> None:
 # --- the process that hands out jobs --------------------------------------------------------------
 
 
-class Ledger:
-    """Keeps the queue of jobs, counts deaths of workers, and remembers the first error."""
+def results_of(workers: Workers, jobs: Sequence[Job], tell: TellNumber | None) -> Results:
+    """Do jobs with workers and yield (number, result) as they finish.
 
-    def __init__(self, jobs: Sequence[Job], tell: TellNumber | None) -> None:
-        self.jobs, self._tell = jobs, tell
-        self.queue = deque(in_turn(jobs))
-        self._deaths: Counter[int] = Counter()
-        self._failure: BaseException | None = None
-
-    def begin(self) -> int:
-        """Take the next job from the queue and return its number."""
-        number = self.queue.popleft()
-        self.tell(number, 0.0)
-        return number
-
-    def tell(self, number: int, share: float) -> None:
-        """Pass on the progress of a job."""
-        if self._tell is not None:
-            self._tell(number, share)
-
-    def settle(self, number: int, answer: Answer) -> Results:
-        """Yield the result in the answer of a worker, or remember its error."""
-        what, content = answer
-        if what == "result":
-            yield number, content
-        else:
-            error, text = content
-            error.__cause__ = WorkerTraceback(text)
-            error.add_note(origin(self.jobs[number]))
-            self.fail(error)
-
-    def lose(self, number: int, how: str) -> None:
-        """Give a job whose worker died out again, unless that was done too often."""
-        job = self.jobs[number]
-        self._deaths[number] += 1
-        if self._deaths[number] == TRIES:
-            self.fail(WorkerError(_death(job, how)))
-        else:
-            warnings.warn(
-                f"The worker process with {job} died ({how}); it is done again.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            self.queue.appendleft(number)
-
-    def fail(self, error: BaseException) -> None:
-        """Remember the first error and begin no further job."""
-        self._failure = self._failure or error
-        self.queue.clear()
-
-    def close(self) -> None:
-        """Raise the error that was remembered."""
-        if self._failure is not None:
-            raise self._failure
+    After an error the jobs at work are finished, then it is raised. A job whose worker died is done
+    again, up to ``ATTEMPTS`` times in all, before ``WorkerError`` names it. Closing the iterator
+    ends all work.
+    """
+    queue = deque(in_turn(jobs))
+    at_work, deaths = set[int](), Counter[int]()
+    failure: Exception | None = None
+    try:
+        workers.start(len(jobs))
+        while queue or at_work:
+            while queue and workers.submit(queue[0], jobs[queue[0]]):
+                at_work.add(queue[0])
+                _pass_on(tell, queue.popleft(), 0.0)
+            for number, (what, content) in workers.wait():
+                if what == "progress":
+                    _pass_on(tell, number, content)
+                    continue
+                at_work.remove(number)
+                if what == "result":
+                    yield number, content
+                elif what == "error":
+                    failure = failure or _error(jobs[number], *content)
+                elif deaths[number] + 1 == ATTEMPTS:
+                    failure = failure or WorkerError(_last_death(jobs[number], content))
+                else:
+                    deaths[number] += 1
+                    _warn_of_death(jobs[number], content)
+                    queue.appendleft(number)
+            if failure is not None:
+                queue.clear()
+    finally:
+        workers.stop()
+    if failure is not None:
+        raise failure
 
 
 def in_turn(jobs: Sequence[Job]) -> list[int]:
@@ -183,9 +168,29 @@ def in_turn(jobs: Sequence[Job]) -> list[int]:
     return sorted(numbers, key=lambda number: number not in ahead)
 
 
-def _death(job: Job, how: str) -> str:
+def _pass_on(tell: TellNumber | None, number: int, share: float) -> None:
+    if tell is not None:
+        tell(number, share)
+
+
+def _error(job: Job, error: Exception, text: str) -> Exception:
+    """Return the error of a job with the traceback of its worker."""
+    error.__cause__ = WorkerTraceback(text)
+    error.add_note(source_of_error(job))
+    return error
+
+
+def _warn_of_death(job: Job, how: str) -> None:
+    warnings.warn(
+        f"The worker process with {job} died ({how}); it is done again.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def _last_death(job: Job, how: str) -> str:
     return (
-        f"The worker process died {TRIES} times with {job} (last: {how}). Perhaps there is not "
+        f"The worker process died {ATTEMPTS} times with {job} (last: {how}). Perhaps there is not "
         f"enough memory: try fewer workers. With backend 'serial' it runs in this process."
     )
 
@@ -196,10 +201,10 @@ def _death(job: Job, how: str) -> str:
 def answer_to(content: bytes, tell: Tell | None) -> Answer:
     """Do the job that ``content`` holds; return its result, or its error with the traceback."""
     try:
-        return "result", _loaded(content)(tell)
+        return Answer("result", _loaded(content)(tell))
     except Exception as error:  # of whatever kind: the other side raises it again
         text = "".join(traceback.format_exception(error))
-        return "error", (_portable(error), text)
+        return Answer("error", (_portable(error), text))
 
 
 def _loaded(content: bytes) -> Job:

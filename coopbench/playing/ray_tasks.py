@@ -5,20 +5,19 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
-from coopbench.playing.backends.jobs import (
+from coopbench.playing.jobs import (
+    Answer,
     Job,
-    Ledger,
     Resources,
     Results,
     TellNumber,
     answer_to,
     check_portable,
     check_workers,
+    results_of,
     thread_limits,
 )
 from coopbench.provenance import versions
-
-__all__ = ["ray_tasks"]
 
 
 def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
@@ -27,8 +26,8 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     That is the one this process is connected to, the one at ``RAY_ADDRESS``, or the one that runs
     on this machine (``ray start``); it is left running. Without any, Ray is started on this machine
     and stopped at the end. ``workers`` tasks are given out at a time, by default as many as the
-    cluster has cores. Errors, deaths and the end of the iterator mean what they do for
-    ``processes``; a job tells its progress only when it is done.
+    cluster has cores. Errors, deaths and the end of the iterator mean what ``results_of`` says; a
+    job tells its progress only when it is done.
     """
     check_workers(workers)
     try:
@@ -40,45 +39,31 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
         ) from error
     for job in jobs:
         check_portable(job, ray.cloudpickle.dumps)
-    return _RayTasks(ray, Ledger(jobs, tell), workers).results()
+    return results_of(_RayTasks(ray, workers), jobs, tell)
 
 
 class _RayTasks:
     """Tasks of Ray, each with one job."""
 
-    def __init__(self, ray: Any, ledger: Ledger, workers: int | None) -> None:
-        self._ray, self._ledger, self._workers = ray, ledger, workers
+    def __init__(self, ray: Any, most: int | None) -> None:
+        self._ray, self._most = ray, most
         self._versions = versions()
+        self._started = False  # whether Ray was started here
         self._tasks: dict[Resources, Any] = {}  # remote functions that reserve these
         self._at_work: dict[Any, int] = {}  # reference to the answer of a task -> number of its job
 
-    def results(self) -> Results:
-        if not self._ledger.queue:
-            return
-        connected = self._ray.is_initialized()
-        if not connected:
+    def start(self, jobs: int) -> None:
+        if jobs and not self._ray.is_initialized():
             self._ray.init()
-        try:
-            self._give_out()
-            while self._at_work:
-                done, _ = self._ray.wait(list(self._at_work))
-                for reference in done:
-                    yield from self._hear(reference)
-                self._give_out()
-            self._ledger.close()
-        finally:
-            for reference in self._at_work:
-                self._ray.cancel(reference, force=True)
-            if not connected:
-                self._ray.shutdown()
+            self._started = True
 
-    def _give_out(self) -> None:
-        while self._ledger.queue and len(self._at_work) < (self._workers or self._cores()):
-            number = self._ledger.begin()
-            job = self._ledger.jobs[number]
-            content = self._ray.cloudpickle.dumps(job)
-            reference = self._task(job.resources).remote(content, self._versions)
-            self._at_work[reference] = number
+    def submit(self, number: int, job: Job) -> bool:
+        if len(self._at_work) >= (self._most or self._cores()):
+            return False
+        content = self._ray.cloudpickle.dumps(job)
+        reference = self._task(job.resources).remote(content, self._versions)
+        self._at_work[reference] = number
+        return True
 
     def _task(self, resources: Resources) -> Any:
         """Return the remote function for jobs that occupy these resources."""
@@ -96,8 +81,12 @@ class _RayTasks:
         """Count the cores of the cluster now: machines come and go."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def _hear(self, reference: Any) -> Results:
-        """Take the answer of a task that has ended and do what follows from it."""
+    def wait(self) -> list[tuple[int, Answer]]:
+        done, _ = self._ray.wait(list(self._at_work))
+        return [answer for reference in done for answer in self._ended(reference)]
+
+    def _ended(self, reference: Any) -> list[tuple[int, Answer]]:
+        """Return the answer of a task that has ended."""
         number, died = self._at_work.pop(reference), self._ray.exceptions
         try:
             answer = pickle.loads(self._ray.get(reference))
@@ -107,10 +96,14 @@ class _RayTasks:
             died.OutOfMemoryError,
             died.ObjectLostError,  # its machine died before the answer came here
         ) as error:
-            self._ledger.lose(number, type(error).__name__)
-            return
-        self._ledger.tell(number, 1.0)
-        yield from self._ledger.settle(number, answer)
+            return [(number, Answer("died", type(error).__name__))]
+        return [(number, Answer("progress", 1.0)), (number, answer)]
+
+    def stop(self) -> None:
+        for reference in self._at_work:
+            self._ray.cancel(reference, force=True)
+        if self._started:
+            self._ray.shutdown()
 
 
 def _task(content: bytes, expected: dict[str, str]) -> bytes:
@@ -124,4 +117,4 @@ def _task(content: bytes, expected: dict[str, str]) -> bytes:
         f"The machine {platform.node()} has {differences}: its results could differ. Install the "
         f"same versions on all machines of the cluster."
     )
-    return pickle.dumps(("error", (RuntimeError(text), text)))
+    return pickle.dumps(Answer("error", (RuntimeError(text), text)))

@@ -1,0 +1,246 @@
+"""The backend 'processes': each job runs in one of several worker processes on this machine."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any
+
+from coopbench.errors import WorkerError
+from coopbench.playing.jobs import (
+    Answer,
+    Job,
+    Results,
+    TellNumber,
+    answer_to,
+    check_portable,
+    check_workers,
+    results_of,
+    thread_limits,
+)
+from coopbench.provenance import usable_cores
+from coopbench_envs.registration import added, restore
+
+_NAME = "coopbench worker"
+_UNGUARDED = 78  # exit status of a worker in which the script that started it starts workers again
+_EVERY = 0.1  # seconds between two looks at the progress of jobs
+_STEP = 0.01  # share of a job after which its progress is sent again
+
+
+def processes(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
+    """Do each job in one of ``workers`` processes; by default as many as there are usable cores.
+
+    Errors, deaths of workers and the end of the iterator mean what ``results_of`` says; an
+    interruption ends all processes at once.
+    """
+    if multiprocessing.current_process().name.startswith(_NAME):
+        sys.exit(_UNGUARDED)  # the process that started this one says what to do
+    check_workers(workers)
+    for job in jobs:
+        check_portable(job, pickle.dumps)
+    return results_of(_Processes(workers or usable_cores()), jobs, tell)
+
+
+# --- the process that hands out jobs --------------------------------------------------------------
+
+
+class _Processes:
+    """Executors of one process each: a process that dies takes no other job with it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._slots: list[_Slot] = []
+
+    def start(self, jobs: int) -> None:
+        self._slots = [_Slot() for _ in range(min(self._most, jobs))]
+
+    def submit(self, number: int, job: Job) -> bool:
+        free = next((slot for slot in self._slots if slot.job is None), None)
+        if free is not None:
+            free.submit(number, job)
+        return free is not None
+
+    def wait(self) -> list[tuple[int, Answer]]:
+        busy = [slot for slot in self._slots if slot.job is not None]
+        done, _ = wait([slot.future for slot in busy], _EVERY, FIRST_COMPLETED)
+        return [answer for slot in busy for answer in slot.news(slot.future in done)]
+
+    def stop(self) -> None:
+        for slot in self._slots:
+            slot.end()
+
+
+class _Slot:
+    """An executor of one process, which does one job at a time; a new one follows if it dies."""
+
+    def __init__(self) -> None:
+        self.job: int | None = None  # number of the job at work
+        self.future: Future[Answer] = Future()
+        self._open()
+
+    def _open(self) -> None:
+        self._context, self._works = _Context(), False
+        self._progress, theirs = self._context.Pipe(duplex=False)
+        self._executor = ProcessPoolExecutor(1, self._context, _connect, (theirs,))
+
+    def submit(self, number: int, job: Job) -> None:
+        self.job = number
+        try:
+            self.future = self._executor.submit(_do, pickle.dumps(job))
+        except BrokenProcessPool as error:  # it died while it had nothing to do
+            self.future = Future()
+            self.future.set_exception(error)
+
+    def news(self, done: bool) -> Iterator[tuple[int, Answer]]:
+        """Yield the progress of the job since the last call, and its end if it is ``done``."""
+        number = self.job
+        if number is None:
+            return
+        while self._progress.poll():
+            self._works = True
+            yield number, Answer("progress", self._progress.recv())
+        if done:
+            self.job, future, self.future = None, self.future, Future()
+            died = isinstance(future.exception(), BrokenProcessPool)
+            yield number, Answer("died", self._replaced()) if died else future.result()
+
+    def _replaced(self) -> str:
+        """Replace the executor whose process has died, and say how it ended.
+
+        Raises ``WorkerError`` if it never began to work.
+        """
+        self.end()
+        status = self._context.workers[-1].exitcode if self._context.workers else None
+        if not self._works or status == _UNGUARDED:
+            raise WorkerError(start_failure(status))
+        self._open()
+        return how_ended(status)
+
+    def end(self) -> None:
+        for worker in self._context.workers:
+            worker.kill()
+        self._executor.shutdown(cancel_futures=True)
+        self._progress.close()
+
+
+class WorkerProcess(SpawnProcess):
+    """A process that ends with the one that started it; Ctrl-C does not reach it.
+
+    Numerical libraries use one thread in it. Environments of the user's files are registered in it.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.name = f"{_NAME} {self.name}"
+        self._environments = added()
+
+    def start(self) -> None:
+        """Start the process with what it inherits."""
+        with _inherited():
+            super().start()
+
+    def run(self) -> None:
+        """Do in the process what it was made for, once it is set up."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        restore(self._environments)
+        super().run()
+
+
+class _Context(SpawnContext):
+    """Starts workers for an executor, and remembers them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.workers: list[WorkerProcess] = []
+
+    def Process(self, *arguments: Any, **options: Any) -> WorkerProcess:  # type: ignore[override] # noqa: N802
+        self.workers.append(WorkerProcess(*arguments, **options))
+        return self.workers[-1]
+
+
+@contextmanager
+def _inherited() -> Iterator[None]:
+    """Set what a process that is started now inherits: one thread per library, no Ctrl-C.
+
+    Libraries count their threads when they are loaded. A terminal sends Ctrl-C to all processes;
+    the one that hands out jobs ends the others.
+    """
+    limits = thread_limits()
+    before = {name: os.environ.get(name) for name in limits}
+    blockable = hasattr(signal, "pthread_sigmask")  # not everywhere
+    if blockable:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.update(limits)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if blockable:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def start_failure(status: int | None) -> str:
+    """Say why a worker process did not begin to work, from its exit status."""
+    if status == _UNGUARDED:
+        return (
+            "The backend 'processes' was called from one of its own worker processes: each of them "
+            "loads the script that started it. Put what the script does under "
+            "\"if __name__ == '__main__':\", or choose backend 'serial'."
+        )
+    return (
+        f"A worker process ended before it began to work ({how_ended(status)}); what it wrote to "
+        f"the error stream says why. Each of them loads the script that started it: that must be "
+        f"possible without arguments and input."
+    )
+
+
+def how_ended(status: int | None) -> str:
+    """Say how a process ended, from its exit status; None if that is not known."""
+    if status is None or status >= 0:
+        return f"exit status {'unknown' if status is None else status}"
+    return f"signal {-status}, {signal.strsignal(-status)}"
+
+
+# --- the process that does them -------------------------------------------------------------------
+
+_pipe: Connection | None = None  # through which a worker tells progress
+
+
+def _connect(pipe: Connection) -> None:
+    global _pipe
+    _pipe = pipe
+
+
+def _do(content: bytes) -> Answer:
+    """Do a job and tell its progress, at most a hundred times."""
+    pipe, told = _pipe, -_STEP
+
+    def tell(share: float) -> None:
+        nonlocal told
+        if pipe is not None and share >= told + _STEP:
+            told = share
+            pipe.send(share)
+
+    tell(0.0)  # it has begun to work
+    return answer_to(content, tell)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, even by a kill."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
