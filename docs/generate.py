@@ -18,7 +18,7 @@ import speed_tables
 import coopbench_envs
 from coopbench import catalogue
 from coopbench.analysis.battles import load_battles
-from coopbench.analysis.findings import MAKERS, row_types
+from coopbench.analysis.findings import parts, row_types
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset, presets
 from coopbench.describe import describe_environment, describe_protocol
@@ -194,8 +194,8 @@ def pages() -> dict[Path, dict[str, str]]:
 def report_parts() -> str:
     """Table of the parts of a report and how their rows are made."""
     rows = []
-    for name, make in MAKERS.items():
-        text = (make.__doc__ or "").partition("\n")[0].replace("``", "`")
+    for name, part in parts().items():
+        text = (part.make.__doc__ or "").partition("\n")[0].replace("``", "`")
         rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
     return rows_table(["File", "Rows", "How they are made"], rows)
 
@@ -214,9 +214,9 @@ def filled(text: str, parts: dict[str, str]) -> str:
 def main() -> int:
     """Write the pages, or with ``--check`` name those that are out of date."""
     stale = []
-    for file, parts in pages().items():
+    for file, tables in pages().items():
         old = file.read_text(encoding="utf-8")
-        new = filled(old, parts)
+        new = filled(old, tables)
         if new != old:
             stale.append(str(file.relative_to(ROOT)))
             if "--check" not in sys.argv:

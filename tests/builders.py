@@ -264,6 +264,13 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
+def altered(report: Any, **rows: Any) -> Any:
+    """Return a report with other rows of some parts, as if it had found these."""
+    other = replace(report)
+    vars(other).update(rows)
+    return other
+
+
 def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:
     """Change the metadata in the folder of a cell; return what they were."""
     file = cell / "meta.json"

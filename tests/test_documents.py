@@ -67,7 +67,7 @@ def reported(protocol, policies):
                 curves={"share": np.zeros(task.parameters.get("horizon", 4))},
             )
             blocks.append(block)
-    return Report.of(protocol, EpisodeTable(tuple(blocks)))
+    return Report(protocol, EpisodeTable(tuple(blocks)))
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_one_task_with_one_seed_makes_a_report(tmp_path):
     protocol = builders.protocol_of(
         tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, reproduces={"published_return": True}
     )
-    report = Report.of(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
+    report = Report(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
     assert "nothing to normalise by" in as_markdown(report)
     content = json.loads(as_json(report))
     assert content["published"][0]["normalised"] is None

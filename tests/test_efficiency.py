@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from builders import first_task, make_block, make_task, protocol_of
+from builders import altered, first_task, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
@@ -228,7 +228,7 @@ def make_report(table, **settings):
     late = late_scores(protocol, table)
     points = median_points(protocol, table)
     parts = {"learning": curves, "efficiency": rows, "late": late, "medians": points}
-    return Report(protocol, table, (), (), (), (), **parts)
+    return altered(Report(protocol, table), **parts)
 
 
 def test_tables_and_plots_show_what_was_found(means):

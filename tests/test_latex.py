@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from builders import GROUP_LEVELS, group_blocks, group_protocol
+from builders import GROUP_LEVELS, altered, group_blocks, group_protocol
 
 from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
@@ -19,8 +19,8 @@ NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 def report():
     blocks = group_blocks(GROUP_LEVELS | {NASTY: 4.0})
     blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=tuple(range(900, 910)))
-    report = Report.of(group_protocol(), EpisodeTable(tuple(blocks)))
-    return dataclasses.replace(report, departures=("edited\n\\input{/etc/passwd}",))
+    report = Report(group_protocol(), EpisodeTable(tuple(blocks)))
+    return altered(report, departures=("edited\n\\input{/etc/passwd}",))
 
 
 def tables_of(text):
@@ -76,14 +76,12 @@ def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
         dataclasses.replace(row, p_holm=0.01) if row.task == task.id else row
         for row in report.comparisons
     ]
-    assert bold(tables_of(dataclasses.replace(report, comparisons=tuple(worse)).latex())[3]) == {
-        "mine"
-    }
+    assert bold(tables_of(altered(report, comparisons=tuple(worse)).latex())[3]) == {"mine"}
     unseen = [dataclasses.replace(row, p_holm=0.01, not_shown="runs") for row in worse]
-    assert bold(tables_of(dataclasses.replace(report, comparisons=tuple(unseen)).latex())[3]) == {
+    assert bold(tables_of(altered(report, comparisons=tuple(unseen)).latex())[3]) == {
         row[0] for row in values[::2]
     }
-    alone = dataclasses.replace(report, comparisons=(), ranks=())
+    alone = altered(report, comparisons=(), ranks=())
     assert [bold(cells) for cells in tables_of(alone.latex())] == [{"mine"}] * 4
 
 

@@ -45,7 +45,7 @@ def findings(protocol, table):
         DATE,
     )
     metadata = {block.cell: {"created": "2026-01-03T00:00:00+00:00"} for block in table}
-    return dataclasses.replace(Findings.of(protocol, table, (), metadata), registration=study)
+    return Findings(protocol, table, (), metadata, registration=study)
 
 
 # -- power ----------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_a_registered_study_is_shown_as_such(findings):
 
 def test_few_runs_leave_a_hypothesis_open(protocol):
     blocks = group_blocks({"low": 3.0}) + group_blocks({"mine": 8.0}, runs=(900, 901, 902))
-    few = Findings.of(protocol, EpisodeTable(tuple(blocks)))
+    few = Findings(protocol, EpisodeTable(tuple(blocks)))
     study = registration(protocol, ["low", "mine"], ["mine > low on b"], DATE)
     (row,) = outcomes(study, protocol, few.comparisons, few.group_comparisons)
     assert (row.outcome, row.reason[:9]) == ("not shown", "not shown")

@@ -6,19 +6,17 @@ import io
 import json
 import math
 import re
-import typing
 import warnings
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from builders import content, group_blocks, group_protocol, make_block, make_task
+from builders import altered, content, group_blocks, group_protocol, make_block, make_task
 
 from coopbench.analysis.aggregates import Aggregate
-from coopbench.analysis.estimates import agent_estimates
-from coopbench.analysis.findings import MAKERS, Findings, row_types
-from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.estimates import Estimate, agent_estimates
+from coopbench.analysis.findings import parts, row_types
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
@@ -92,7 +90,7 @@ def make_report(
     table = EpisodeTable(
         tuple(cell_block(protocol, task, name, rng) for task in protocol.task for name in names)
     )
-    return Report.of(protocol, table, notes)
+    return Report(protocol, table, notes)
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +239,7 @@ def test_aggregates_say_what_policies_act_on():
 
 def test_a_width_of_zero_is_explained_even_without_a_flag(report):
     flat = [dataclasses.replace(row, low=0.5, high=0.5, flag="") for row in report.aggregates]
-    table = aggregate_table(dataclasses.replace(report, aggregates=tuple(flat)))
+    table = aggregate_table(altered(report, aggregates=tuple(flat)))
     assert table.footnotes[0] == ("a", SAME)
 
 
@@ -308,7 +306,7 @@ def trained():
         for run, steps in ((900, np.arange(1, 5)), (901, np.arange(1, 3)))
     ]
     table = EpisodeTable(tuple(blocks), tuple(courses), failures)
-    return Report.of(group_protocol(margin=0.05), table)
+    return Report(group_protocol(margin=0.05), table)
 
 
 def test_units_of_inference_are_told_apart(trained, report):
@@ -331,7 +329,7 @@ def test_units_of_inference_are_told_apart(trained, report):
 
 
 def test_missing_runs_are_listed(trained, report):
-    missing = missing_runs(trained.protocol, trained.episodes)
+    missing = trained.missing_runs
     rows = [(row.task, row.policy, row.run, row.state) for row in missing]
     assert rows == [
         ("a-one", "theirs", 901, "failed"),
@@ -407,7 +405,7 @@ def test_scores_far_outside_of_the_bounds_are_named(report):
         dataclasses.replace(row, mean=low) if (row.task, row.policy) == (task.id, policy) else row
         for row in report.estimates
     ]
-    table = aggregate_table(dataclasses.replace(report, estimates=tuple(rows)))
+    table = aggregate_table(altered(report, estimates=tuple(rows)))
     sentence = f"far outside of the declared bounds: {task.id} (-2); check the bounds"
     (mark,) = [mark for mark, text in table.footnotes if text.endswith(sentence)]
     assert [row[0].value for row in rows_of(table) if mark in row[1].marks] == [policy]
@@ -468,7 +466,7 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     assert (first.first, first.estimate) == (NOISY, 0.0)
     unsure = dataclasses.replace(first, low=0.0, high=0.25)
     rows = tuple(unsure if row is first else row for row in many.improvements)
-    (seen, *_) = drawn_pairs(dataclasses.replace(many, improvements=rows), "large")
+    (seen, *_) = drawn_pairs(altered(many, improvements=rows), "large")
     assert (seen.estimate, seen.low, seen.high) == (1.0, 0.75, 1.0)
 
 
@@ -561,15 +559,14 @@ def test_json_round_trip(report):
     )
 
 
-def test_every_part_of_a_report_has_a_maker():
-    kinds = {
-        name: typing.get_args(hint)[0]
-        for name, hint in typing.get_type_hints(Findings).items()
-        if typing.get_origin(hint) is tuple
-    }
-    parts = {name: kind for name, kind in kinds.items() if dataclasses.is_dataclass(kind)}
-    assert parts == row_types()
-    assert list(row_types()) == list(MAKERS)
+def test_every_part_of_a_report_is_made_once(report, monkeypatch):
+    made, part = [], parts()["estimates"]
+    monkeypatch.setattr(part, "func", lambda findings: made.append(findings) or ())
+    again = dataclasses.replace(report)
+    as_json(again)
+    as_markdown(again)
+    assert made == [again]
+    assert row_types()["estimates"] is Estimate
 
 
 def test_csv_keeps_every_bit(report):
@@ -681,7 +678,7 @@ def test_page_says_everything_in_order(report, checked):
         place = text.index(words, place)
     assert NASTY in text
     assert not re.search(r"\bnan\b", text)
-    standard = checked_page(as_html(dataclasses.replace(report, departures=()), ())).text
+    standard = checked_page(as_html(altered(report, departures=()), ())).text
     assert "Standard report" in standard
     assert "Not a standard report" not in standard
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import first_task, make_block, make_task, make_training, small_protocol
+from builders import altered, first_task, make_block, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench.analysis import learning as efficiency
@@ -248,7 +248,7 @@ def report(protocol):
     episodes = table(protocol, trained={Cell("dilemma", "ippo", 100): 300})
     curves = efficiency.learning_curves(protocol, episodes)
     early = efficiency.efficiencies(protocol, episodes)
-    return replace(fixed, episodes=episodes, learning=curves, efficiency=early)
+    return altered(replace(fixed, episodes=episodes), learning=curves, efficiency=early)
 
 
 def test_learning_curves_are_over_the_trained_tasks(report):

@@ -1,167 +1,122 @@
 """Findings: everything that the results of a protocol show, as values that draw nothing.
 
-A part is a field of ``Findings`` and a line of ``MAKERS``. CSV files, JSON, frames and the list in
-the documentation follow from these two.
+A part is one line of ``Findings``. CSV files, JSON, frames and the list in the documentation
+follow from these lines, in their order.
 """
 
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, Self
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
-from coopbench.analysis.ablations import Ablation, ablations
-from coopbench.analysis.aggregates import Aggregate, aggregates
-from coopbench.analysis.certificates import CertifiedTask, certified_tasks
-from coopbench.analysis.comparisons import (
-    Comparison,
-    GroupComparison,
-    comparisons,
-    group_comparisons,
-)
-from coopbench.analysis.context import FocalContext, focal_contexts
+from coopbench.analysis.ablations import ablations
+from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.departures import departures
-from coopbench.analysis.effects import Effect, Sensitivity, effects, sensitivities
-from coopbench.analysis.estimates import AgentEstimate, Estimate, agent_estimates, estimates
-from coopbench.analysis.interquartile import InterquartileMean, interquartile_means
-from coopbench.analysis.learning import (
-    Curve,
-    Efficiency,
-    efficiencies,
-    learning_curves,
-)
-from coopbench.analysis.medians import LateScore, MedianPoint, late_scores, median_points
-from coopbench.analysis.models import (
-    ChartPoint,
-    chart_points,
-    model_estimates,
-)
-from coopbench.analysis.published import (
-    PublishedAggregate,
-    PublishedReturn,
-    published_aggregates,
-    published_returns,
-)
-from coopbench.analysis.rankings import (
-    Improvement,
-    ProfilePoint,
-    Rank,
-    improvements,
-    profile_points,
-    ranks,
-)
+from coopbench.analysis.effects import effects, sensitivities
+from coopbench.analysis.estimates import agent_estimates, estimates
+from coopbench.analysis.interquartile import interquartile_means
+from coopbench.analysis.learning import efficiencies, learning_curves
+from coopbench.analysis.medians import late_scores, median_points
+from coopbench.analysis.missing_runs import MissingRun, missing_runs
+from coopbench.analysis.models import chart_points, model_estimates
+from coopbench.analysis.published import published_aggregates, published_returns
+from coopbench.analysis.rankings import improvements, profile_points, ranks
+from coopbench.analysis.registered import Outcome, deviations, outcomes
 from coopbench.analysis.samples import sample, score_scales
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 from coopbench.results.reference import Reference
 
-__all__ = ["MAKERS", "RARE", "Findings", "row_types"]
+__all__ = ["Findings", "Part", "parts", "row_types"]
 
-Maker = Callable[[Protocol, EpisodeTable], tuple[Any, ...]]
-
-# The parts in the order of report.json, with the function that makes the rows of each.
-MAKERS: dict[str, Maker] = {
-    "aggregates": aggregates,
-    "group_comparisons": group_comparisons,
-    "ranks": ranks,
-    "improvements": improvements,
-    "estimates": estimates,
-    "comparisons": comparisons,
-    "agents": agent_estimates,
-    "charts": chart_points,
-    "models": model_estimates,
-    "published": published_returns,
-    "published_aggregates": published_aggregates,
-    "contexts": focal_contexts,
-    "certificates": certified_tasks,
-    "interquartile": interquartile_means,
-    "ablations": ablations,
-    "effects": effects,
-    "sensitivity": sensitivities,
-    "efficiency": efficiencies,
-    "late": late_scores,
-    "medians": median_points,
-    "profiles": profile_points,
-    "learning": learning_curves,
-}
+Row = TypeVar("Row")
 
 
-# Parts that few reports have: files of the others do not hold them.
-RARE = frozenset(
-    {
-        *("published_aggregates", "certificates", "interquartile", "ablations", "effects"),
-        *("sensitivity", "medians", "contexts"),
-    }
-)
+class Part(cached_property[tuple[Row, ...]]):
+    """Rows of a report that follow from protocol and episodes, made when they are first read.
+
+    ``rare``: few reports have such rows, and the files of the others leave the part out.
+    """
+
+    def __init__(
+        self, make: Callable[[Protocol, EpisodeTable], tuple[Row, ...]], *, rare: bool = False
+    ) -> None:
+        super().__init__(lambda findings: make(findings.protocol, findings.episodes))
+        self.make, self.rare = make, rare
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Findings:
-    """Protocol, episodes, and the rows of every part of a report."""
+    """Protocol, episodes and facts of a study, with the rows of every part of its report."""
 
     protocol: Protocol
     episodes: EpisodeTable
-    estimates: tuple[Estimate, ...]
-    comparisons: tuple[Comparison, ...]
-    aggregates: tuple[Aggregate, ...]
-    departures: tuple[str, ...]  # why it is not a standard report; empty if it is one
     notes: tuple[str, ...] = ()  # damaged results that were redone or left out
-    agents: tuple[AgentEstimate, ...] = ()
-    charts: tuple[ChartPoint, ...] = ()
-    models: tuple[Estimate, ...] = ()  # of methods that have one model per task, over the models
-    published: tuple[PublishedReturn, ...] = ()
-    # of these, over each group
-    published_aggregates: tuple[PublishedAggregate, ...] = ()
-    contexts: tuple[FocalContext, ...] = ()  # of scores with partners
-    certificates: tuple[CertifiedTask, ...] = ()  # of tasks that have one
-    interquartile: tuple[InterquartileMean, ...] = ()  # of every metric, by task and by group
-    ablations: tuple[Ablation, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    sensitivity: tuple[Sensitivity, ...] = ()
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
-    improvements: tuple[Improvement, ...] = ()  # of all pairs of policies, over each group
-    profiles: tuple[ProfilePoint, ...] = ()
-    ranks: tuple[Rank, ...] = ()
-    group_comparisons: tuple[GroupComparison, ...] = ()  # of all pairs of policies, by the mean
-    learning: tuple[Curve, ...] = ()  # of policies with checkpoints
-    efficiency: tuple[Efficiency, ...] = ()  # of these, over each group
-    late: tuple[LateScore, ...] = ()  # where the protocol asks for them
-    medians: tuple[MedianPoint, ...] = ()  # of the same, along the training
+    reference: tuple[Reference, ...] = ()  # training runs that ship with the package
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
-    reference: tuple[Reference, ...] = ()  # training runs that ship with the package
 
-    @classmethod
-    def of(
-        cls,
-        protocol: Protocol,
-        episodes: EpisodeTable,
-        notes: tuple[str, ...] = (),
-        metadata: Mapping[Cell, Mapping[str, Any]] | None = None,
-        reference: tuple[Reference, ...] = (),
-    ) -> Self:
-        """Analyse a table of episodes: make every part, and list the departures.
+    aggregates = Part(aggregates)
+    group_comparisons = Part(group_comparisons)  # of all pairs of policies, by the mean
+    ranks = Part(ranks)
+    improvements = Part(improvements)  # of all pairs of policies, over each group
+    estimates = Part(estimates)
+    comparisons = Part(comparisons)
+    agents = Part(agent_estimates)
+    charts = Part(chart_points)
+    models = Part(model_estimates)  # of methods that have one model per task, over the models
+    published = Part(published_returns)
+    published_aggregates = Part(published_aggregates, rare=True)  # of these, over each group
+    contexts = Part(focal_contexts, rare=True)  # of scores with partners
+    certificates = Part(certified_tasks, rare=True)  # of tasks that have one
+    interquartile = Part(interquartile_means, rare=True)  # of every metric, by task and by group
+    ablations = Part(ablations, rare=True)
+    effects = Part(effects, rare=True)
+    sensitivity = Part(sensitivities, rare=True)
+    efficiency = Part(efficiencies)  # of policies with checkpoints, over each group
+    late = Part(late_scores)  # where the protocol asks for them
+    medians = Part(median_points, rare=True)  # of the same, along the training
+    profiles = Part(profile_points)
+    learning = Part(learning_curves)  # of policies with checkpoints
 
-        ``reference`` says which of the runs ship with the package.
-        """
-        parts: dict[str, Any] = {name: make(protocol, episodes) for name, make in MAKERS.items()}
-        return cls(
-            protocol=protocol,
-            episodes=episodes,
-            departures=departures(protocol, episodes),
-            notes=notes,
-            metadata=metadata or {},
-            reference=reference,
-            **parts,
-        )
+    @cached_property
+    def departures(self) -> tuple[str, ...]:
+        """Why it is not a standard report; empty if it is one."""
+        return departures(self.protocol, self.episodes)
 
     @property
     def is_standard(self) -> bool:
         """Whether the protocol was followed exactly."""
         return not self.departures
+
+    @cached_property
+    def missing_runs(self) -> tuple[MissingRun, ...]:
+        """Training runs that failed, are missing, or are partial."""
+        return missing_runs(self.protocol, self.episodes)
+
+    @cached_property
+    def deviations(self) -> tuple[str, ...]:
+        """How the results deviate from their registration; empty without one."""
+        if self.registration is None:
+            return ()
+        study = self.protocol, self.episodes, self.metadata, self.shipped
+        return deviations(self.registration, *study)
+
+    @cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What became of the registered hypotheses; empty without a registration."""
+        if self.registration is None:
+            return ()
+        pairs = self.protocol, self.comparisons, self.group_comparisons
+        return outcomes(self.registration, *pairs)
 
     @property
     def shipped(self) -> frozenset[str]:
@@ -185,8 +140,13 @@ class Findings:
         return scores
 
 
+def parts() -> dict[str, Part[Any]]:
+    """Return the parts of a report by name, in the order of report.json."""
+    return {name: part for name, part in vars(Findings).items() if isinstance(part, Part)}
+
+
 @cache
 def row_types() -> dict[str, type]:
-    """Return the type of the rows of every part, in the order of ``MAKERS``."""
-    hints = typing.get_type_hints(Findings)
-    return {name: typing.get_args(hints[name])[0] for name in MAKERS}
+    """Return the type of the rows of every part."""
+    hints = {name: typing.get_type_hints(part.make)["return"] for name, part in parts().items()}
+    return {name: typing.get_args(hint)[0] for name, hint in hints.items()}

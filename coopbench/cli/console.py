@@ -73,16 +73,15 @@ def wraps(stderr: bool = False) -> bool:
     return "COLUMNS" in os.environ or (sys.stderr if stderr else sys.stdout).isatty()
 
 
-def present(report: Any, out: Path | None, *, keep: bool = False) -> None:
+def present(report: Any, out: Path | None) -> None:
     """Save a report in ``out``, if that is a folder, and then print its tables.
 
-    In this order nothing is lost where printing fails, for instance in a pipe that is closed. With
-    ``keep`` files that are those of the report already stay as they are.
+    In this order nothing is lost where printing fails, for instance in a pipe that is closed.
     """
     from coopbench.report.files import save
     from coopbench.report.terminal import show as show_tables
 
-    files = None if out is None else save(report, out, keep=keep)
+    files = None if out is None else save(report, out)
     show_tables(report, console())
     if files is None:
         say("Nothing was written; name a folder with --out to keep the results.")

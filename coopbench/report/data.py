@@ -10,11 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coopbench.analysis.findings import RARE, Findings, row_types
+from coopbench.analysis.findings import Findings, parts, row_types
 from coopbench.analysis.learning import Curve, CurvePoint
-from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.rankings import ProfilePoint
-from coopbench.analysis.registered import deviations, outcomes
 from coopbench.provenance import versions
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
@@ -45,7 +43,7 @@ def tables_as_csv(findings: Findings) -> dict[str, str]:
 
 def _parts(findings: Findings) -> list[str]:
     """Return the parts of a report: of those that few reports have only the ones that it has."""
-    return [name for name in row_types() if name not in RARE or getattr(findings, name)]
+    return [name for name, part in parts().items() if not part.rare or getattr(findings, name)]
 
 
 def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
@@ -126,7 +124,7 @@ def as_json(findings: Findings) -> str:
 
 def contents(findings: Findings) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
-    protocol, table = findings.protocol, findings.episodes
+    protocol = findings.protocol
     columnar = {
         "profiles": _profiles(findings.profiles),
         "curves": _curves(findings),
@@ -146,7 +144,7 @@ def contents(findings: Findings) -> dict[str, Any]:
         "registration": _registration(findings),
         **_reference(findings),
         "unit_of_inference": units(findings),
-        "missing_runs": [dataclasses.asdict(row) for row in missing_runs(protocol, table)],
+        "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
         "protocol": protocol.model_dump(mode="json"),
         **rows,
         **columnar,
@@ -162,12 +160,10 @@ def _registration(findings: Findings) -> dict[str, Any] | None:
     registration = findings.registration
     if registration is None:
         return None
-    study = findings.protocol, findings.episodes, findings.metadata, findings.shipped
-    pairs = findings.protocol, findings.comparisons, findings.group_comparisons
     return {
         **registration.model_dump(mode="json", by_alias=True),
-        "deviations": list(deviations(registration, *study)),
-        "outcomes": [dataclasses.asdict(row) for row in outcomes(registration, *pairs)],
+        "deviations": list(findings.deviations),
+        "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
     }
 
 

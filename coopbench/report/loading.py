@@ -1,13 +1,13 @@
 """Loading: the report of stored results, made anew from their episodes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from coopbench.analysis.environments import environment_notes
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
+from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results.folder import protocol_of, stored_cells, table_of
@@ -43,9 +43,15 @@ def load_report(folder: str | Path, *, reference: bool = True) -> Report:
         reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
-    report = report_of(protocol, cells, protocol.report.baselines, tuple(notes), reference)
-    report = replace(report, registration=read_registration(root))
-    return report if notes else replace(report, results=results_digest(root, protocol))
+    return report_of(
+        protocol,
+        cells,
+        protocol.report.baselines,
+        tuple(notes),
+        reference,
+        registration=read_registration(root),
+        results="" if notes else results_digest(root, protocol),
+    )
 
 
 def report_of(
@@ -54,10 +60,14 @@ def report_of(
     first: Sequence[str],
     notes: tuple[str, ...] = (),
     reference: bool = False,
+    *,
+    registration: Registration | None = None,
+    results: str = "",
 ) -> Report:
     """Make the report of cells of a protocol; the policies ``first`` come first, in this order.
 
     With ``reference`` it includes the shipped runs of required learners that are not among them.
+    ``registration`` and ``results``, a digest, are those of the results folder.
     """
     shipped: tuple[Reference, ...] = ()
     if reference:
@@ -70,10 +80,11 @@ def report_of(
         rank = policies.index(cell.policy) if cell.policy in policies else len(policies)
         return tasks.index(cell.task), rank, cell.policy, cell.run or 0
 
-    results = [stored for _, stored in sorted(cells, key=place)]
-    metadata = {s.episodes.cell: s.meta for s in results if s.episodes is not None}
-    table = table_of(results)
+    ordered = [stored for _, stored in sorted(cells, key=place)]
+    metadata = {s.episodes.cell: s.meta for s in ordered if s.episodes is not None}
+    table = table_of(ordered)
     notes = (*notes, *environment_notes(protocol, table.blocks))
     if protocol.report.normalisation == "minmax":
         notes = (*notes, _MOVING)
-    return Report.of(protocol, table, tuple(map(one_line, notes)), metadata, shipped)
+    notes = tuple(map(one_line, notes))
+    return Report(protocol, table, notes, metadata, shipped, registration, results)

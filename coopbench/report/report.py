@@ -32,7 +32,7 @@ class Report(Findings):
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``report.tex``,
         ``report.json`` and one CSV file for each part, such as ``estimates.csv``;
-        ``coopbench.analysis.findings.MAKERS`` lists the parts. Outside of a results folder, which
+        ``coopbench.analysis.findings.parts`` lists them. Outside of a results folder, which
         holds every episode already, there is ``episodes.csv``, too.
         """
         return save(self, Path(folder))

@@ -144,9 +144,15 @@ def evaluate_cells(
     earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
     damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
-    report = report_of(protocol, [*played, *earlier], names, notes, reference)
-    registration = read_registration(Path(out))
-    return replace(report, registration=registration, results=write_manifest(Path(out), protocol))
+    return report_of(
+        protocol,
+        [*played, *earlier],
+        names,
+        notes,
+        reference,
+        registration=read_registration(Path(out)),
+        results=write_manifest(Path(out), protocol),
+    )
 
 
 def expanded(protocol: Protocol, policies: Entrants) -> list[Entrant]:

@@ -94,8 +94,8 @@ def train_runs(
                 runner.tell(job, 1.0, "kept")
         for job, outcome in finished:
             _write(root, job, outcome)
-    report = load_report(root, reference=reference)
-    return replace(report, results=write_manifest(root, protocol))
+    write_manifest(root, protocol)
+    return load_report(root, reference=reference)
 
 
 def _check_fixed(root: Path, jobs: Sequence[TrainJob]) -> None:

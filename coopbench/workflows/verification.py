@@ -437,8 +437,8 @@ def _report_checks(
         order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
-        made = report_of(protocol, chosen, order, reference=bool(shipped.cells))
-        made = replace(made, registration=read_registration(root))
+        study = read_registration(root)
+        made = report_of(protocol, chosen, order, reference=bool(shipped.cells), registration=study)
         again = json.loads(as_json(made))
         is_same = report["schema"] == again["schema"]
         if is_same:

@@ -140,7 +140,7 @@ def evaluate(
         with Progress(len(cells)) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = evaluate_cells(played, cells, out, runner, reference)
-        present(report, out, keep=True)
+        present(report, out)
 
 
 def train(
@@ -194,7 +194,7 @@ def train(
         with Progress(len(planned), common_steps(planned)) as progress:
             runner = Runner(backend, workers, by_cell(progress.cell))
             report = train_runs(loaded, planned, out, runner, reference)
-        present(report, out, keep=True)
+        present(report, out)
 
 
 def crossplay(

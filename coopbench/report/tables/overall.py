@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.missing_runs import missing_runs
 from coopbench.analysis.samples import Scale as ScoreScale
 from coopbench.analysis.samples import score_scales
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
@@ -103,7 +102,7 @@ def model_table(findings: Findings) -> Table | None:
 def missing_table(findings: Findings) -> Table | None:
     """Return the training runs that failed, are missing or partial; None if there are none."""
     runs: dict[tuple[str, ...], list[str]] = {}
-    for row in missing_runs(findings.protocol, findings.episodes):
+    for row in findings.missing_runs:
         alike = row.task, row.policy, row.state, row.reason
         runs.setdefault(alike, []).append(str(row.run))
     if not runs:

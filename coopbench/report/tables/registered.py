@@ -1,13 +1,7 @@
 """Table of the registered hypotheses and what became of them."""
 
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.registered import (
-    DEVIATES,
-    NOT_REGISTERED,
-    REGISTERED,
-    deviations,
-    outcomes,
-)
+from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
 __all__ = ["registered_table", "registration_text"]
@@ -18,10 +12,9 @@ def registration_text(findings: Findings) -> str:
     registration = findings.registration
     if registration is None:
         return NOT_REGISTERED
-    study = findings.protocol, findings.episodes, findings.metadata, findings.shipped
-    reasons = deviations(registration, *study)
-    if reasons:
-        return f"{DEVIATES} from the registration of {registration.date}: {'; '.join(reasons)}"
+    if findings.deviations:
+        reasons = "; ".join(findings.deviations)
+        return f"{DEVIATES} from the registration of {registration.date}: {reasons}"
     count = len(registration.hypotheses)
     text = f"{REGISTERED} on {registration.date}"
     return f"{text} with {count} hypothes{'is' if count == 1 else 'es'}"
@@ -29,12 +22,8 @@ def registration_text(findings: Findings) -> str:
 
 def registered_table(findings: Findings) -> Table | None:
     """Return the outcomes of the registered hypotheses; None where there are none."""
-    registration = findings.registration
-    if registration is None or not registration.hypotheses:
+    if not findings.outcomes:
         return None
-    rows = outcomes(
-        registration, findings.protocol, findings.comparisons, findings.group_comparisons
-    )
     return Table(
         title="Registered hypotheses",
         columns=(
@@ -48,7 +37,7 @@ def registered_table(findings: Findings) -> Table | None:
                 "",
                 tuple(
                     tuple(Entry(text, text) for text in (row.hypothesis, row.outcome, row.reason))
-                    for row in rows
+                    for row in findings.outcomes
                 ),
             ),
         ),
