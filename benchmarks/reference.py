@@ -51,7 +51,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
-from coopbench.results.folder import protocol_of
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.shipping import ship
 from coopbench.workflows.exploit import exploit
@@ -281,7 +281,7 @@ def exploited(name, learner, limits):
 
 def shipped(name, folder):
     """Put the finished runs of required learners into the package; print them and their size."""
-    protocol = protocol_of(folder)
+    protocol = read_protocol(folder)
     if protocol.digest != load_protocol(name).digest:
         sys.exit(f"{folder} holds results of another protocol than {name}.")
     for learner in protocol.report.learned:
@@ -319,7 +319,7 @@ def main():
             sys.exit(f"There is no reference {name!r}; there are {', '.join(REFERENCES)}.")
         if arguments.keep:
             number = copied(EPISODES / name, RUNS / name)
-            write_manifest(RUNS / name, protocol_of(RUNS / name))
+            write_manifest(RUNS / name, read_protocol(RUNS / name))
             print(f"{name}: {number} more runs kept")
             continue
         if arguments.ship:

@@ -1,8 +1,9 @@
 """Files: writing in one atomic step, and reading no more than a file of results may hold."""
 
+import gzip
+import hashlib
 import json
 import os
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,8 +17,9 @@ from coopbench_envs.reading import read_regular
 
 __all__ = [
     "LIMITS",
+    "UNREADABLE",
     "by_key",
-    "check_values",
+    "digest_of",
     "gunzipped",
     "gzipped",
     "make_below",
@@ -42,7 +44,17 @@ LIMITS = {
     ".txt": 1 << 20,
 }
 
-
+# What using a content of unknown origin can raise.
+UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    OSError,
+)
 # Of every gzip file written here: deflate, no name, no time, system unknown.
 _GZIP = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
@@ -54,7 +66,8 @@ def parsed(content: bytes, values: int = _VALUES) -> Any:
     Raises ``ValueError`` if it is not JSON, is nested too deep, has a key twice, or holds more than
     about so many ``values``: two bytes of a file can become a hundred in memory.
     """
-    check_values(content, values)
+    if sum(map(content.count, (b",", b"[", b"{"))) > values:
+        raise ValueError(f"it holds more than {values:,} values")
     try:
         return json.loads(content, object_pairs_hook=_distinct)
     except RecursionError:
@@ -69,10 +82,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def check_values(content: bytes, values: int = _VALUES) -> None:
-    """Raise ``ValueError`` if JSON holds more than about so many values."""
-    if sum(map(content.count, (b",", b"[", b"{"))) > values:
-        raise ValueError(f"it holds more than {values:,} values")
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of a content, in hex digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def read_bounded(path: Path) -> bytes:
@@ -97,14 +109,10 @@ def gzipped(content: bytes) -> bytes:
 
     What could be packed further than ``gunzipped`` unpacks is stored unpacked in it.
     """
-    packed = _packed(content, 6)
-    return packed if len(content) <= proportional(packed) else _packed(content, 0)
-
-
-def _packed(content: bytes, level: int) -> bytes:
-    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-    sums = struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)
-    return _GZIP + packer.compress(content) + packer.flush() + sums
+    packed = gzip.compress(content, 6, mtime=0)
+    if len(content) > proportional(packed):
+        packed = gzip.compress(content, 0, mtime=0)
+    return _GZIP + packed[len(_GZIP) :]  # versions of Python name the system in different ways
 
 
 def gunzipped(content: bytes) -> bytes:

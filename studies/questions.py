@@ -26,7 +26,8 @@ from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.files import write_text
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv
-from coopbench.results.folder import protocol_of, stored_cells, table_of
+from coopbench.results.folder import stored_cells, table_of
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.reference import reference_runs
 from coopbench.statistics import Crossed, Grid, half_widths
 
@@ -41,7 +42,7 @@ def learned(root: Path, track: str) -> tuple[Protocol, EpisodeTable]:
 
     Shipped runs stand for those of required learners that the folder lacks.
     """
-    protocol = protocol_of(root)
+    protocol = read_protocol(root)
     cells = [(cell, s) for cell, s in stored_cells(root, protocol, []) if cell.run is not None]
     _, shipped, _ = reference_runs(protocol, [cell.policy for cell, _ in cells])
     table = table_of([stored for _, stored in (*cells, *shipped)])

@@ -63,7 +63,7 @@ def root(source: Path, tmp_path: Path) -> Path:
 def sign(root: Path) -> None:
     """Do what a forger does: make all digests fit the files that are there."""
     try:
-        digest = read_protocol(root / "protocol.json").digest
+        digest = read_protocol(root).digest
     except ProtocolError:
         digest = hashlib.sha256((root / "protocol.json").read_bytes()).hexdigest()
     for file in root.glob("*/**/meta.json"):

@@ -27,7 +27,8 @@ from coopbench.protocol.sections import (
     Training,
 )
 from coopbench.protocol.selection import is_part, with_tasks
-from coopbench.results.folder import protocol_of, write_protocol
+from coopbench.results.folder import write_protocol
+from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.training_plan import Scope, runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,14 +180,14 @@ def test_a_reworded_protocol_keeps_its_results(tmp_path):
     other = Protocol.model_validate(content, strict=False)
     again = coopbench.evaluate(other, ["random"], tmp_path)
     assert (tmp_path / "dilemma" / "random" / "meta.json").read_bytes() == meta
-    assert protocol_of(tmp_path) == other
+    assert read_protocol(tmp_path) == other
     assert not list(tmp_path.glob(".*"))
     assert {row.metric for row in first.estimates} == {"return", "length"}
     assert {row.metric for row in again.estimates} == {"return", "final_trust"}
     assert coopbench.verify(tmp_path).identical
     with pytest.raises(OtherProtocolError, match="another protocol"):
         write_protocol(tmp_path, builders.protocol_of(count=7))
-    assert protocol_of(tmp_path) == other
+    assert read_protocol(tmp_path) == other
 
 
 @pytest.mark.parametrize(

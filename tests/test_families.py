@@ -134,7 +134,7 @@ def test_training_holds_out_values_of_the_parameter_that_the_environment_names(t
 def test_results_that_name_large_files_are_refused(tmp_path, boards, monkeypatch):
     file = tmp_path / "protocol.json"
     file.write_text(with_maps(protocol(tmp_path), boards).model_dump_json(), encoding="utf-8")
-    assert read_protocol(file).name == "boards-v1"
+    assert read_protocol(tmp_path).name == "boards-v1"
     monkeypatch.setattr(map_files, "LARGEST", 5)
     with pytest.raises(ProtocolError, match="names files at"):
-        read_protocol(file)
+        read_protocol(tmp_path)

@@ -286,7 +286,7 @@ def test_a_file_has_each_key_once_and_an_archive_begins_with_itself(root):
     file = root / "protocol.json"
     file.write_text(file.read_text().replace('"ad_hoc":', '"ad_hoc": true, "ad_hoc":'))
     with pytest.raises(ProtocolError, match="a key twice"):
-        read_protocol(file)
+        read_protocol(root)
     content = pack({"a": np.zeros(2)})
     assert unpack(content)["a"].size == 2
     with pytest.raises(ValueError, match="something stands before its begin"):
@@ -400,10 +400,10 @@ def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
     (tmp_path / "r").mkdir()
     stored = tmp_path / "r" / "protocol.json"
     stored.write_text(protocol.model_dump_json())
-    assert read_protocol(stored).digest == protocol.digest
+    assert read_protocol(stored.parent).digest == protocol.digest
     file.write_text('{"SECRET": 1}')
     with pytest.raises(ProtocolError, match="put them back") as error:
-        read_protocol(stored)
+        read_protocol(stored.parent)
     assert "SECRET" not in str(error.value)
     shutil.copyfile(bundled, file)
     content = protocol.model_dump(mode="json")
@@ -445,7 +445,7 @@ def test_numbers_of_a_protocol_have_bounds(root, section, changes, message):
 
 
 def test_maps_of_a_stranger_are_not_made_for_hours(root, monkeypatch):
-    monkeypatch.setattr("coopbench.protocol.loading._SECONDS", -1.0)
+    monkeypatch.setattr("coopbench.results.protocol_file._SECONDS", -1.0)
     assert "took too much time" in _refused(root, "task", parameters={"horizon": 5})
     assert load_protocol("routing-easy").task  # one's own may take as long as they like
 

@@ -17,8 +17,8 @@ from builders import copied
 import coopbench
 from coopbench.provenance import versions
 from coopbench.report.data import as_csv, as_json, tables_as_csv
-from coopbench.results.folder import protocol_of
 from coopbench.results.manifest import results_digest
+from coopbench.results.protocol_file import read_protocol
 
 SAME = ("episodes", "late")  # tables of which every number remains
 # Columns by which a row is known, columns that remain, and rows of which they do.
@@ -64,7 +64,7 @@ def test_recorded_results_verify_as_identical(golden, tmp_path):
 
 def test_digests_and_protocol_are_the_recorded_ones(recorded):
     manifest = json.loads((recorded / "manifest.json").read_text())
-    protocol = protocol_of(recorded)
+    protocol = read_protocol(recorded)
     assert protocol.digest == manifest["protocol"]
     assert coopbench.load_protocol(recorded / "recorded.toml").digest == manifest["protocol"]
     assert results_digest(recorded, protocol) == manifest["results"]

@@ -19,7 +19,7 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import registration
 from coopbench.results import manifest
-from coopbench.results.folder import protocol_of
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.shards import part
 
@@ -205,7 +205,7 @@ def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
 
 def test_the_registration_of_a_study_is_merged_with_its_results(played, tmp_path):
     folders = [shutil.copytree(folder, tmp_path / folder.name) for folder in played[2][1:3]]
-    protocol = protocol_of(folders[0])
+    protocol = read_protocol(folders[0])
     study = registration(protocol, ["random"], [], "2020-01-01T00:00:00+00:00")
     write_registration(folders[0], study)
     coopbench.merge(folders, tmp_path / "m")

@@ -30,11 +30,12 @@ import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
 from coopbench.files import gunzipped, gzipped, write_text
-from coopbench.protocol.loading import load_protocol, stored_protocol
+from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import write_registration
 from coopbench.workflows.comparison import agreement
 from coopbench.workflows.verdicts import (
@@ -364,7 +365,7 @@ def test_a_report_of_another_schema_is_verified_in_part(root):
 
 
 def test_a_report_states_the_registration_of_its_folder(root):
-    protocol = stored_protocol(root / "protocol.json")
+    protocol = read_protocol(root)
     study = registration(protocol, ["random", "learner"], [], "2020-01-01T00:00:00+00:00")
     write_registration(root, study)
     assert failing(root) == ["report.json"]
@@ -376,7 +377,7 @@ def test_a_report_states_the_registration_of_its_folder(root):
 
 
 def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
-    protocol = stored_protocol(source / "protocol.json")
+    protocol = read_protocol(source)
     folder = tmp_path / "r"
     coopbench.evaluate(protocol, ["tit_for_tat", "random"], folder)
     report = coopbench.evaluate(protocol, ["random", "constant:0.5"], folder)
@@ -394,7 +395,7 @@ def test_missing_and_added_cells_do_not_verify(root):
     assert verify(root).identical
     (root / NAME).unlink()
     assert {c.what: c.verdict for c in verify(root).checks if not c.holds} == {NAME: MISSING}
-    protocol = stored_protocol(root / "protocol.json")
+    protocol = read_protocol(root)
     coopbench.evaluate(protocol, ["tit_for_tat"], root)
     assert verify(root).identical  # the manifest is written anew, over all cells
     shutil.rmtree(root / "dilemma" / "tit_for_tat")
@@ -415,7 +416,7 @@ def test_a_cell_lies_in_its_own_folder(root):
 
 
 def test_the_manifest_chains_the_digests_of_all_cells(root):
-    digest = stored_protocol(root / "protocol.json").digest
+    digest = read_protocol(root).digest
     content = json.loads((root / NAME).read_text())
     links = [digest]
     for each in content["cells"]:
@@ -518,7 +519,7 @@ def test_a_hostile_file_is_a_line_of_the_answer(root, name, content):
 def test_strange_metadata_make_a_cell_differ(root, key):
     sign(root)
     meta_of(root, FIXED, **{key: STRANGE[key]})
-    write_manifest(root, stored_protocol(root / "protocol.json"))
+    write_manifest(root, read_protocol(root))
     assert failing(root) == [FIXED]
 
 
@@ -570,7 +571,7 @@ def test_a_protocol_that_points_outside_its_folder_is_refused(root, change, mess
 def single(source, tmp_path_factory):
     """One cell alone, so that verifying it takes little."""
     folder = tmp_path_factory.mktemp("fuzz") / "r"
-    protocol = stored_protocol(source / "protocol.json")
+    protocol = read_protocol(source)
     small = builders.first_task(protocol)
     coopbench.evaluate(small, ["random"], folder)
     return folder

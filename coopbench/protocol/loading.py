@@ -1,7 +1,6 @@
-"""Loading: a protocol by its name, from a TOML file, from a results folder, or for one game."""
+"""Loading: a protocol by its name, from a TOML file, or for one game."""
 
 import re
-import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -11,8 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import coopbench_envs
-from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.files import read_bounded
+from coopbench.errors import ProtocolError
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
@@ -30,12 +28,10 @@ __all__ = [
     "load_protocol",
     "names_environment",
     "protocol_files",
-    "stored_protocol",
     "with_limits",
 ]
 
 _LARGEST = 1 << 24  # bytes of a protocol file
-_SECONDS = 20.0  # of the processor, after which no further maps of a results folder are made
 _MERGED = (
     "protocol",
     "seeds",
@@ -92,23 +88,6 @@ def names_environment(name: str) -> bool:
         or ":" in name
         or f"coopbench/{name}" in coopbench_envs.ids()
     )
-
-
-def stored_protocol(file: Path) -> Protocol:
-    """Return the protocol that a results folder holds; raise ``ProtocolError`` if it is damaged."""
-    try:
-        content, until = read_bounded(file), time.process_time() + _SECONDS
-        return Protocol.model_validate_json(content, strict=False, context=until)
-    except DamagedResultError as error:
-        raise ProtocolError(str(error)) from None
-    except ValidationError as error:
-        advice = (
-            "If files that it names have moved, put them back; is it damaged itself? Remove it and "
-            "evaluate into its folder again, or choose another folder."
-        )
-        raise ProtocolError(
-            f"{file} is damaged or of another version:\n{explained(error)}\n{advice}"
-        ) from None
 
 
 def ad_hoc(

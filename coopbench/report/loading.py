@@ -10,8 +10,9 @@ from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
-from coopbench.results.folder import protocol_of, stored_cells, table_of
+from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.manifest import results_digest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.reference import Reference, reference_runs
 from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
@@ -35,7 +36,7 @@ def load_report(folder: str | Path, *, reference: bool = True) -> Report:
     runs in some cells and none in others. Damaged cells are left out and named.
     """
     root = Path(folder)
-    protocol = protocol_of(root)
+    protocol = read_protocol(root)
     notes: list[str] = []
     cells = list(stored_cells(root, protocol, notes))
     if not any(stored.episodes or stored.failure for _, stored in cells):

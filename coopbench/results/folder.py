@@ -13,35 +13,25 @@ from coopbench.playing.models import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
 from coopbench.results.manifest import cell_folders
-from coopbench.results.protocol_file import read_protocol
+from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
 __all__ = [
     "check_folder",
     "earlier_runs",
     "is_results_folder",
     "models_of",
-    "protocol_of",
     "stored_cells",
     "table_of",
     "write_protocol",
 ]
 
-_PROTOCOL = "protocol.json"
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
 _ALL_RUNS = f"*/*/{_RUNS}"  # of all training runs in a results folder
 
 
 def is_results_folder(root: Path) -> bool:
     """Whether a folder holds results, or will: whether there is a protocol in it."""
-    return (root / _PROTOCOL).is_file()
-
-
-def protocol_of(root: Path) -> Protocol:
-    """Return the protocol of a results folder, or raise ``FileNotFoundError`` if it is none."""
-    source = root / _PROTOCOL
-    if not source.is_file():
-        raise FileNotFoundError(f"{root} holds no results: there is no {_PROTOCOL} in it.")
-    return read_protocol(source)
+    return (root / PROTOCOL).is_file()
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
@@ -51,11 +41,11 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     remains, and reports are made as this one says.
     """
     make_folder(root)
-    target, text = root / _PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
+    target, text = root / PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
     if target.is_file():
         if _holds(target, text):  # to parse and check it takes half a second
             return
-        digest = read_protocol(target).digest
+        digest = read_protocol(root).digest
         if digest != protocol.digest:
             raise OtherProtocolError(
                 f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
@@ -130,7 +120,7 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
     another protocol, which may have chosen checkpoints by episodes that this one evaluates on.
     """
     root, notes = Path(folder), list[str]()
-    digest = protocol_of(root).digest
+    digest = read_protocol(root).digest
     if digest != protocol.digest:
         raise OtherProtocolError(
             f"{learner}:{root} holds runs of another protocol (digest {digest[:12]}; this one has "

@@ -6,7 +6,6 @@ k the SHA-256 of the lines: link k - 1, folder, sum. The last link is the digest
 changes if anything in the folder does.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coopbench.errors import DamagedResultError
-from coopbench.files import parsed, read_bounded, write_text
+from coopbench.files import digest_of, parsed, read_bounded, write_text
 from coopbench.protocol.schema import Protocol
 
 __all__ = [
@@ -106,12 +105,12 @@ def unreadable(root: Path) -> dict[str, str]:
 
 
 def _sum(root: Path, folder: str) -> str:
-    return hashlib.sha256(read_bounded(root / folder / "meta.json")).hexdigest()
+    return digest_of(read_bounded(root / folder / "meta.json"))
 
 
 def _links(digest: str, sums: Mapping[str, str]) -> list[str]:
     links = [digest]
     for folder, checksum in sums.items():
         link = f"{links[-1]}\n{folder}\n{checksum}\n"  # a folder may have any bytes as its name
-        links.append(hashlib.sha256(link.encode(errors="surrogateescape")).hexdigest())
+        links.append(digest_of(link.encode(errors="surrogateescape")))
     return links

@@ -3,64 +3,52 @@
 What it names, environments and files, is checked before it is used.
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.files import check_values, parsed, read_bounded
-from coopbench.protocol.loading import stored_protocol
+from coopbench.files import UNREADABLE, parsed, read_bounded
 from coopbench.protocol.map_files import place_of, users_checksum
+from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.foreign_names import is_foreign, parse_foreign
 
-__all__ = ["read_protocol"]
+__all__ = ["PROTOCOL", "read_protocol"]
 
-_PROTOCOL = 500_000  # values in a protocol
-# What a content of unknown origin can raise.
-_BROKEN = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    MemoryError,
-    OSError,
-)
+PROTOCOL = "protocol.json"
+_VALUES = 500_000  # in a protocol
+_SECONDS = 20.0  # of the processor, after which no further maps are made
 
 
-def read_protocol(file: Path) -> Protocol:
+def read_protocol(root: Path) -> Protocol:
     """Return the protocol of a results folder; the places that it names are checked before use.
 
-    Raises ``ProtocolError`` if it is damaged, or if using it would import modules or read large
-    files.
+    Raises:
+        FileNotFoundError: the folder holds no results.
+        ProtocolError: it is damaged, or using it would import modules or read large files.
     """
+    file = root / PROTOCOL
+    if not file.is_file():
+        raise FileNotFoundError(f"{root} holds no results: there is no {PROTOCOL} in it.")
     try:
-        text = read_bounded(file)
-    except DamagedResultError as error:
-        raise ProtocolError(str(error)) from None
-    try:
-        check_values(text, _PROTOCOL)
-    except ValueError as error:
-        raise ProtocolError(f"{file} cannot be used: {error}.") from None
-    try:
-        content = from_json(text)  # as the protocol is read below
-    except ValueError:  # raises the same error with more detail
-        return stored_protocol(file)
-    try:
-        parsed(text)  # which refuses keys that are there twice
-    except ValueError as error:
-        raise ProtocolError(f"{file} cannot be used: {error}.") from None
-    tasks = content.get("task") if isinstance(content, dict) else None
-    for task in tasks if isinstance(tasks, list) else ():
-        try:
+        content = parsed(read_bounded(file), _VALUES)
+        tasks = content.get("task") if isinstance(content, dict) else None
+        for task in tasks if isinstance(tasks, list) else ():
             _check_places(task)
-        except _BROKEN as error:
-            raise ProtocolError(f"{file} cannot be used: {error}") from None
-    return stored_protocol(file)
+        until = time.process_time() + _SECONDS
+        return Protocol.model_validate(content, strict=False, context=until)
+    except ValidationError as error:
+        raise ProtocolError(
+            f"{file} is damaged or of another version:\n{explained(error)}\nIf files that it "
+            f"names have moved, put them back; is it damaged itself? Remove it and evaluate into "
+            f"its folder again, or choose another folder."
+        ) from None
+    except (DamagedResultError, *UNREADABLE) as error:
+        raise ProtocolError(f"{file} cannot be used: {error}") from None
 
 
 def _check_places(task: dict[str, Any]) -> None:
@@ -90,7 +78,7 @@ def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:
         return
     try:
         total = users_checksum(env, parameters)
-    except _BROKEN:
+    except UNREADABLE:
         total = ""
     if total is not None and total != stated:
         raise ValueError(

@@ -15,7 +15,7 @@ from coopbench.files import write_bytes, write_text
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results import store
-from coopbench.results.folder import protocol_of
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.reference import CURVE, METRIC, OF_AGENTS, RUNS, SCHEMA, TRAJECTORIES
 from coopbench.results.rounding import COARSE, FINE, pack_columns
 from coopbench.results.store import Stored
@@ -38,7 +38,7 @@ def ship(source: Path, target: Path, learner: str) -> dict[str, tuple[int, ...]]
 
     Raises ``ValueError`` if there is no finished run, ``DamagedResultError`` for damaged cells.
     """
-    protocol = protocol_of(source)
+    protocol = read_protocol(source)
     runs: dict[tuple[str, int], dict[str, Stored]] = {}
     for file in source.glob(f"*/{learner}*/run-*/meta.json"):
         cell = store.cell_of(file)

@@ -11,7 +11,6 @@ actions.npz     of a policy that a verifier may not have, all that it did; see e
 source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is never executed
 """
 
-import hashlib
 import io
 import itertools
 import json
@@ -43,6 +42,8 @@ from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, 
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import (
+    UNREADABLE,
+    digest_of,
     gunzipped,
     gzipped,
     make_below,
@@ -89,17 +90,6 @@ _ROW = (
     "returns",
     "metrics",
     "agent_metrics",
-)
-# What reading files of unknown origin can raise.
-_BROKEN = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    MemoryError,
-    OSError,
 )
 
 
@@ -228,7 +218,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             folder / _ACTIONS if _ACTIONS in contents else None,
             sum(map(len, contents.values())),
         )
-    except _BROKEN as error:
+    except UNREADABLE as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise DamagedResultError(f"{folder}: cannot be read ({reason}).") from None
 
@@ -243,7 +233,7 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
     content = _checked(stored.actions, stored.meta)
     try:
         return unpacked(content, min(limit, proportional(content)))
-    except _BROKEN as error:
+    except UNREADABLE as error:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 
 
@@ -268,7 +258,7 @@ def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
         raise ValueError("'code' is not an object of texts")
     if f"{code['place']}:{code['attribute']}" != meta["policy"]:
         raise ValueError("'code' is of another policy")
-    if len(source) > LARGEST_SOURCE or hashlib.sha256(source).hexdigest() != code["sha256"]:
+    if len(source) > LARGEST_SOURCE or digest_of(source) != code["sha256"]:
         raise ValueError(f"{_SOURCE} does not have the digest that 'code' names")
 
 
@@ -322,7 +312,7 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
 
 
 def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    sums = {name: digest_of(content) for name, content in files.items()}
     text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
     _put(make_below(root, cell.folder), files, text.encode())
 
@@ -389,7 +379,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:
     content = read_bounded(path)
     expected = meta["sha256"].get(path.name)
-    if hashlib.sha256(content).hexdigest() != expected:
+    if digest_of(content) != expected:
         raise DamagedResultError(f"{path} was changed after it was written (its checksum differs).")
     return content
 

@@ -118,8 +118,6 @@ def metadata_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:
         yield Finding("meta.json does not name the platform and versions that the cell was made on")
     if meta["run"] is None and meta["training"] is not None:
         yield Finding("meta.json describes a training, but the cell is not of a training run")
-    if meta["run"] is not None and stored.policy is None and POLICY_FILE in meta["sha256"]:
-        yield Finding(f"there is a {POLICY_FILE}, but meta.json describes no training")
     if progress is not None:
         yield from _progress_findings(protocol, progress, meta["chosen_step"])
 

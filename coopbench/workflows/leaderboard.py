@@ -5,7 +5,6 @@ folders are not used.
 """
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from coopbench.analysis.standings import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable
-from coopbench.files import write_text
+from coopbench.files import digest_of, write_text
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
@@ -243,7 +242,7 @@ def _same(one: store.Stored, two: store.Stored) -> bool:
 def _sum(stored: store.Stored) -> str:
     if stored.episodes is None:
         return f"failed: {stored.failure}"
-    return hashlib.sha256(store.lines(stored.episodes)).hexdigest()
+    return digest_of(store.lines(stored.episodes))
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def _protocol(name: str) -> Protocol:
 
 
 def _from_results(root: Path, address: _Address) -> Recording:
-    protocol = read_protocol(root / "protocol.json")
+    protocol = read_protocol(root)
     task = _drawn(protocol.task_of(address.task))
     cell, stored = _stored(root, protocol, task, address.policy)
     task = task.as_played_by(cell.policy)

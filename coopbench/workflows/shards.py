@@ -18,8 +18,9 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
 from coopbench.report.report import Report
 from coopbench.results import store
-from coopbench.results.folder import protocol_of, stored_cells, write_protocol
+from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.evaluation import expanded, play_cells
 
@@ -128,9 +129,9 @@ def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = T
 
 
 def _common_protocol(sources: Sequence[Path]) -> Protocol:
-    protocol = protocol_of(sources[0])
+    protocol = read_protocol(sources[0])
     for source in sources[1:]:
-        other = protocol_of(source)
+        other = read_protocol(source)
         if other.digest != protocol.digest:
             raise OtherProtocolError(
                 f"{sources[0]} holds results of {protocol.name} with digest "

@@ -5,7 +5,6 @@ followed, and every problem of a file is a line of the result.
 """
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from coopbench.baselines.registry import entries
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
-from coopbench.files import parsed, read_bounded
+from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.differences import are_same, differing_keys, differing_wording
@@ -60,17 +59,6 @@ __all__ = ["Examined", "Verification", "checking_runner", "examine", "verify"]
 SCHEMA = 1
 _FEWEST = 12  # first digits of a digest that name some code
 _REPORT = "report.json"
-# What comparing a report of unknown origin can raise.
-_BROKEN = (
-    DamagedResultError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    RecursionError,
-    ArithmeticError,
-    MemoryError,
-)
 # Parts of a report that say how it was made; they cannot follow from the episodes.
 _WORDS = ("versions", "notes")
 
@@ -176,7 +164,7 @@ def examine(
     for name in env:
         coopbench_envs.spec(name)  # registers that of a file
     try:
-        protocol = read_protocol(root / "protocol.json")
+        protocol = read_protocol(root)
     except ProtocolError as error:
         check = concluded("protocol.json", [Finding(str(error))])
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
@@ -199,7 +187,7 @@ def examine(
             table = table_of(stored for _, stored in (*cells.values(), *shipped.cells))
             alike = (printable(f"{what} {why}") for what, why in likenesses(protocol, cells))
             deviations = (*departures(protocol, table), *alike)
-        except _BROKEN as error:
+        except (DamagedResultError, *UNREADABLE) as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(_REPORT, [Finding(reason)]))
         else:
@@ -306,7 +294,7 @@ def _repeated_runs(cells: Cells) -> Iterator[tuple[str, str]]:
 def _weights(policy: TrainedPolicy) -> str:
     """Return the digest of a trained policy without what its file says of itself."""
     arrays = {name: values for name, values in unpack(policy.pack()).items() if name != "header"}
-    return hashlib.sha256(pack(arrays, compressed=False)).hexdigest()
+    return digest_of(pack(arrays, compressed=False))
 
 
 # --- the protocol ---------------------------------------------------------------------------------
@@ -362,7 +350,7 @@ def _manifest_check(root: Path, places: list[str], manifest: Manifest, chain: Ch
         except DamagedResultError as error:
             findings.append(Finding(str(error)))
             continue
-        if hashlib.sha256(content).hexdigest() != manifest.cells[place]:
+        if digest_of(content) != manifest.cells[place]:
             findings.append(
                 Finding(f"{place}/meta.json was changed: its sum is not the listed one")
             )
@@ -447,7 +435,7 @@ def _report_checks(
             findings = list(_differences(_lasting(report), _lasting(again), ""))
         versions = report["versions"]
         other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
-    except _BROKEN as error:
+    except (DamagedResultError, *UNREADABLE) as error:
         findings, other = [Finding(f"it cannot be compared with its episodes: {error}")], []
         is_same = True
     platforms = [elsewhere(stored.meta) for _, stored in played]
