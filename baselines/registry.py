@@ -1,19 +1,19 @@
 """Finds policies and learners by their names, and makes them.
 
-Both are searched for in the files of this package, folder by folder, and in the entry points of
-other packages. Nothing is listed by hand.
+Both are read from the sources of this package, and from the entry points of other packages. Nothing
+is listed by hand, and a learner's module, which needs torch, is imported when it is first used.
 """
 
+import ast
 import importlib
 import json
-import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.game import Game
@@ -36,28 +36,34 @@ __all__ = [
     "learners",
     "make_learner",
     "make_policy",
-    "modules",
     "parse_name",
     "preset",
     "presets",
     "reads_file",
+    "summaries",
     "trained_policy",
 ]
 
 _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
 
+_TRAIN = ("torch", "stable_baselines3", "tensorboard")  # the libraries of the extra "train"
+
 parse_name = PolicyName.parse
 
 
-@cache
-def modules() -> tuple[ModuleType, ...]:
-    """Return all modules of this package and its folders; they are imported.
+# What a module says of itself at its top level: a policy, or learners by name.
+_ENTRY = re.compile(r"^ENTRY\b", re.MULTILINE)
+_LEARNERS = re.compile(r"^LEARNERS = (\{.*?^\})", re.MULTILINE | re.DOTALL)
 
-    Looking through the folders takes milliseconds, and a protocol names hundreds of policies.
-    """
-    package = importlib.import_module(__package__)
-    names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{__package__}.")]
-    return tuple(importlib.import_module(name) for name in names)
+
+@cache
+def _sources() -> dict[str, str]:
+    """Return the source of every module of this package and its folders, by its full name."""
+    root = Path(__file__).parent
+    files = sorted([*root.glob("*.py"), *root.glob("*/*.py")])
+    names = [".".join((__package__, *f.relative_to(root).with_suffix("").parts)) for f in files]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return dict(zip(names, texts, strict=True))
 
 
 # --- policies -------------------------------------------------------------------------------------
@@ -70,14 +76,14 @@ def entries() -> dict[str, Entry]:
     Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
     names an ``Entry``.
     """
-    return dict(_entries(tuple(learners().values())))
+    return dict(_entries(tuple(learners())))
 
 
 @cache
-def _entries(trained: tuple[LearnerEntry, ...]) -> dict[str, Entry]:
+def _entries(trained: tuple[str, ...]) -> dict[str, Entry]:
     """Return all policies by name; to read a protocol asks for them a thousand times."""
     table = dict(_shipped_policies())
-    table |= {learner.name: _trained_entry(learner) for learner in trained}
+    table |= {learner: _trained_entry(learner) for learner in trained}
     for entry in _installed_policies():
         table.setdefault(entry.name, entry)
     return dict(sorted(table.items()))
@@ -86,13 +92,14 @@ def _entries(trained: tuple[LearnerEntry, ...]) -> dict[str, Entry]:
 @cache
 def _shipped_policies() -> dict[str, Entry]:
     """Return the fixed policies of this package by name; the files are searched once."""
-    shipped = [module.ENTRY for module in modules() if hasattr(module, "ENTRY")]
+    names = [name for name, source in _sources().items() if _ENTRY.search(source)]
+    shipped = [importlib.import_module(name).ENTRY for name in names]
     return {entry.name: entry for entry in shipped}
 
 
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
-    return _entries(tuple(learners().values())).get(parse_name(policy).kind)
+    return _entries(tuple(learners())).get(parse_name(policy).kind)
 
 
 def granted(policy: str) -> Mapping[str, Any]:
@@ -229,22 +236,66 @@ def _number(text: str) -> int | float | str:
 # --- learners -------------------------------------------------------------------------------------
 
 
-def learners() -> dict[str, LearnerEntry]:
+class _Learners(Mapping[str, LearnerEntry]):
+    """Learners by name; the module of each is imported when its entry is asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], LearnerEntry]]) -> None:
+        self._makers = dict(sorted(makers.items()))
+
+    def __getitem__(self, name: str) -> LearnerEntry:
+        make = self._makers[name]
+        lacking = [library for library in _TRAIN if find_spec(library) is None]
+        if lacking:
+            raise ValueError(
+                f"Learner {name!r} needs {', '.join(lacking)}, not installed here: "
+                f'the extra "train" brings them: pip install ".[train]" in a checkout.'
+            )
+        return make()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def learners() -> Mapping[str, LearnerEntry]:
     """Return all learners by name: those in ``LEARNERS`` of the files here, and of other packages.
 
-    These name a ``LearnerEntry`` in the entry-point group ``coopbench.learners``.
+    These name a ``LearnerEntry`` in the entry-point group ``coopbench.learners``, under its own
+    name. Looking an entry up imports its module; names alone import none.
     """
-    return dict(_learners())
+    return _learners()
+
+
+def summaries() -> dict[str, str]:
+    """Return what each learner does, in one line, by name; no learner of this package is loaded."""
+    said = {name: text for _, texts in _declared() for name, text in texts.items()}
+    return {name: said.get(name) or learners()[name].summary for name in learners()}
 
 
 @cache
-def _learners() -> dict[str, LearnerEntry]:
+def _learners() -> Mapping[str, LearnerEntry]:
     """Return all learners by name; the files are searched once."""
-    shipped = [entry for module in modules() for entry in getattr(module, "LEARNERS", ())]
-    installed = [point.load() for point in entry_points(group="coopbench.learners")]
-    # Of two with one name that of this package counts.
-    table = {entry.name: entry for entry in (*installed, *shipped)}
-    return dict(sorted(table.items()))
+    shipped = {
+        name: partial(_entry, module, name) for module, texts in _declared() for name in texts
+    }
+    installed = {point.name: point.load for point in entry_points(group="coopbench.learners")}
+    return _Learners(installed | shipped)  # of two with one name that of this package counts
+
+
+@cache
+def _declared() -> tuple[tuple[str, dict[str, str]], ...]:
+    """Return the modules here that define learners, and what each of these does, by name."""
+    found = ((name, _LEARNERS.search(source)) for name, source in _sources().items())
+    return tuple((name, ast.literal_eval(match[1])) for name, match in found if match)
+
+
+@cache
+def _entry(module: str, name: str) -> LearnerEntry:
+    """Return the entry that a module of this package makes for one of its learners."""
+    entry: LearnerEntry = importlib.import_module(module).entry(name)
+    return entry
 
 
 def make_learner(
@@ -303,10 +354,10 @@ def trained_policy(text: str) -> TrainedPolicy | None:
     return _read(name.kind, Path(name.values)) if name.kind in learners() else None
 
 
-def _trained_entry(learner: LearnerEntry) -> Entry:
+def _trained_entry(learner: str) -> Entry:
     """Return the entry of policies that a learner has trained: ``ippo:FOLDER``."""
-    summary = f"trained, from a run's folder: {learner.summary}"
-    return Entry(learner.name, partial(_trained, learner.name), summary, "local", Params, True)
+    summary = f"what {learner} has trained, from a run's folder"
+    return Entry(learner, partial(_trained, learner), summary, "local", Params, True)
 
 
 def _trained(name: str, game: Game, parameters: Params) -> TrainedPolicy:

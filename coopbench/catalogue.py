@@ -43,7 +43,7 @@ def policies() -> dict[str, str]:
 
 def learners() -> dict[str, str]:
     """Return all learners as {name: what it does}; their trained policies have the same name."""
-    return {name: entry.summary for name, entry in registry.learners().items()}
+    return registry.summaries()
 
 
 def protocols() -> tuple[str, ...]:

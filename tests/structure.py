@@ -72,7 +72,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("__main__",),
     ),
 }
-# Libraries that are slow to import or optional: imported by the function that needs them.
+# Libraries that are slow to import or optional: imported by the function that needs them. Learners
+# import torch at the top: the registry alone imports them, when one is used.
 HEAVY = (
     "IPython",
     "cuda",  # of cuda-bindings

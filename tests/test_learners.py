@@ -271,8 +271,9 @@ def test_nothing_is_learned_before_the_first_update(name, change):
 
 def test_learners_are_found_without_torch():
     code = (
-        "import sys; from coopbench.baselines.registry import learners;"
-        "assert len(learners()) >= 4; assert 'torch' not in sys.modules"
+        "import sys; from coopbench.baselines.registry import entries, learners, summaries;"
+        "assert len(learners()) >= 4; assert set(learners()) <= set(entries());"
+        "assert list(summaries()) == list(learners()); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

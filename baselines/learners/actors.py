@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.experience import Rows
@@ -13,9 +14,6 @@ from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.perceptron import NetworkPolicy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.networks.recurrent import RecurrentPolicy
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["Actor", "Perceptron", "ValueScale", "body_of", "memory_width", "policy_of"]
 
@@ -29,8 +27,6 @@ class Perceptron:
     hidden = 0
 
     def __init__(self, widths: list[int], activation: str) -> None:
-        import torch
-
         between = torch.nn.Tanh if activation == "tanh" else torch.nn.ReLU
         layers: list[torch.nn.Module] = []
         for inputs, outputs in itertools.pairwise(widths):
@@ -42,9 +38,7 @@ class Perceptron:
         """Return the linear layers in their order."""
         return list(self.module)[::2]
 
-    def run(
-        self, inputs: "torch.Tensor", memory: "torch.Tensor"
-    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+    def run(self, inputs: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return outputs of inputs (steps, rows, inputs), and the memory (rows, 0) as it was."""
         return self.module(inputs), memory
 
@@ -65,8 +59,6 @@ def body_of(inputs: int, outputs: int, params: Any, gain: float) -> Perceptron |
 
     All matrices are orthogonal and all biases zero at the beginning.
     """
-    import torch
-
     body: Perceptron | Recurrent
     if params.recurrent:
         body = Recurrent(inputs, memory_width(params.layers), outputs)
@@ -87,8 +79,6 @@ class Actor:
     """Chooses actions: a normal distribution of their numbers, or one of the legal choices."""
 
     def __init__(self, rows: Rows, params: Any) -> None:
-        import torch
-
         self.discrete, self._squash = rows.discrete, params.squash and not rows.discrete
         self.body = body_of(rows.inputs, rows.outputs, params, 0.01)
         self.module = torch.nn.ModuleDict({"body": self.body.module})
@@ -97,11 +87,9 @@ class Actor:
             self.module.register_parameter("log_std", self._log_std)
 
     def _outputs(
-        self, inputs: "torch.Tensor", legal: "torch.Tensor", memory: "torch.Tensor"
-    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        self, inputs: torch.Tensor, legal: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return means, or logarithms of probabilities, and new memory."""
-        import torch
-
         outputs, memory = self.body.run(inputs, memory)
         if not torch.isfinite(outputs).all():
             raise Diverged("An output of a policy is not finite.")
@@ -111,11 +99,9 @@ class Actor:
         return torch.tanh(outputs) if self._squash else outputs, memory
 
     def act(
-        self, inputs: "torch.Tensor", legal: "torch.Tensor", memory: "torch.Tensor"
-    ) -> tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]:
+        self, inputs: torch.Tensor, legal: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Draw actions of one step of all rows; return them, their log-probabilities and memory."""
-        import torch
-
         outputs, memory = self._outputs(inputs[None], legal[None], memory)
         if self.discrete:
             actions = torch.multinomial(outputs[0].exp(), 1)[:, 0]
@@ -126,11 +112,11 @@ class Actor:
 
     def judge(
         self,
-        inputs: "torch.Tensor",
-        legal: "torch.Tensor",
-        memory: "torch.Tensor",
-        actions: "torch.Tensor",
-    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        inputs: torch.Tensor,
+        legal: torch.Tensor,
+        memory: torch.Tensor,
+        actions: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log-probabilities of actions (steps, rows) and entropies, in nats."""
         outputs, _ = self._outputs(inputs, legal, memory)
         log_probs = self._log_probs(outputs, actions)
@@ -139,7 +125,7 @@ class Actor:
         entropy = (0.5 + _HALF_LOG_TAU + self._log_std).sum()
         return log_probs, entropy.expand_as(log_probs)
 
-    def _log_probs(self, outputs: "torch.Tensor", actions: "torch.Tensor") -> "torch.Tensor":
+    def _log_probs(self, outputs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return the logarithms of probabilities or densities of actions."""
         if self.discrete:
             return outputs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
@@ -158,7 +144,7 @@ class ValueScale:
     def __init__(self, *, used: bool) -> None:
         self._used, self._moments = used, np.zeros(3)  # mean, mean square, weight
 
-    def add(self, returns: "torch.Tensor") -> None:
+    def add(self, returns: torch.Tensor) -> None:
         """Take in the returns of an update."""
         values = returns.double().numpy()
         moments = np.array([values.mean(), (values**2).mean(), 1.0])
@@ -172,12 +158,12 @@ class ValueScale:
         mean, square = mean / weight, square / weight
         return float(mean), float(np.sqrt(max(square - mean**2, 1e-2)))
 
-    def scaled(self, values: "torch.Tensor") -> "torch.Tensor":
+    def scaled(self, values: torch.Tensor) -> torch.Tensor:
         """Return values in units of the critic."""
         mean, deviation = self._unit()
         return (values - mean) / deviation
 
-    def unscaled(self, outputs: "torch.Tensor") -> "torch.Tensor":
+    def unscaled(self, outputs: torch.Tensor) -> torch.Tensor:
         """Return the values that outputs of the critic mean."""
         mean, deviation = self._unit()
         return outputs * deviation + mean

@@ -13,11 +13,12 @@ team earns later is also due to them.
 """
 
 import copy
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import torch
 
-from coopbench.baselines.learner import Reward
+from coopbench.baselines.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Epsilon,
@@ -36,21 +37,25 @@ from coopbench.baselines.learners.episode_learner import (
     Trace,
     adam,
     descend,
-    entries,
+    entry_of,
     falling_share,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, Recurrent, outputs_of, targets
 from coopbench_envs.parameters import between, one_of
 
-if TYPE_CHECKING:
-    import torch
-
-
 # What stands for the value of the choice that was made: the critic's value, as published, or the
 # target that it learns from.
 RETURN = "return"
 CREDITS = ("critic", RETURN)
+
+
+LEARNERS = {
+    "coma": "actors that are credited by a critic of all seats, "
+    "separate recurrent networks for each agent",
+    "coma_shared": "actors that are credited by a critic of all seats, "
+    "shared recurrent networks for all agents",
+}
 
 
 class Params(NamedTuple):
@@ -84,22 +89,18 @@ class Critic:
     """Values of each seat's choices, given the state, what it sees and what the others choose."""
 
     def __init__(self, rows: Rows, hidden: int) -> None:
-        import torch
-
         self._agents, self._choices = rows.agents, rows.outputs
         inputs = rows.state().shape[1] + rows.inputs + rows.agents * (2 * rows.outputs + 1)
         sizes = ((inputs, hidden), (hidden, hidden), (hidden, rows.outputs))
         first, second, third = (torch.nn.Linear(*size) for size in sizes)
         self.module = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), third)
 
-    def inputs(self, batch: Batch, choices: "torch.Tensor") -> "torch.Tensor":
+    def inputs(self, batch: Batch, choices: torch.Tensor) -> torch.Tensor:
         """Return what the critic gets with choices (places, agents), (places, agents, numbers).
 
         This is the state, the seat's own inputs, the choices of the others, the last choices of
         all, and the seat's number.
         """
-        import torch
-
         places, agents = choices.shape
         numbers = torch.eye(agents)
         chosen = torch.nn.functional.one_hot(choices, self._choices).float()
@@ -115,13 +116,13 @@ class Critic:
         ]
         return torch.cat(parts, dim=2)
 
-    def __call__(self, inputs: "torch.Tensor") -> "torch.Tensor":
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the values of all choices, (rows, agents, choices)."""
         values: torch.Tensor = self.module(inputs)
         return values
 
 
-def probabilities(outputs: "torch.Tensor", legal: "torch.Tensor", share: float) -> "torch.Tensor":
+def probabilities(outputs: torch.Tensor, legal: torch.Tensor, share: float) -> torch.Tensor:
     """Return a policy: the softmax over legal choices, a ``share`` of it replaced by uniform."""
     uniform = legal / legal.sum(-1, keepdim=True)
     softmax = outputs.masked_fill(~legal, -np.inf).softmax(-1)
@@ -129,14 +130,12 @@ def probabilities(outputs: "torch.Tensor", legal: "torch.Tensor", share: float) 
     return policy
 
 
-def advantages(
-    values: "torch.Tensor", policy: "torch.Tensor", choices: "torch.Tensor"
-) -> "torch.Tensor":
+def advantages(values: torch.Tensor, policy: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
     """Return A of choices (steps, agents), from values and a policy (steps, agents, choices)."""
     return values.gather(2, choices.unsqueeze(2)).squeeze(2) - expected(values, policy)
 
 
-def expected(values: "torch.Tensor", policy: "torch.Tensor") -> "torch.Tensor":
+def expected(values: torch.Tensor, policy: torch.Tensor) -> torch.Tensor:
     """Return the mean of values over each seat's policy, (steps, agents)."""
     return (values * policy).sum(2)
 
@@ -153,20 +152,18 @@ class Coma:
         self._actors = adam([model.module for model in self.models], params.learning_rate)
         self._critics = adam([self.critic.module], params.critic_rate)
 
-    def modules(self) -> "dict[str, torch.nn.Module]":
+    def modules(self) -> dict[str, torch.nn.Module]:
         """Return all networks by name."""
         modules: dict[str, torch.nn.Module] = {}
         modules |= {f"model.{k}": model.module for k, model in enumerate(self.models)}
         return modules | {"critic": self.critic.module, "target.critic": self._target.module}
 
-    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimisers of the actors and of the critic."""
         return {"actors": self._actors, "critics": self._critics}
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return choices drawn from the policies."""
-        import torch
-
         params = self._params
         begin, end, length = params.epsilon_start, params.epsilon, params.epsilon_steps
         self._share = falling_share(steps, begin, end, length)
@@ -199,15 +196,13 @@ class Coma:
         }
 
     def _learn_critic(
-        self, batch: Batch, outputs: "torch.Tensor"
-    ) -> "tuple[torch.Tensor, torch.Tensor, float]":
+        self, batch: Batch, outputs: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, float]:
         """Return values (steps, agents, choices) as steps were learned, targets, and the mean loss.
 
         What follows the last step of an episode that time has ended is valued at the most probable
         choices.
         """
-        import torch
-
         params, before, after = self._params, batch.before, batch.after
         choices = outputs.masked_fill(~batch.legal, -np.inf).argmax(2)
         choices[before] = batch.actions
@@ -232,11 +227,6 @@ class Coma:
         return values, aims, float(np.mean(losses))
 
 
-_TEXT = "actors that are credited by a critic of all seats"
-LEARNERS = entries(
-    "coma",
-    f"{_TEXT}, separate recurrent networks for each agent",
-    f"{_TEXT}, shared recurrent networks for all agents",
-    Method(Coma, replayed=False),
-    Params,
-)
+def entry(name: str) -> LearnerEntry:
+    """Return the registry's entry of a variant."""
+    return entry_of(name, LEARNERS[name], Method(Coma, replayed=False), Params)

@@ -6,9 +6,10 @@ as soon as enough of them are over.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import TERMINAL, LearnerEntry, SeatNumber, TimeLimit
@@ -32,9 +33,6 @@ from coopbench.baselines.learners.torch_tools import (
 )
 from coopbench.baselines.networks.recurrent import RecurrentPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
     "Algorithm",
@@ -60,7 +58,7 @@ __all__ = [
     "UpdatesPerEpisode",
     "adam",
     "descend",
-    "entries",
+    "entry_of",
     "falling_share",
 ]
 
@@ -97,10 +95,10 @@ class Algorithm(Protocol):
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn from episodes; return named numbers. Raises ``Diverged``."""
 
-    def modules(self) -> "dict[str, torch.nn.Module]":
+    def modules(self) -> dict[str, torch.nn.Module]:
         """Return all networks by name: models as ``model.0`` and so on, targets included."""
 
-    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """Return all optimisers by name."""
 
 
@@ -248,18 +246,14 @@ def falling_share(steps: int, begin: float, end: float, length: int) -> float:
     return begin + min(1.0, steps / length) * (end - begin)
 
 
-def adam(modules: "Iterable[torch.nn.Module]", learning_rate: float) -> "torch.optim.Optimizer":
+def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:
     """Return an optimiser of all parameters of these modules."""
-    import torch
-
     parameters = [parameter for module in modules for parameter in module.parameters()]
     return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
 
 
-def descend(optimiser: "torch.optim.Optimizer", loss: "torch.Tensor", largest: float) -> None:
+def descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor, largest: float) -> None:
     """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite."""
-    import torch
-
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
@@ -269,19 +263,14 @@ def descend(optimiser: "torch.optim.Optimizer", loss: "torch.Tensor", largest: f
     optimiser.step()
 
 
-def entries(
-    name: str, summary: str, shared: str, method: Method, params: type
-) -> tuple[LearnerEntry, LearnerEntry]:
-    """Return the registry's entries of an algorithm, without and with a model that all share."""
+def entry_of(name: str, summary: str, method: Method, params: type) -> LearnerEntry:
+    """Return the registry's entry of a learner from episodes."""
 
-    def entry(variant: str, text: str) -> LearnerEntry:
-        def create(env: str, parameters: Mapping[str, Any], seed: int, values: Any) -> Any:
-            return EpisodeLearner(variant, env, parameters, seed, values, method)
+    def create(env: str, parameters: Mapping[str, Any], seed: int, values: Any) -> EpisodeLearner:
+        return EpisodeLearner(name, env, parameters, seed, values, method)
 
-        kind: Literal["on_policy", "off_policy"] = "off_policy" if method.replayed else "on_policy"
-        return LearnerEntry(variant, create, text, kind, params, _shortened, _first_update)
-
-    return entry(name, summary), entry(f"{name}_shared", shared)
+    kind: Literal["on_policy", "off_policy"] = "off_policy" if method.replayed else "on_policy"
+    return LearnerEntry(name, create, summary, kind, params, _shortened, _first_update)
 
 
 def _first_update(params: Any) -> int:

@@ -5,9 +5,10 @@ learn independently, of all seats if they share parameters (lane by lane, the se
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box
 
 from coopbench.baselines.errors import Diverged
@@ -17,9 +18,6 @@ from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.perceptron import Network
 from coopbench_envs.core import streams
 from coopbench_envs.engine import SAME_STEP, Engine
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["LaneStep", "RowOptions", "Rows", "Transition", "scaling"]
 
@@ -273,7 +271,7 @@ class Rows:
         self._finished = []
 
     def network(
-        self, models: Sequence[Sequence["torch.nn.Linear"]], activation: str, head: str
+        self, models: Sequence[Sequence[torch.nn.Linear]], activation: str, head: str
     ) -> Network:
         """Return the linear layers of all models as data, with the scaling of their inputs."""
         layers = list(zip(*models, strict=True))

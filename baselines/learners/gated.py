@@ -12,75 +12,60 @@ is possible, and nothing is computed for steps that a sequence does not have.
 
 import itertools
 from collections.abc import Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 __all__ = ["remember"]
 
 _WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")  # of torch.nn.GRU
 
 
-def remember(
-    module: "torch.nn.Module", inputs: "torch.Tensor", counts: Sequence[int]
-) -> "torch.Tensor":
+def remember(module: torch.nn.Module, inputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
     """Return the memory after every step, (rows, hidden), from inputs (rows, inputs).
 
     Rows are the first steps of all sequences, then their second steps, and so on. ``counts`` says
     how many sequences have each step; it never rises, since the longest sequences come first.
     """
-    import torch
-
     weights = [module.get_parameter(f"{name}_l0") for name in _WEIGHTS]
     if not torch.is_grad_enabled():
         return _forward(inputs, counts, *weights)[0]
-    memories: torch.Tensor = _function().apply(inputs, counts, *weights)
+    memories: torch.Tensor = _Gated.apply(inputs, counts, *weights)  # type: ignore[no-untyped-call]
     return memories
 
 
-@cache
-def _function() -> Any:
-    """Return the function with its gradient, as torch wants it."""
-    import torch
+class _Gated(torch.autograd.Function):
+    """Memories of all rows, and their gradient."""
 
-    class Gated(torch.autograd.Function):
-        """Memories of all rows."""
+    @staticmethod
+    def forward(ctx: Any, inputs: torch.Tensor, counts: Any, *weights: Any) -> torch.Tensor:
+        """Return the memories, and store what the gradient needs."""
+        memories, gates, proposed = _forward(inputs, counts, *weights)
+        ctx.counts = counts
+        ctx.save_for_backward(inputs, memories, gates, proposed, *weights[:2])
+        return memories
 
-        @staticmethod
-        def forward(ctx: Any, inputs: torch.Tensor, counts: Any, *weights: Any) -> torch.Tensor:
-            """Return the memories, and store what the gradient needs."""
-            memories, gates, proposed = _forward(inputs, counts, *weights)
-            ctx.counts = counts
-            ctx.save_for_backward(inputs, memories, gates, proposed, *weights[:2])
-            return memories
-
-        @staticmethod
-        def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-            """Return the gradients of the inputs and of all weights and biases."""
-            inputs, memories, gates, proposed, weights, memory_weights = ctx.saved_tensors
-            before = _before(memories, ctx.counts)
-            stored = (before, gates, proposed)
-            seen, past = _backward(gradient, ctx.counts, stored, memory_weights)
-            enters = seen @ weights if ctx.needs_input_grad[0] else None
-            products = seen.t() @ inputs, past.t() @ before
-            return enters, None, *products, seen.sum(0), past.sum(0)
-
-    return Gated
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """Return the gradients of the inputs and of all weights and biases."""
+        inputs, memories, gates, proposed, weights, memory_weights = ctx.saved_tensors
+        before = _before(memories, ctx.counts)
+        stored = (before, gates, proposed)
+        seen, past = _backward(gradient, ctx.counts, stored, memory_weights)
+        enters = seen @ weights if ctx.needs_input_grad[0] else None
+        products = seen.t() @ inputs, past.t() @ before
+        return enters, None, *products, seen.sum(0), past.sum(0)
 
 
 def _forward(
-    inputs: "torch.Tensor",
+    inputs: torch.Tensor,
     counts: Sequence[int],
-    weights: "torch.Tensor",
-    memory_weights: "torch.Tensor",
-    biases: "torch.Tensor",
-    memory_biases: "torch.Tensor",
-) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor]":
+    weights: torch.Tensor,
+    memory_weights: torch.Tensor,
+    biases: torch.Tensor,
+    memory_biases: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return of all rows the memories, the gates r, z, n side by side, and U_n h + c_n."""
-    import torch
-
     hidden = memory_weights.shape[1]
     gates = torch.addmm(biases, inputs, weights.t())
     memories = inputs.new_empty(len(inputs), hidden)
@@ -99,10 +84,8 @@ def _forward(
     return memories, gates, proposed
 
 
-def _before(memories: "torch.Tensor", counts: Sequence[int]) -> "torch.Tensor":
+def _before(memories: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
     """Return the memories before every step, in the order of rows."""
-    import torch
-
     parts, begin = [torch.zeros_like(memories[: counts[0]])], 0
     for count, following in itertools.pairwise(counts):
         parts.append(memories[begin : begin + following])
@@ -111,17 +94,15 @@ def _before(memories: "torch.Tensor", counts: Sequence[int]) -> "torch.Tensor":
 
 
 def _backward(
-    gradient: "torch.Tensor",
+    gradient: torch.Tensor,
     counts: Sequence[int],
-    stored: "tuple[torch.Tensor, torch.Tensor, torch.Tensor]",
-    memory_weights: "torch.Tensor",
-) -> "tuple[torch.Tensor, torch.Tensor]":
+    stored: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    memory_weights: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of W x + b and of U h + c in all rows, (rows, 3 * hidden) both.
 
     ``stored`` are the memories before every step, the gates, and U_n h + c_n.
     """
-    import torch
-
     before, gates, proposed = stored
     hidden = memory_weights.shape[1]
     reset, update, new = torch.split(gates, hidden, dim=1)

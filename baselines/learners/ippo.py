@@ -8,10 +8,15 @@ its own reward.
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+import stable_baselines3
+import torch
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import (
@@ -39,9 +44,6 @@ from coopbench.baselines.learners.torch_tools import (
 from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 
-if TYPE_CHECKING:
-    import torch
-
 # What Stable-Baselines3 reports of an update, and the names it has here.
 _REPORTED = {
     "train/policy_gradient_loss": "policy_loss",
@@ -55,6 +57,12 @@ _REPORTED = {
 }
 
 _CHUNK = 16  # steps that gradients go back in networks with memory
+
+
+LEARNERS = {
+    "ippo": "proximal policy optimisation, separate networks for each agent",
+    "ippo_shared": "proximal policy optimisation, shared networks for all agents",
+}
 
 
 class Params(NamedTuple):
@@ -98,8 +106,6 @@ class _Rollout:
     """
 
     def __init__(self, length: int, rows: int, game: Rows) -> None:
-        import torch
-
         shape = (length, rows)
         self.inputs = torch.zeros(*shape, game.inputs)
         self.actions = torch.zeros(shape if game.discrete else (*shape, game.outputs))
@@ -114,8 +120,6 @@ class _Rollout:
 
     def see(self, at: int, inputs: np.ndarray, legal: np.ndarray | None) -> Any:
         """Store the inputs of step ``at`` and the legal choices; return what the model acts on."""
-        import torch
-
         self.inputs[at] = torch.from_numpy(inputs)
         if legal is None:
             return self.inputs[at]
@@ -123,7 +127,7 @@ class _Rollout:
         return self.inputs[at], self.legal[at]
 
     def decide(
-        self, at: int, actions: "torch.Tensor", values: "torch.Tensor", log_probs: "torch.Tensor"
+        self, at: int, actions: torch.Tensor, values: torch.Tensor, log_probs: torch.Tensor
     ) -> np.ndarray:
         """Store what the model does at step ``at``; return its actions."""
         self.actions[at] = actions
@@ -131,10 +135,8 @@ class _Rollout:
         self.log_probs[at] = log_probs
         return actions.numpy()
 
-    def earn(self, at: int, step: Transition, rewards: "torch.Tensor", taught: np.ndarray) -> None:
+    def earn(self, at: int, step: Transition, rewards: torch.Tensor, taught: np.ndarray) -> None:
         """Store the rewards of step ``at``, which rows are done, and from which is learned."""
-        import torch
-
         self.rewards[at] = rewards
         self.done[at] = torch.from_numpy(step.done)
         self.valid[at] = torch.from_numpy(step.valid)
@@ -145,7 +147,7 @@ class _Rollout:
             self.legal[at, fallen, self.actions[at, fallen].long()] = True
             self.log_probs[at, fallen] = 0.0
 
-    def close(self, following: "torch.Tensor", gamma: float, decay: float) -> None:
+    def close(self, following: torch.Tensor, gamma: float, decay: float) -> None:
         """Estimate advantages; ``following``: values after the last step.
 
         A row that is done takes nothing from later steps.
@@ -160,9 +162,6 @@ class _Rollout:
         Advantages have a mean of 0 and a standard deviation of 1 over the valid rows of a part, and
         are 0 in the others.
         """
-        import torch
-        from stable_baselines3.common.type_aliases import RolloutBufferSamples
-
         rows = self.taught.flatten().nonzero().flatten()
         rows = rows[torch.randperm(len(rows))]
         for some in rows.tensor_split(-(-len(rows) // batch_size)):
@@ -195,12 +194,10 @@ class _Rollout:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore the saved steps."""
-        import torch
-
         for name, array in self._stored().items():
             array[:] = torch.from_numpy(arrays[name])
 
-    def _stored(self) -> dict[str, "torch.Tensor"]:
+    def _stored(self) -> dict[str, torch.Tensor]:
         """Return all arrays but those that ``close`` computes."""
         return {k: v for k, v in vars(self).items() if k not in ("advantages", "targets")}
 
@@ -226,8 +223,6 @@ class IPPO(RowLearner):
 
     def policy(self) -> NetworkPolicy:
         """Return the mean of all actions as a network, or the most probable choice."""
-        import torch
-
         layers: list[list[torch.nn.Linear]] = []
         for model in self._models:
             policy = model.policy
@@ -272,8 +267,6 @@ class IPPO(RowLearner):
 
     def _play(self) -> None:
         """Play one step in all lanes and store it."""
-        import torch
-
         actions = []
         with torch.no_grad():
             parts = (self._models, self._rollouts, self._rows.observe(), self._rows.legal())
@@ -287,10 +280,8 @@ class IPPO(RowLearner):
         self.steps += self._params.lanes
         self._at += 1
 
-    def _earned(self, k: int, step: Transition) -> "torch.Tensor":
+    def _earned(self, k: int, step: Transition) -> torch.Tensor:
         """Return the rewards of a step, plus the following value where time alone ended it."""
-        import torch
-
         scaled = self._scales[k](step) if self._params.scale_rewards else step.rewards
         rewards = torch.from_numpy(scaled)
         if step.truncated.any() and self._params.time_limit != TERMINAL:
@@ -301,8 +292,6 @@ class IPPO(RowLearner):
 
     def _update(self) -> list[dict[str, float]]:
         """Update all models from full rollouts and begin new ones; return a report of each."""
-        import torch
-
         reports = []
         for k, inputs in enumerate(self._rows.observe()):
             model, rollout = self._models[k], self._rollouts[k]
@@ -333,8 +322,6 @@ class IPPO(RowLearner):
 
 def _check(model: Any, report: Mapping[str, float]) -> None:
     """Raise ``Diverged`` if a loss or a parameter is not finite."""
-    import torch
-
     for name in ("policy_loss", "value_loss", "entropy"):
         if not np.isfinite(report[name]):
             raise Diverged(f"The {name} is not finite.")
@@ -356,12 +343,8 @@ def _rollout_length(params: Params, seats: int) -> int:
 
 def _model(game: Rows, params: Params) -> Any:
     """Make Stable-Baselines3's PPO for rows of a game, without an environment."""
-    import torch
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.logger import Logger
-
     widths = layer_sizes(params.layers)
-    model = PPO(
+    model = stable_baselines3.PPO(
         _masked_policy() if game.discrete else "MlpPolicy",
         None,
         learning_rate=params.learning_rate,
@@ -399,7 +382,6 @@ def _model(game: Rows, params: Params) -> Any:
 
 def _fast_tanh() -> Any:
     """Return tanh as a module that computes with NumPy, in a tenth of torch's time."""
-    import torch
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -427,8 +409,6 @@ def _masked_policy() -> Any:
 
     Its observations are pairs: the inputs, and the legal choices.
     """
-    import torch
-    from stable_baselines3.common.policies import ActorCriticPolicy
 
     def judge(self: Any, seen: Any) -> tuple[torch.Tensor, Any]:
         inputs, legal = seen
@@ -453,7 +433,7 @@ def _masked_policy() -> Any:
     return type("Masked", (ActorCriticPolicy,), methods)
 
 
-def _entry(name: str, summary: str) -> LearnerEntry:
+def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> IPPO | PPO:
@@ -470,7 +450,7 @@ def _entry(name: str, summary: str) -> LearnerEntry:
         return PPO(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")
-    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
+    return LearnerEntry(name, create, LEARNERS[name], "on_policy", Params, _shortened, first_update)
 
 
 def _shortened(params: Params, steps: int) -> Params:
@@ -479,9 +459,3 @@ def _shortened(params: Params, steps: int) -> Params:
     rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
     batch_size = min(params.batch_size, rollout)
     return params._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)
-
-
-LEARNERS = (
-    _entry("ippo", "proximal policy optimisation, separate networks for each agent"),
-    _entry("ippo_shared", "proximal policy optimisation, shared networks for all agents"),
-)

@@ -5,10 +5,15 @@ agents can die and each agent has its own reward. Actions are continuous.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+import torch
+from stable_baselines3 import SAC
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from torch.nn.utils import parameters_to_vector
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import (
@@ -36,9 +41,6 @@ from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
 
-if TYPE_CHECKING:
-    import torch
-
 # What Stable-Baselines3 reports of an update, and the names it has here.
 _REPORTED = {
     "train/actor_loss": "actor_loss",
@@ -46,6 +48,12 @@ _REPORTED = {
     "train/ent_coef": "entropy_coefficient",
 }
 _MANY = 10**9
+
+
+LEARNERS = {
+    "isac": "soft actor-critic, separate networks and replay memory for each agent",
+    "isac_shared": "soft actor-critic, shared networks and replay memory for all agents",
+}
 
 
 class Params(NamedTuple):
@@ -85,8 +93,6 @@ class Replay:
     """
 
     def __init__(self, size: int, inputs: int, outputs: int, *, terminal: bool = False) -> None:
-        import torch
-
         # Inputs, actions, next inputs, terminated, reward: in one array a sample is one gather
         # operation instead of five. It is torch's, because the bits of a product may depend on
         # where in memory a matrix begins, and torch always aligns them to the same boundaries.
@@ -101,8 +107,6 @@ class Replay:
 
     def add(self, inputs: np.ndarray, actions: np.ndarray, step: Transition) -> None:
         """Store a step, except for rows of agents that were dead before it."""
-        import torch
-
         ended = step.done & (~step.truncated | self._terminal)
         ends = np.stack([ended, step.rewards], axis=1)
         rows = np.concatenate([inputs, actions, step.following, ends], axis=1)[step.valid]
@@ -112,9 +116,6 @@ class Replay:
 
     def sample(self, batch_size: int, env: None = None) -> Any:
         """Sample rows uniformly, with replacement."""
-        import torch
-        from stable_baselines3.common.type_aliases import ReplayBufferSamples
-
         drawn = self._table[torch.randint(len(self), (batch_size,))]
         drawn[:, -1] /= self.unit
         return ReplayBufferSamples(*torch.split(drawn, self._columns, dim=1))
@@ -131,8 +132,6 @@ class Replay:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore the saved rows."""
-        import torch
-
         self._added = int(arrays["added"])
         self._table[: len(self)] = torch.from_numpy(arrays["table"])
 
@@ -157,8 +156,6 @@ class ISAC(RowLearner):
 
     def policy(self) -> NetworkPolicy:
         """Return the means of the actors' actions as a network."""
-        import torch
-
         layers = []
         for model in self._models:
             parts = model.actor.latent_pi
@@ -187,8 +184,6 @@ class ISAC(RowLearner):
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another training."""
-        import torch
-
         current = self.save()
         for k, replay in enumerate(self._replays):  # sizes follow from the rows added
             added = np.max(arrays.get(f"replay.{k}.added", 0), initial=0)
@@ -217,8 +212,6 @@ class ISAC(RowLearner):
 
     def _play(self) -> None:
         """Play one step in all lanes and store it."""
-        import torch
-
         params, seen, actions = self._params, self._rows.observe(), []
         with torch.no_grad():
             for inputs, model in zip(seen, self._models, strict=True):
@@ -235,8 +228,6 @@ class ISAC(RowLearner):
 
     def _update(self, k: int) -> dict[str, float]:
         """Update a model from its replay buffer; return its report."""
-        from torch.nn.utils import parameters_to_vector
-
         model = self._models[k]
         if self._params.scale_rewards:
             self._replays[k].unit = self._scales[k].deviation
@@ -285,10 +276,6 @@ def _check(params: Params, game: Rows, name: str) -> None:
 
 def _model(params: Params, inputs: int, outputs: int) -> Any:
     """Make Stable-Baselines3's SAC for rows of a game, without an environment."""
-    import torch
-    from stable_baselines3 import SAC
-    from stable_baselines3.common.logger import Logger
-
     model = SAC(
         "MlpPolicy",
         None,
@@ -315,7 +302,7 @@ def _model(params: Params, inputs: int, outputs: int) -> Any:
     return model
 
 
-def _optimisers(model: Any) -> dict[str, "torch.optim.Optimizer"]:
+def _optimisers(model: Any) -> dict[str, torch.optim.Optimizer]:
     """Return all optimisers of a model, by name."""
     optimisers = {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
     if model.ent_coef_optimizer is not None:
@@ -323,13 +310,15 @@ def _optimisers(model: Any) -> dict[str, "torch.optim.Optimizer"]:
     return optimisers
 
 
-def _entry(name: str, summary: str) -> LearnerEntry:
+def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> ISAC:
         return ISAC(name, env_id, parameters, seed, params)
 
-    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
+    return LearnerEntry(
+        name, create, LEARNERS[name], "off_policy", Params, _shortened, _first_update
+    )
 
 
 def _first_update(params: Params) -> int:
@@ -343,9 +332,3 @@ def _shortened(params: Params, steps: int) -> Params:
     train_every = max(lanes, min(params.train_every, steps // 4) // lanes * lanes)
     warmup = min(params.warmup, steps // 2)
     return params._replace(lanes=lanes, train_every=train_every, warmup=warmup)
-
-
-LEARNERS = (
-    _entry("isac", "soft actor-critic, separate networks and replay memory for each agent"),
-    _entry("isac_shared", "soft actor-critic, shared networks and replay memory for all agents"),
-)

@@ -13,9 +13,10 @@ what their team earns later, and no actor.
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import (
@@ -43,10 +44,13 @@ from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
 
-if TYPE_CHECKING:
-    import torch
-
 _MANY = 10**9
+
+
+LEARNERS = {
+    "maddpg": "deterministic policy gradients, central critics, networks for each agent",
+    "maddpg_shared": "deterministic policy gradients, central critic, shared networks",
+}
 
 
 class Params(NamedTuple):
@@ -85,24 +89,22 @@ class Params(NamedTuple):
 class Batch(NamedTuple):
     """Steps of whole lanes as tensors; everybody's rows."""
 
-    inputs: "torch.Tensor"  # (steps, agents, inputs) float32
-    legal: "torch.Tensor"  # (steps, agents, choices) bool; none for Box actions
-    actions: "torch.Tensor"  # (steps, agents, outputs) float32, choices as one-hot vectors
-    rewards: "torch.Tensor"  # (steps, agents) float32
-    following: "torch.Tensor"  # as inputs, after the step
-    following_legal: "torch.Tensor"
-    following_alive: "torch.Tensor"  # (steps, agents) bool
-    ended: "torch.Tensor"  # (steps,) bool: nothing follows
-    taught: "torch.Tensor"  # (steps, agents) bool: the learner had the seat
-    acted: "torch.Tensor"  # and its agent was alive
+    inputs: torch.Tensor  # (steps, agents, inputs) float32
+    legal: torch.Tensor  # (steps, agents, choices) bool; none for Box actions
+    actions: torch.Tensor  # (steps, agents, outputs) float32, choices as one-hot vectors
+    rewards: torch.Tensor  # (steps, agents) float32
+    following: torch.Tensor  # as inputs, after the step
+    following_legal: torch.Tensor
+    following_alive: torch.Tensor  # (steps, agents) bool
+    ended: torch.Tensor  # (steps,) bool: nothing follows
+    taught: torch.Tensor  # (steps, agents) bool: the learner had the seat
+    acted: torch.Tensor  # and its agent was alive
 
 
 class Replay:
     """The latest ``size`` steps of all lanes, in a ring."""
 
     def __init__(self, size: int, rows: Rows) -> None:
-        import torch
-
         agents, choices = rows.agents, rows.outputs if rows.discrete else 0
         shapes = {
             "inputs": (agents, rows.inputs),
@@ -136,8 +138,6 @@ class Replay:
 
     def add(self, steps: Mapping[str, np.ndarray]) -> None:
         """Store a step of all lanes, by the names of ``Batch``."""
-        import torch
-
         places = torch.from_numpy((self.added + np.arange(len(steps["ended"]))) % self.size)
         for name, ring in self._ring.items():
             ring[places] = torch.from_numpy(steps[name])
@@ -145,8 +145,6 @@ class Replay:
 
     def sample(self, count: int) -> Batch:
         """Draw steps uniformly, with replacement."""
-        import torch
-
         places = torch.randint(len(self), (count,))
         return Batch(**{name: ring[places] for name, ring in self._ring.items()})
 
@@ -166,8 +164,6 @@ class Replay:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from saved steps."""
-        import torch
-
         self.added = int(arrays["added"])
         for name, ring in self._ring.items():
             ring[: len(self)] = torch.from_numpy(arrays[name])
@@ -177,8 +173,6 @@ class _Model:
     """Actor, critic and their target networks of a model."""
 
     def __init__(self, rows: Rows, seats: np.ndarray, params: Params) -> None:
-        import torch
-
         self.seats = torch.from_numpy(seats)
         hidden = layer_sizes(params.layers)
         numbers = len(seats) if len(seats) > 1 else 0  # a shared critic is told the seat
@@ -195,22 +189,16 @@ class _Model:
         }
         self.rewards = RewardScale(params.lanes * len(seats), 0.0)  # of rewards, not of their sums
 
-    def outputs(self, inputs: "torch.Tensor", *, target: bool = False) -> "torch.Tensor":
+    def outputs(self, inputs: torch.Tensor, *, target: bool = False) -> torch.Tensor:
         """Return what the actor says to inputs (..., inputs): numbers, or one for every choice."""
-        import torch
-
         networks = self.targets if target else self.networks
         outputs: torch.Tensor = networks["actor"].module(inputs)
         if not torch.isfinite(outputs).all():
             raise Diverged("An output of an actor is not finite.")
         return outputs
 
-    def actions(
-        self, outputs: "torch.Tensor", legal: "torch.Tensor", *, noise: bool
-    ) -> "torch.Tensor":
+    def actions(self, outputs: torch.Tensor, legal: torch.Tensor, *, noise: bool) -> torch.Tensor:
         """Return the actions that outputs mean; choices as one-hot vectors with a gradient."""
-        import torch
-
         if not self._discrete:
             return torch.tanh(outputs)
         logits = outputs.masked_fill(~legal, torch.finfo(outputs.dtype).min)
@@ -222,16 +210,14 @@ class _Model:
         return hard + (soft - soft.detach())
 
     def values(
-        self, inputs: "torch.Tensor", actions: "torch.Tensor", *, target: bool = False
-    ) -> "torch.Tensor":
+        self, inputs: torch.Tensor, actions: torch.Tensor, *, target: bool = False
+    ) -> torch.Tensor:
         """Return values (steps, seats) of inputs (steps, agents, inputs).
 
         ``actions`` are (steps, seats, agents, outputs): what each seat judges. A critic of one seat
         sees agents in their order; one of all seats sees the seat first that it judges for, then
         those with higher numbers, then the others, and the number of the seat.
         """
-        import torch
-
         steps, seats, agents = actions.shape[:3]
         if seats == 1:
             parts = [inputs.flatten(1)[:, None], actions.flatten(2)]
@@ -246,8 +232,6 @@ class _Model:
 
     def follow(self, tau: float) -> None:
         """Move the target networks a share ``tau`` of the way to the networks."""
-        import torch
-
         with torch.no_grad():
             for name, network in self.networks.items():
                 followers = self.targets[name].module.parameters()
@@ -322,8 +306,6 @@ class MADDPG(RowLearner):
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update all models when it is time."""
-        import torch
-
         params = self._params
         with torch.no_grad():
             self._play()
@@ -376,8 +358,6 @@ class MADDPG(RowLearner):
 
     def _explore(self, model: _Model, inputs: np.ndarray, legal: np.ndarray | None) -> np.ndarray:
         """Return actions with noise, at the beginning random ones."""
-        import torch
-
         warm, spread = self.steps < self._params.warmup, self._params.exploration
         if legal is None:
             if warm:
@@ -395,8 +375,6 @@ class MADDPG(RowLearner):
 
     def _update(self, model: _Model, batch: Batch) -> dict[str, float]:
         """Make one gradient step of a model's critic and actor; return a report."""
-        import torch
-
         params, seats = self._params, model.seats
         unit = model.rewards.deviation if params.scale_rewards else 1.0
         with torch.no_grad():
@@ -423,10 +401,8 @@ class MADDPG(RowLearner):
             "actor_loss": float(actor_loss.detach()),
         }
 
-    def _following(self, batch: Batch) -> "torch.Tensor":
+    def _following(self, batch: Batch) -> torch.Tensor:
         """Return what the target actors of all seats do after the step, zeros of the dead."""
-        import torch
-
         actions = torch.zeros_like(batch.actions)
         for model in self._models:
             outputs = model.outputs(batch.following[:, model.seats], target=True)
@@ -434,10 +410,8 @@ class MADDPG(RowLearner):
             actions[:, model.seats] = model.actions(outputs, legal, noise=False)
         return actions * batch.following_alive[:, :, None]
 
-    def _descend(self, model: _Model, name: str, loss: "torch.Tensor") -> None:
+    def _descend(self, model: _Model, name: str, loss: torch.Tensor) -> None:
         """Make a gradient step of one network."""
-        import torch
-
         model.optimisers[name].zero_grad()
         parameters = list(model.networks[name].module.parameters())
         gradients = torch.autograd.grad(loss, parameters)
@@ -453,7 +427,7 @@ class MADDPG(RowLearner):
         model.optimisers[name].step()
 
 
-def _mean(values: "torch.Tensor", counted: "torch.Tensor") -> "torch.Tensor":
+def _mean(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     """Return the mean of the values that count; 0 if none does."""
     return (values * counted).sum() / counted.sum().clamp(min=1)
 
@@ -472,13 +446,15 @@ def _check(params: Params) -> None:
         )
 
 
-def _entry(name: str, summary: str) -> LearnerEntry:
+def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> MADDPG:
         return MADDPG(name, env_id, parameters, seed, params)
 
-    return LearnerEntry(name, create, summary, "off_policy", Params, _shortened, _first_update)
+    return LearnerEntry(
+        name, create, LEARNERS[name], "off_policy", Params, _shortened, _first_update
+    )
 
 
 def _first_update(params: Params) -> int:
@@ -492,9 +468,3 @@ def _shortened(params: Params, steps: int) -> Params:
     train_every = max(lanes, min(params.train_every, steps // 4) // lanes * lanes)
     warmup = min(params.warmup, steps // 2)
     return params._replace(lanes=lanes, train_every=train_every, warmup=warmup)
-
-
-LEARNERS = (
-    _entry("maddpg", "deterministic policy gradients, central critics, networks for each agent"),
-    _entry("maddpg_shared", "deterministic policy gradients, central critic, shared networks"),
-)

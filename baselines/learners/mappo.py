@@ -28,6 +28,12 @@ from coopbench_envs.parameters import Allowed, between, one_of
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
 
 
+LEARNERS = {
+    "mappo": "proximal policy optimisation, central critics, networks for each agent",
+    "mappo_shared": "proximal policy optimisation, central critic, shared networks",
+}
+
+
 class Params(NamedTuple):
     """Hyperparameters; steps are those of the environment, all lanes together."""
 
@@ -70,7 +76,7 @@ class Params(NamedTuple):
     share: Share = 0.0
 
 
-def _entry(name: str, summary: str) -> LearnerEntry:
+def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> PPO:
@@ -86,7 +92,7 @@ def _entry(name: str, summary: str) -> LearnerEntry:
         return PPO(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")
-    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
+    return LearnerEntry(name, create, LEARNERS[name], "on_policy", Params, _shortened, first_update)
 
 
 def _shortened(params: Params, steps: int) -> Params:
@@ -94,9 +100,3 @@ def _shortened(params: Params, steps: int) -> Params:
     lanes = min(params.lanes, max(1, steps // 8))
     rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
     return params._replace(lanes=lanes, rollout=rollout)
-
-
-LEARNERS = (
-    _entry("mappo", "proximal policy optimisation, central critics, networks for each agent"),
-    _entry("mappo_shared", "proximal policy optimisation, central critic, shared networks"),
-)

@@ -6,19 +6,17 @@ team (Rashid et al. 2018, section 4).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 __all__ = ["Mixer", "Monotone", "add"]
 
 _EMBED, _HYPER = 32, 64  # widths of the mixing network and of its hypernetworks, as published
 
-Mixer = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+Mixer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def add(values: "torch.Tensor", state: "torch.Tensor") -> "torch.Tensor":
+def add(values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     """Return the sum over agents, (..., 1), of values (..., agents)."""
     return values.sum(dim=-1, keepdim=True)
 
@@ -27,8 +25,6 @@ class Monotone:
     """QMIX's mixing network: Q = elu(q |W1(s)| + b1(s)) |W2(s)| + b2(s)."""
 
     def __init__(self, agents: int, state: int) -> None:
-        import torch
-
         self._agents = agents
 
         def two_layers(width: int, outputs: int) -> torch.nn.Sequential:
@@ -44,10 +40,8 @@ class Monotone:
             }
         )
 
-    def __call__(self, values: "torch.Tensor", state: "torch.Tensor") -> "torch.Tensor":
+    def __call__(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return the team's value, (..., 1), from values (..., agents) and states (..., size)."""
-        import torch
-
         part = self.module
         weights = part["weights1"](state).abs()
         weights = weights.reshape(*state.shape[:-1], self._agents, _EMBED)

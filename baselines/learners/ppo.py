@@ -8,9 +8,10 @@ was played: at the first step of an episode as zeros. Without memory a piece is 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.actors import Actor, ValueScale, body_of, memory_width, policy_of
@@ -26,9 +27,6 @@ from coopbench.baselines.learners.torch_tools import (
     torch_apart,
 )
 from coopbench.baselines.networks.policy import TrainedPolicy
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
     "OBSERVATIONS",
@@ -60,20 +58,18 @@ class Use(NamedTuple):
 
 
 def advantages(
-    rewards: "torch.Tensor",
-    over: "torch.Tensor",
-    estimates: "torch.Tensor",
-    following: "torch.Tensor",
+    rewards: torch.Tensor,
+    over: torch.Tensor,
+    estimates: torch.Tensor,
+    following: torch.Tensor,
     gamma: float,
     decay: float,
-) -> "torch.Tensor":
+) -> torch.Tensor:
     """Return generalised advantage estimates (steps, rows) (Schulman et al. 2016).
 
     ``following`` are values after the last step, (rows,). A row takes nothing from later steps
     where it is ``over``.
     """
-    import torch
-
     nothing = torch.zeros_like(following)
     carried, result = nothing, torch.zeros_like(estimates)
     for at in reversed(range(len(over))):
@@ -121,10 +117,8 @@ class _View:
 
     def __call__(
         self, inputs: list[np.ndarray], state: np.ndarray, alive: np.ndarray
-    ) -> list["torch.Tensor"]:
+    ) -> list[torch.Tensor]:
         """Return each model's rows (rows, size) from the inputs of all models and the state."""
-        import torch
-
         if self._kind == OWN:
             return [torch.from_numpy(part).clone() for part in inputs]
         rows, joint = self._rows, self._rows.together(inputs)
@@ -146,8 +140,6 @@ class _Rollout:
     """Steps of one model since its last update, (length, rows, ...), as torch's arrays."""
 
     def __init__(self, length: int, rows: int, game: Rows, view: int, hidden: int) -> None:
-        import torch
-
         shape = (length, rows)
         choices = (*shape, game.outputs) if game.discrete else (*shape, 0)
         kind = torch.int64 if game.discrete else torch.float32
@@ -171,18 +163,14 @@ class _Rollout:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore the saved steps."""
-        import torch
-
         for name, array in vars(self).items():
             array[:] = torch.from_numpy(arrays[name])
 
-    def pieces(self, chunk: int) -> tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]:
+    def pieces(self, chunk: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the first step, the row and the length of all pieces that teach anything.
 
         A piece ends after ``chunk`` steps and where an episode does.
         """
-        import torch
-
         length = len(self.first)
         begins = self.first.clone()
         begins[::chunk] = True
@@ -202,8 +190,6 @@ class _Model:
     def __init__(
         self, game: Rows, seats: int, view: int, params: Any, use: Use, rollout: _Rollout
     ) -> None:
-        import torch
-
         self.actor, self.critic = Actor(game, params), body_of(view, 1, params, 1.0)
         self.modules = {"actor": self.actor.module, "critic": self.critic.module}
         parameters = [p for module in self.modules.values() for p in module.parameters()]
@@ -229,8 +215,6 @@ class _Model:
 
     def load(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> None:
         """Continue from what ``save`` has returned."""
-        import torch
-
         for name, module in self.modules.items():
             put_module(module, part(arrays["model"], name))
         put_optimiser(self.optimiser, arrays["optimiser"])
@@ -239,12 +223,12 @@ class _Model:
         self.rewards.load(arrays["rewards"])
         self.value_scale.load(arrays["values"])
 
-    def values(self, views: "torch.Tensor") -> "torch.Tensor":
+    def values(self, views: torch.Tensor) -> torch.Tensor:
         """Return what the critic says now to rows (rows, size), without remembering it."""
         return self.critic.run(views[None], self.memory[1])[0][0, :, 0]
 
     def act(
-        self, at: int, inputs: "torch.Tensor", legal: "torch.Tensor", views: "torch.Tensor"
+        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor
     ) -> np.ndarray:
         """Draw the actions of step ``at`` and store it; return them."""
         rollout = self.rollout
@@ -322,8 +306,6 @@ class PPO(RowLearner):
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update models when their rollouts are full."""
-        import torch
-
         with torch.no_grad():
             self._play()
         if self._at < self._length:
@@ -337,15 +319,13 @@ class PPO(RowLearner):
         self._at = 0
         return [report for report in reports if report]
 
-    def _views(self) -> list["torch.Tensor"]:
+    def _views(self) -> list[torch.Tensor]:
         """Return what critics see now."""
         rows = self._rows
         return self._view(rows.observe(), rows.state(), rows.engine.control.alive)
 
     def _play(self) -> None:
         """Play one step in all lanes and store it."""
-        import torch
-
         rows, actions, taught = self._rows, [], self._rows.parts(self._rows.learning())
         seen = zip(self._models, rows.observe(), rows.legal(), self._views(), strict=True)
         for k, (model, inputs, legal, views) in enumerate(seen):
@@ -362,10 +342,8 @@ class PPO(RowLearner):
         self.steps += self._params.lanes
         self._at += 1
 
-    def _earned(self, steps: list[Transition]) -> list["torch.Tensor"]:
+    def _earned(self, steps: list[Transition]) -> list[torch.Tensor]:
         """Store which rows are over; return rewards, with what follows where time alone ends."""
-        import torch
-
         rows, lanes, use, earned = self._rows, self._rows.lane_step, self._use, []
         engine = rows.engine
         cut = lanes.truncated.any() and not use.terminal
@@ -390,10 +368,8 @@ class PPO(RowLearner):
             earned.append(rewards)
         return earned
 
-    def _update(self, k: int, following: "torch.Tensor") -> dict[str, float]:
+    def _update(self, k: int, following: torch.Tensor) -> dict[str, float]:
         """Update a model from its full rollout; return its report, empty if nobody acted."""
-        import torch
-
         params, model = self._params, self._models[k]
         rollout, scale = model.rollout, model.value_scale
         if not rollout.acted.any():  # its agents were dead all the time
@@ -426,11 +402,9 @@ class PPO(RowLearner):
         return float(params.learning_rate * max(0.0, 1.0 - begun / params.anneal))
 
     def _epochs(
-        self, model: _Model, gains: "torch.Tensor", targets: "torch.Tensor"
+        self, model: _Model, gains: torch.Tensor, targets: torch.Tensor
     ) -> dict[str, float]:
         """Make all gradient steps of an update; return the mean report of the last epoch."""
-        import torch
-
         params, use = self._params, self._use
         reports: list[dict[str, float]] = []
         starts, rows, lengths = model.rollout.pieces(use.chunk if params.recurrent else 1)
@@ -453,8 +427,6 @@ class PPO(RowLearner):
 
     def _gradient_step(self, model: _Model, batch: "_Batch") -> dict[str, float]:
         """Make one gradient step; return its report."""
-        import torch
-
         params, (policy_loss, report) = self._params, self._policy_loss(model, batch)
         values = model.critic.run(batch.of("views"), batch.memory("critic_memory"))[0][..., 0]
         value_loss = batch.mean((values - batch.targets) ** 2, "taught")
@@ -470,12 +442,8 @@ class PPO(RowLearner):
         model.optimiser.step()
         return report | {"value_loss": float(value_loss.detach())}
 
-    def _policy_loss(
-        self, model: _Model, batch: "_Batch"
-    ) -> tuple["torch.Tensor", dict[str, float]]:
+    def _policy_loss(self, model: _Model, batch: "_Batch") -> tuple[torch.Tensor, dict[str, float]]:
         """Return the clipped loss of the actor with its entropy bonus, and a report."""
-        import torch
-
         params, memory = self._params, batch.memory("actor_memory")
         seen = batch.of("inputs"), batch.of("legal"), memory, batch.of("actions")
         log_probs, entropies = model.actor.judge(*seen)
@@ -499,22 +467,22 @@ class _Batch(NamedTuple):
     """Pieces of a rollout, (steps, pieces, ...), padded with their first step."""
 
     rollout: _Rollout
-    places: tuple["torch.Tensor", "torch.Tensor"]  # steps and rows
-    filled: "torch.Tensor"  # (steps, pieces) bool: no padding
-    gains: "torch.Tensor"
-    targets: "torch.Tensor"
+    places: tuple[torch.Tensor, torch.Tensor]  # steps and rows
+    filled: torch.Tensor  # (steps, pieces) bool: no padding
+    gains: torch.Tensor
+    targets: torch.Tensor
 
-    def of(self, name: str) -> "torch.Tensor":
+    def of(self, name: str) -> torch.Tensor:
         """Return an array of the rollout at the places of this batch."""
         values: torch.Tensor = getattr(self.rollout, name)[self.places]
         return values
 
-    def memory(self, name: str) -> "torch.Tensor":
+    def memory(self, name: str) -> torch.Tensor:
         """Return what is remembered at the beginning of every piece."""
         values: torch.Tensor = getattr(self.rollout, name)[self.places[0][0], self.places[1]]
         return values
 
-    def mean(self, values: "torch.Tensor", which: str) -> "torch.Tensor":
+    def mean(self, values: torch.Tensor, which: str) -> torch.Tensor:
         """Return the mean over the rows that teach the actor ("acted") or critic ("taught")."""
         counted = self.of(which) & self.filled
         return (values * counted).sum() / counted.sum().clamp(min=1)

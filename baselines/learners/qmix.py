@@ -13,12 +13,12 @@ be learned, since what their team earns later is also due to them.
 """
 
 import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from coopbench.baselines.learner import Reward
+from coopbench.baselines.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Blind,
@@ -41,15 +41,22 @@ from coopbench.baselines.learners.episode_learner import (
     UpdatesPerEpisode,
     adam,
     descend,
-    entries,
+    entry_of,
     falling_share,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.mixers import Mixer, Monotone, add
 from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
 
-if TYPE_CHECKING:
-    import torch
+LEARNERS = {
+    "iql": "independent Q-learning, separate recurrent networks for each agent",
+    "iql_shared": "independent Q-learning, shared recurrent networks for all agents",
+    "vdn": "Q-learning of the sum of values, separate recurrent networks for each agent",
+    "vdn_shared": "Q-learning of the sum of values, shared recurrent networks for all agents",
+    "qmix": "Q-learning of monotonically mixed values, separate recurrent networks for each agent",
+    "qmix_shared": "Q-learning of monotonically mixed values, "
+    "shared recurrent networks for all agents",
+}
 
 
 class Params(NamedTuple):
@@ -84,7 +91,7 @@ class Values:
         self.groups, self.mixer = rows.groups, mixer
         self.models = [Recurrent(inputs, hidden, rows.outputs) for _ in rows.groups]
 
-    def modules(self) -> "dict[str, torch.nn.Module]":
+    def modules(self) -> dict[str, torch.nn.Module]:
         """Return everything that is learned, by name."""
         modules: dict[str, torch.nn.Module] = {}
         modules |= {f"model.{k}": model.module for k, model in enumerate(self.models)}
@@ -92,11 +99,11 @@ class Values:
             modules["mixer"] = self.mixer.module
         return modules
 
-    def __call__(self, inputs: "torch.Tensor", counts: tuple[int, ...]) -> "torch.Tensor":
+    def __call__(self, inputs: torch.Tensor, counts: tuple[int, ...]) -> torch.Tensor:
         """Return the values of all choices, (places, agents, choices)."""
         return outputs_of(self.models, self.groups, inputs, counts)[0]
 
-    def mixed(self, values: "torch.Tensor", state: "torch.Tensor") -> "torch.Tensor":
+    def mixed(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return values (places, agents) as they are learned: mixed ones have one column."""
         return values if self.mixer is None else self.mixer(values, state)
 
@@ -111,12 +118,12 @@ class QLearning:
         self._target = copy.deepcopy(self.values)
         self._optimiser = adam(self.values.modules().values(), params.learning_rate)
 
-    def modules(self) -> "dict[str, torch.nn.Module]":
+    def modules(self) -> dict[str, torch.nn.Module]:
         """Return all networks by name."""
         targets = self._target.modules().items()
         return self.values.modules() | {f"target.{name}": module for name, module in targets}
 
-    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the only optimiser."""
         return {"optimiser": self._optimiser}
 
@@ -128,8 +135,6 @@ class QLearning:
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Make one gradient step; return its report."""
-        import torch
-
         params, inputs = self._params, batch.with_last_actions()
         values, before = self.values(inputs, batch.counts), batch.before
         chosen = values[before].gather(2, batch.actions.unsqueeze(2)).squeeze(2)
@@ -163,17 +168,13 @@ def _qmix(rows: Rows, params: Params) -> QLearning:
     return QLearning(rows, params, Monotone(rows.agents, rows.state().shape[1]))
 
 
-def _variants(
-    name: str, text: str, make: Callable[[Rows, Any], QLearning], *, team: bool, state: bool
-) -> tuple[Any, ...]:
-    """Return the registry's entries of one of the three."""
-    separate = f"{text}, separate recurrent networks for each agent"
-    shared = f"{text}, shared recurrent networks for all agents"
-    return entries(name, separate, shared, Method(make, team=team, state=state), Params)
+def entry(name: str) -> LearnerEntry:
+    """Return the registry's entry of a variant."""
+    return entry_of(name, LEARNERS[name], _METHODS[name.removesuffix("_shared")], Params)
 
 
-LEARNERS = (
-    *_variants("iql", "independent Q-learning", _iql, team=False, state=False),
-    *_variants("vdn", "Q-learning of the sum of values", _vdn, team=True, state=False),
-    *_variants("qmix", "Q-learning of monotonically mixed values", _qmix, team=True, state=True),
-)
+_METHODS = {
+    "iql": Method(_iql, team=False, state=False),
+    "vdn": Method(_vdn, state=False),
+    "qmix": Method(_qmix),
+}

@@ -21,11 +21,12 @@ state decide. Neither is published.
 """
 
 import copy
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import torch
 
-from coopbench.baselines.learner import Reward
+from coopbench.baselines.learner import LearnerEntry, Reward
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Blind,
@@ -48,18 +49,22 @@ from coopbench.baselines.learners.episode_learner import (
     UpdatesPerEpisode,
     adam,
     descend,
-    entries,
+    entry_of,
     falling_share,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
 from coopbench_envs.parameters import Allowed, between, one_of
 
-if TYPE_CHECKING:
-    import torch
-
-
 ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
+
+
+LEARNERS = {
+    "qtran": "Q-learning of a joint value that the choices of seats maximise, "
+    "separate recurrent networks for each agent",
+    "qtran_shared": "Q-learning of a joint value that the choices of seats maximise, "
+    "shared recurrent networks for all agents",
+}
 
 
 class Params(NamedTuple):
@@ -100,8 +105,6 @@ class Joint:
     def __init__(
         self, state: int, hidden: int, choices: int, embed: int, *, seat_terms: bool
     ) -> None:
-        import torch
-
         width = hidden + choices
 
         def three_layers(inputs: int) -> torch.nn.Sequential:
@@ -123,11 +126,9 @@ class Joint:
             self.module["seat_terms"] = torch.nn.Sequential(first, torch.nn.ReLU(), second)
 
     def __call__(
-        self, state: "torch.Tensor", memories: "torch.Tensor", choices: "torch.Tensor"
-    ) -> "torch.Tensor":
+        self, state: torch.Tensor, memories: torch.Tensor, choices: torch.Tensor
+    ) -> torch.Tensor:
         """Return Q, (rows, 1), of choices (rows, agents) with memories (rows, agents, hidden)."""
-        import torch
-
         one_hot = torch.nn.functional.one_hot(choices, self._choices).float()
         team = self.module["encoding"](torch.cat([memories, one_hot], dim=2)).sum(dim=1)
         value: torch.Tensor = self.module["value"](torch.cat([state, team], dim=1))
@@ -137,7 +138,7 @@ class Joint:
         terms: torch.Tensor = self.module["seat_terms"](torch.cat([states, memories], dim=2))
         return value + terms.gather(2, choices.unsqueeze(2)).sum(1)
 
-    def of_state(self, state: "torch.Tensor") -> "torch.Tensor":
+    def of_state(self, state: torch.Tensor) -> torch.Tensor:
         """Return V, (rows, 1)."""
         value: torch.Tensor = self.module["state_value"](state)
         return value
@@ -161,7 +162,7 @@ class Qtran:
         """Make the target networks equal to the present ones."""
         self._target_models, self._target_joint = copy.deepcopy((self.models, self.joint))
 
-    def modules(self) -> "dict[str, torch.nn.Module]":
+    def modules(self) -> dict[str, torch.nn.Module]:
         """Return all networks by name."""
         modules: dict[str, torch.nn.Module] = {}
         modules |= {"joint": self.joint.module, "target.joint": self._target_joint.module}
@@ -169,7 +170,7 @@ class Qtran:
             modules |= {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
         return modules
 
-    def optimisers(self) -> "dict[str, torch.optim.Optimizer]":
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the only optimiser."""
         return {"optimiser": self._optimiser}
 
@@ -189,7 +190,7 @@ class Qtran:
         aims = self._aims(batch, inputs, best)
         learned = ((joint - aims) ** 2).mean()
 
-        def difference(choices: "torch.Tensor", value: "torch.Tensor") -> "torch.Tensor":
+        def difference(choices: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             chosen = values[before].gather(2, choices.unsqueeze(2)).squeeze(2)
             return chosen.sum(1, keepdim=True) - value.detach() + self.joint.of_state(state)
 
@@ -209,10 +210,8 @@ class Qtran:
         numbers = (learned, optimal, elsewhere, joint.mean())
         return {name: float(x.detach()) for name, x in zip(names, numbers, strict=True)}
 
-    def _aims(self, batch: Batch, inputs: "torch.Tensor", best: "torch.Tensor") -> "torch.Tensor":
+    def _aims(self, batch: Batch, inputs: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
         """Return the targets of Q, (steps, 1), with the choices that follow as in ``best``."""
-        import torch
-
         after = batch.after
         with torch.no_grad():
             memories = outputs_of(self._target_models, self._groups, inputs, batch.counts)[1]
@@ -220,11 +219,6 @@ class Qtran:
             return targets(batch, following, self._params.gamma, self._params.trace)
 
 
-_TEXT = "Q-learning of a joint value that the choices of seats maximise"
-LEARNERS = entries(
-    "qtran",
-    f"{_TEXT}, separate recurrent networks for each agent",
-    f"{_TEXT}, shared recurrent networks for all agents",
-    Method(Qtran),
-    Params,
-)
+def entry(name: str) -> LearnerEntry:
+    """Return the registry's entry of a variant."""
+    return entry_of(name, LEARNERS[name], Method(Qtran), Params)

@@ -6,18 +6,16 @@ episode that only time has ended, its value is part of what is learned.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coopbench.baselines.learners.checkpoint import LARGEST, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.recurrent import GRU, LINEAR, Layer, RecurrentNetwork
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
     "STORED",
@@ -55,19 +53,17 @@ class Batch(NamedTuple):
     of the steps.
     """
 
-    inputs: "torch.Tensor"  # (places, agents, inputs) float32
-    legal: "torch.Tensor"  # (places, agents, choices) bool
-    state: "torch.Tensor"  # (places, size) float32
-    actions: "torch.Tensor"  # (steps, agents) int64
-    rewards: "torch.Tensor"  # (steps, agents) float32
-    terminated: "torch.Tensor"  # (steps,) float32: 1 where nothing follows
+    inputs: torch.Tensor  # (places, agents, inputs) float32
+    legal: torch.Tensor  # (places, agents, choices) bool
+    state: torch.Tensor  # (places, size) float32
+    actions: torch.Tensor  # (steps, agents) int64
+    rewards: torch.Tensor  # (steps, agents) float32
+    terminated: torch.Tensor  # (steps,) float32: 1 where nothing follows
     counts: tuple[int, ...]  # sequences that have a first place, a second one, and so on
 
     @property
-    def before(self) -> "torch.Tensor":
+    def before(self) -> torch.Tensor:
         """Return the place of every step, (steps,) int64."""
-        import torch
-
         begins = np.cumsum((0, *self.counts[:-2]))
         pairs = zip(begins, self.counts[1:], strict=True)
         return torch.cat([torch.arange(begin, begin + count) for begin, count in pairs])
@@ -77,10 +73,8 @@ class Batch(NamedTuple):
         """Return the places that follow the steps, in their order."""
         return slice(self.counts[0], None)
 
-    def with_last_actions(self) -> "torch.Tensor":
+    def with_last_actions(self) -> torch.Tensor:
         """Return the inputs with the one-hot last action of every seat behind them."""
-        import torch
-
         last = torch.zeros(self.legal.shape)
         last[self.after].scatter_(2, self.actions.unsqueeze(2), 1.0)
         return torch.cat([self.inputs, last], dim=2)
@@ -214,8 +208,6 @@ class Episodes:
 
     def sample(self, count: int) -> Batch:
         """Draw ``count`` different episodes."""
-        import torch
-
         return self.batch(torch.randperm(len(self))[:count].numpy())
 
     def latest(self, count: int) -> Batch:
@@ -224,15 +216,13 @@ class Episodes:
 
     def batch(self, slots: np.ndarray) -> Batch:
         """Return the episodes of these slots of the ring."""
-        import torch
-
         slots = slots[np.argsort(-self._lengths[slots], kind="stable")]
         episodes, lengths = [self._ring[slot] for slot in slots], self._lengths[slots]
         times, begins = np.arange(lengths.max() + 1)[:, None], np.cumsum(lengths + 1) - lengths - 1
         # Places of one episode after the other, in the order of a batch.
         places, steps = ((begins + times)[times < ends] for ends in (lengths + 1, lengths))
 
-        def together(name: str, where: np.ndarray, kind: Any) -> "torch.Tensor":
+        def together(name: str, where: np.ndarray, kind: Any) -> torch.Tensor:
             values = np.concatenate([block.arrays[name][part] for block, part in episodes])
             return torch.from_numpy(values[where].astype(kind, copy=False))
 
@@ -316,8 +306,6 @@ class Recurrent:
     """A network with memory of one model: linear, ReLU, GRU, linear."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
-        import torch
-
         self.hidden = hidden
         self.module = torch.nn.ModuleDict(
             {
@@ -328,24 +316,20 @@ class Recurrent:
         )
 
     def run(
-        self, inputs: "torch.Tensor", memory: "torch.Tensor | None"
-    ) -> tuple["torch.Tensor", "torch.Tensor"]:
+        self, inputs: torch.Tensor, memory: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return outputs and the memory after them, from a memory (rows, hidden), or from none."""
-        import torch
-
         entered = torch.relu(self.module["enter"](inputs))
         before = None if memory is None else memory[None]
         remembered, after = self.module["memory"](entered, before)
         return self.module["leave"](remembered), after[0]
 
-    def memories(self, inputs: "torch.Tensor", counts: Sequence[int]) -> "torch.Tensor":
+    def memories(self, inputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
         """Return the memory (rows, hidden) after every row of inputs; rows as in ``remember``."""
-        import torch
-
         entered = torch.relu(self.module["enter"](inputs))
         return remember(self.module["memory"], entered, counts)
 
-    def outputs(self, memories: "torch.Tensor") -> "torch.Tensor":
+    def outputs(self, memories: torch.Tensor) -> torch.Tensor:
         """Return outputs (rows, outputs) of memories."""
         outputs: torch.Tensor = self.module["leave"](memories)
         return outputs
@@ -354,15 +338,13 @@ class Recurrent:
 def outputs_of(
     models: Sequence[Recurrent],
     groups: Sequence[np.ndarray],
-    inputs: "torch.Tensor",
+    inputs: torch.Tensor,
     counts: Sequence[int],
-) -> "tuple[torch.Tensor, torch.Tensor]":
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return outputs (places, agents, outputs) and memories (places, agents, hidden) of all seats.
 
     ``inputs`` (places, agents, inputs) are in the order of ``Batch``, with its ``counts``.
     """
-    import torch
-
     memories: list[torch.Tensor] = []
     outputs: list[torch.Tensor] = []
     for model, seats in zip(models, groups, strict=True):
@@ -376,15 +358,13 @@ def outputs_of(
     return torch.cat(outputs, dim=1)[:, order], torch.cat(memories, dim=1)[:, order]
 
 
-def targets(batch: Batch, following: "torch.Tensor", gamma: float, trace: float) -> "torch.Tensor":
+def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -> torch.Tensor:
     """Return TD(``trace``) targets of every step, (steps, n), from the values of what follows it.
 
     With l = ``trace``, y[t] = r[t] + gamma ((1 - l) v[t + 1] + l y[t + 1]), and in the last step
     r + gamma v, where v is ``following`` (steps, n), and 0 after the end of the game. With n = 1
     rewards are those of the first agent, which a common reward gives to all.
     """
-    import torch
-
     values = following.numpy()
     rewards = batch.rewards[:, : values.shape[1]].numpy()
     goes_on = gamma * (1.0 - batch.terminated.numpy()[:, None])
@@ -440,8 +420,6 @@ def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
 
 def greedy(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
     """Return the best legal choices, of each seat with probability ``share`` a random one."""
-    import torch
-
     best = np.where(legal, outputs, -np.inf).argmax(axis=2)
     drawn = torch.rand(legal.shape).numpy()
     random = np.where(legal, drawn, -1.0).argmax(axis=2)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch.distributions import Distribution
 
 from coopbench_envs.core import streams
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = [
     "array_of",
@@ -43,8 +42,6 @@ def layer_sizes(text: str) -> list[int]:
 
 def torch_seed(seed: int) -> np.ndarray:
     """Return the state of torch's random numbers that a training begins with."""
-    import torch
-
     mixed = int(streams(np.array([seed], np.uint64), 0, _NUMBERS)[0])
     state: np.ndarray = torch.Generator().manual_seed(mixed).get_state().numpy()
     return state
@@ -57,9 +54,6 @@ def torch_apart(state: np.ndarray) -> Iterator[None]:
     ``state`` is where the random numbers continue; it is written to at the end. Distributions do
     not check their arguments meanwhile: learners test themselves what is not finite.
     """
-    import torch
-    from torch.distributions import Distribution
-
     threads, checked = torch.get_num_threads(), Distribution._validate_args
     torch.set_num_threads(1)
     Distribution.set_default_validate_args(False)
@@ -73,7 +67,7 @@ def torch_apart(state: np.ndarray) -> Iterator[None]:
         Distribution.set_default_validate_args(checked)
 
 
-def array_of(tensor: "torch.Tensor") -> np.ndarray:
+def array_of(tensor: torch.Tensor) -> np.ndarray:
     """Return a copy of a tensor as an array."""
     array: np.ndarray = tensor.detach().cpu().numpy().copy()
     return array
@@ -81,25 +75,21 @@ def array_of(tensor: "torch.Tensor") -> np.ndarray:
 
 def bytes_of(make: Callable[[], Any]) -> int:
     """Return the bytes of the tensors that are attributes of an object; none is allocated."""
-    import torch
-
     with torch.device("meta"):
         return sum(tensor.nbytes for tensor in vars(make()).values())
 
 
-def module_arrays(module: "torch.nn.Module") -> dict[str, np.ndarray]:
+def module_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
     """Return parameters and buffers of a module by name."""
     return {name: array_of(tensor) for name, tensor in module.state_dict().items()}
 
 
-def put_module(module: "torch.nn.Module", arrays: Mapping[str, np.ndarray]) -> None:
+def put_module(module: torch.nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Write saved arrays into a module."""
-    import torch
-
     module.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
 
 
-def optimiser_arrays(optimiser: "torch.optim.Optimizer") -> dict[str, np.ndarray]:
+def optimiser_arrays(optimiser: torch.optim.Optimizer) -> dict[str, np.ndarray]:
     """Return Adam's moments of every parameter, as ``number.name``; zeros before its first step."""
     arrays = {}
     for number, parameter in enumerate(_parameters(optimiser)):
@@ -111,15 +101,13 @@ def optimiser_arrays(optimiser: "torch.optim.Optimizer") -> dict[str, np.ndarray
     return arrays
 
 
-def put_optimiser(optimiser: "torch.optim.Optimizer", arrays: Mapping[str, np.ndarray]) -> None:
+def put_optimiser(optimiser: torch.optim.Optimizer, arrays: Mapping[str, np.ndarray]) -> None:
     """Write saved moments into Adam."""
-    import torch
-
     for number, parameter in enumerate(_parameters(optimiser)):
         moments = {name: torch.tensor(arrays[f"{number}.{name}"]) for name in _ADAM}
         optimiser.state[parameter] = moments
 
 
-def _parameters(optimiser: "torch.optim.Optimizer") -> list["torch.Tensor"]:
+def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return the parameters of an optimiser in the order of its groups."""
     return [parameter for group in optimiser.param_groups for parameter in group["params"]]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from coopbench_envs.parameters import describe, named, resolve, unknown
 __all__ = ["Scope", "budget_of", "runs"]
 
 _SMOKE, _SMOKE_CHECKPOINTS = 100, 4
-_MODULES = ("torch", "stable_baselines3", "tensorboard")
 _SEEDS = 2**63  # a training seed is below
 
 
@@ -45,7 +43,6 @@ def runs(
 ) -> list[TrainJob]:
     """Return the runs that ``train`` would train; every problem is found before one begins."""
     entry: LearnerEntry = named("learner", learner, learners())
-    _check_installed()
     budget_of(protocol, entry, scope.steps, scope.smoke)  # before tasks: it may train nothing
     tasks = _tasks(protocol, scope.tasks)
     _check_partners(protocol, tasks, entry)
@@ -174,16 +171,6 @@ def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any])
                 f"protocol, for instance of the other track."
             )
     return fixed
-
-
-def _check_installed() -> None:
-    """Raise ``ValueError`` if a library that trains is missing."""
-    lacking = [name for name in _MODULES if find_spec(name) is None]
-    if lacking:
-        raise ValueError(
-            f"Training needs {', '.join(lacking)}, not installed here: "
-            f'the extra "train" brings them: pip install ".[train]" in a checkout.'
-        )
 
 
 def budget_of(
