@@ -9,7 +9,6 @@ import toy_lift
 
 import coopbench
 from coopbench.analysis import flatland
-from coopbench.analysis.ablations import ablated
 from coopbench.analysis.published import published_aggregates, published_returns
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
@@ -318,24 +317,6 @@ def test_minmax_is_allowed_under_any_name_and_without_a_publication():
     assert min(map(np.min, scores)) == 0.0
     assert max(map(np.max, scores)) == pytest.approx(1.0, abs=1e-5)
     assert "cannot be compared" in as_markdown(report)
-
-
-def test_ablations_are_contestants_beside_the_whole(tmp_path):
-    """The loss is the whole's mean minus that of the ablation, whichever stands first."""
-    assert ablated("mine without memory") == ("mine", "memory")
-    assert ablated("mine") is None
-    levels = {"mine without effort": 0.5, "mine": 2.0, "other without effort": 0.5}
-    report = reported(rich_protocol(tmp_path), levels)
-    rows = {row.group: row for row in report.ablations}
-    assert set(rows) == {"games", "varied"}
-    whole, ablation = (
-        np.mean([report.scores[name][task].mean() for task in ("three", "two")])
-        for name in ("mine", "mine without effort")
-    )
-    row = rows["games"]
-    assert (row.whole, row.part) == ("mine", "effort")
-    assert row.difference == pytest.approx(whole - ablation)
-    assert "Ablations: mean normalised return" in as_markdown(report)
 
 
 # --- Flatland -------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from coopbench.analysis.ablations import ablations
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
@@ -78,7 +77,6 @@ class Findings:
     contexts = Part(focal_contexts, rare=True)  # of scores with partners
     certificates = Part(certified_tasks, rare=True)  # of tasks that have one
     interquartile = Part(interquartile_means, rare=True)  # of every metric, by task and by group
-    ablations = Part(ablations, rare=True)
     effects = Part(effects, rare=True)
     sensitivity = Part(sensitivities, rare=True)
     efficiency = Part(efficiencies)  # of policies with checkpoints, over each group

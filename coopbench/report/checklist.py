@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopbench.analysis.ablations import ablated
 from coopbench.analysis.departures import chooses
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.actions import stored_episodes
@@ -274,7 +273,7 @@ def _of_sources(findings: Findings) -> list[Answer]:
 
 def _ablations(findings: Findings) -> tuple[str, str]:
     """Name the ablations among the contestants; they are asked of those that were trained."""
-    names = [name for name in played_policies(findings) if ablated(name)]
+    names = [name for name in played_policies(findings) if " without " in name]
     if names:
         return YES, ", ".join(names)
     asked = learned_policies(findings) or unregistered_policies(findings)

@@ -13,7 +13,6 @@ from coopbench.report.tables.context import context_table
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
-    ablation_table,
     interquartile_table,
     published_table,
     sensitivity_table,
@@ -143,7 +142,6 @@ EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
     model_table,
     efficiency_table,
     late_table,
-    ablation_table,
     sensitivity_table,
     published_table,
 )

@@ -16,13 +16,10 @@ from coopbench.report.metadata import span_text, trained_steps
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
-    claim_entry,
-    interval_width,
     number_entry,
 )
 
 __all__ = [
-    "ablation_table",
     "interquartile_table",
     "published_table",
     "sensitivity_table",
@@ -241,43 +238,4 @@ def sensitivity_table(findings: Findings) -> Table | None:
         unit="Learned policies were trained with the task's own parameters. No intervals: those "
         "of the means are in the tables of the tasks.",
         kind="Task",
-    )
-
-
-def ablation_table(findings: Findings) -> Table | None:
-    """Return what contestants lose without one of their parts; None without any ablation."""
-    rows = findings.ablations
-    if not rows:
-        return None
-    notes, scale = Footnotes(), scale_of_rows(rows, "difference")
-    alpha, level = findings.protocol.report.alpha, level_text(findings.protocol)
-    groups = []
-    for group in dict.fromkeys(row.group for row in rows):
-        body = []
-        for row in (row for row in rows if row.group == group):
-            interval = Entry(interval_text(row.low, row.high, scale), interval_width(row))
-            claim = claim_entry(row, row.p_value, notes, alpha)
-            body.append(
-                (
-                    Entry(row.whole, row.whole),
-                    Entry(row.part, row.part),
-                    number_entry(row.difference, scale),
-                    Entry(interval.text, interval.value, notes.mark(row.flag)),
-                    claim,
-                )
-            )
-        groups.append(Group(group, "", tuple(body)))
-    return Table(
-        title=f"Ablations: mean normalised {findings.protocol.report.score}",
-        columns=(
-            Column("Policy", "the whole contestant", numeric=False),
-            Column("Without", "the part that the ablation lacks", numeric=False),
-            Column("Loss", "mean of the whole minus that of the ablation, over the tasks"),
-            Column(f"{level} interval", "of the loss, for new runs and new episodes"),
-            Column("p", "of the comparison over the group, which is one decision"),
-        ),
-        groups=tuple(groups),
-        footnotes=notes.all(),
-        unit='A contestant called "NAME without PART" is an ablation of NAME.',
-        kind="Group",
     )
