@@ -51,8 +51,8 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
 from coopbench.report.plots.pictures import pictures
-from coopbench.results.protocol_file import read_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.results.protocol_file import read_protocol
 from coopbench.results.shipping import ship
 from coopbench.workflows.exploit import exploit
 from coopbench.workflows.training_run import cell_of

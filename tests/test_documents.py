@@ -9,7 +9,7 @@ import toy_lift
 
 import coopbench
 from coopbench.analysis import flatland
-from coopbench.analysis.published import published_aggregates, published_returns
+from coopbench.analysis.reproduction import published_aggregates, published_returns
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol, with_limits

@@ -8,7 +8,7 @@ from builders import altered, first_task, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
-from coopbench.analysis.medians import late_scores, median_points
+from coopbench.analysis.reproduction import late_scores, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots

@@ -17,7 +17,7 @@ from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.departures import departures
 from coopbench.analysis.models import ChartPoint
-from coopbench.analysis.published import published_returns
+from coopbench.analysis.reproduction import published_returns
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from coopbench.analysis.contests import (
     holm,
     not_shown_reason,
 )
-from coopbench.analysis.effects import standardised
 from coopbench.analysis.plays import (
     Play,
     count_runs,
@@ -43,6 +43,7 @@ __all__ = [
     "comparisons",
     "count_decisions",
     "group_comparisons",
+    "standardised",
 ]
 
 
@@ -251,6 +252,22 @@ def _effect(protocol: Protocol, pair: tuple[Play, Play]) -> float:
     """Return Hedges' g: in deviations of runs if there are any, otherwise of episodes."""
     one, two, standardiser = standardised(*pair)
     return statistics.hedges_g(one, two, standardiser=standardiser)
+
+
+def standardised(
+    first: Play, second: Play
+) -> tuple[np.ndarray, np.ndarray, Literal["pooled", "paired"]]:
+    """Return the values of two plays whose deviation standardises their difference.
+
+    They are episodes of two fixed policies and means of the runs of two learners. Beside a learner
+    a fixed policy does not vary: the deviation is then that of the learner's runs.
+    """
+    one, two = (side.values if side.fixed else side.run_means for side in (first, second))
+    if first.fixed == second.fixed:
+        return one, two, "pooled"
+    one = np.full(len(two), one.mean()) if first.fixed else one
+    two = np.full(len(one), two.mean()) if second.fixed else two
+    return one, two, "paired"
 
 
 def _correlation(pair: tuple[Play, Play]) -> float:

@@ -17,16 +17,21 @@ from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.departures import departures
-from coopbench.analysis.effects import effects, sensitivities
 from coopbench.analysis.estimates import agent_estimates, estimates
-from coopbench.analysis.interquartile import interquartile_means
 from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.medians import late_scores, median_points
 from coopbench.analysis.missing_runs import MissingRun, missing_runs
 from coopbench.analysis.models import chart_points, model_estimates
-from coopbench.analysis.published import published_aggregates, published_returns
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, deviations, outcomes
+from coopbench.analysis.reproduction import (
+    effects,
+    interquartile_means,
+    late_scores,
+    median_points,
+    published_aggregates,
+    published_returns,
+    sensitivities,
+)
 from coopbench.analysis.samples import sample, score_scales
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration

@@ -7,8 +7,8 @@ from typing import Any
 
 from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.medians import LEAD
 from coopbench.analysis.rankings import Improvement
+from coopbench.analysis.reproduction import LEAD
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.charts import chart, charts_of
 from coopbench.report.plots.courses import curves, scores

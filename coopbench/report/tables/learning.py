@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD, Efficiency
-from coopbench.analysis.medians import LATE_STEPS, LEAD, LateScore
+from coopbench.analysis.reproduction import LATE_STEPS, LEAD, LateScore
 from coopbench.report.numbers import (
     MISSING,
     Scale,

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.interquartile import InterquartileMean
-from coopbench.analysis.published import PublishedAggregate
+from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate
 from coopbench.episodes.metrics import values
 from coopbench.protocol.sections import Task
 from coopbench.report.metadata import span_text, trained_steps
