@@ -37,7 +37,7 @@ from coopbench.report.data import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import write_registration
-from coopbench.workflows.comparison import agreement
+from coopbench.workflows.episode_diff import agreement
 from coopbench.workflows.verdicts import (
     CLOSE,
     DIFFERENT,

@@ -169,16 +169,22 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
             f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
             f"actions of some; allowed: {numbers}. For others use coopbench.record."
         )
+    return episode_of(protocol, cell, k, *recorded[k])
+
+
+def episode_of(
+    protocol: Protocol, cell: Cell, k: int, actions: np.ndarray, rewards: np.ndarray
+) -> Recording:
+    """Return episode k of a cell from the actions and rewards of all agents, (steps, agents)."""
     task = protocol.played_in(cell)
     game = game_of(task)
     states = instance_state(task, game.constants, k + 1) or {}
     seats = task.seating(k + 1, game.agents)[k]
-    actions, rewards = recorded[k]
     return Recording(
         title=episode_title(cell, k),
         env=game.env_id,
         parameters=game.parameters._asdict(),
-        seed=int(block.seeds[k]),
+        seed=int(protocol.seeds_of(task)[k]),
         agents=game.agents,
         players=tuple(cell.policy if s == OWN else task.partner_names[s] for s in seats),
         start={name: np.asarray(values)[k] for name, values in states.items()},

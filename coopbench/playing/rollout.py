@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, Match, Script, seating
+from coopbench.baselines.match import OWN, Actor, Match, Script, seating
 from coopbench.baselines.player import Player
 from coopbench.episodes.actions import Actions, packed, stored_episodes
 from coopbench.episodes.fingerprints import Fingerprints, extremes
@@ -78,67 +78,56 @@ def play(
     engine = match.engine
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
     prints = Fingerprints(engine, match.seats == OWN if with_actions else None)
-    episodes = _traced(protocol, engine, prints, _watched(match, cell, prints, progress))
-    if not with_actions or episodes.trace is None:
-        return episodes
-    lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
-    content = packed(prints.actions(lanes, episodes.lengths))
-    return replace(episodes, trace=replace(episodes.trace, actions=content))
-
-
-def play_again(
-    protocol: Protocol, block: Episodes, policy: PolicyLike, progress: Tell | None = None
-) -> Episodes:
-    """Play the episodes of a cell again, no longer than they are there; see ``play``.
-
-    Episodes that are not over by then are returned as they are.
-    """
-    task = protocol.played_in(block.cell)
-    match = _match(task, len(block), policy, None)
-    engine = match.engine
-    match.begin(protocol.seeds_of(task), instance_state(task, engine.constants, len(block)))
-    prints, longest = Fingerprints(engine), int(block.lengths.max())
-    episodes = _watched(match, block.cell, prints, progress, longest)
-    return _traced(protocol, engine, prints, episodes)
-
-
-def _traced(
-    protocol: Protocol, engine: Engine, prints: Fingerprints, episodes: Episodes
-) -> Episodes:
-    """Return episodes that an engine has played with their trace, and end the engine."""
+    episodes = _watched(match, cell, prints, progress)
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
     episodes = replace(episodes, trace=trace, environment=environment_facts(engine))
     engine.close()
-    return episodes
+    if not with_actions:
+        return episodes
+    lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
+    content = packed(prints.actions(lanes, episodes.lengths))
+    return replace(episodes, trace=replace(trace, actions=content))
 
 
-def play_actions(
-    protocol: Protocol, block: Episodes, actions: Actions, progress: Tell | None = None
-) -> tuple[Episodes, Actions]:
-    """Play episodes of a cell again from the actions of its policy; return them in that order.
+def play_again(
+    protocol: Protocol,
+    cell: Cell,
+    actor: PolicyLike | Actions,
+    numbers: Sequence[int],
+    recorded: Iterable[int],
+    longest: int | None = None,
+    progress: Tell | None = None,
+) -> tuple[Episodes, Actions | None]:
+    """Play episodes of a cell again by their ``numbers``, up to ``longest`` steps; see ``play``.
 
-    Partners act as they are named. The recorded episodes are those that are recorded in ``block``,
-    all of which have to be among those of ``actions``; play ends when the longest of them should.
-    Also return the actions that were played, in the form in which they are stored.
+    The actor is the policy of the cell, or the actions that it took in these episodes; partners
+    act as they are named. The trace holds actions and rewards of the ``recorded`` numbers, by
+    their positions in ``numbers``. Actions are also returned as they were played, in the form in
+    which they are stored.
     """
-    task, numbers = protocol.played_in(block.cell), actions.episodes.tolist()
-    engine, joint = engine_of(task, len(numbers)), actions.joint
-    last = joint.shape[1] - 1
-    script = Script(lambda step: joint[:, min(step, last)].copy())
-    partners = [Player(name, Game.of(engine)) for name in task.partner_names]
-    seats = task.seating(len(block), engine.agents)[numbers]
-    match = Match(engine, [script, *partners], seats)
-    states = instance_state(task, engine.constants, len(block)) or {}
-    match.begin(block.seeds[numbers], {name: np.asarray(v)[numbers] for name, v in states.items()})
-    prints = Fingerprints(engine, seats == OWN)
-    longest = int(block.lengths[numbers].max())
-    episodes = _watched(match, block.cell, prints, progress, longest)
-    recorded = () if block.trace is None else block.trace.recorded
-    trace = prints.trace([numbers.index(k) for k in recorded], episodes.lengths)
-    again = prints.actions(np.arange(len(numbers)), episodes.lengths)
+    task, rows = protocol.played_in(cell), list(numbers)
+    engine, count = engine_of(task, len(rows)), max(rows) + 1
+    seats = task.seating(count, engine.agents)[rows]
+    names = task.partner_names if isinstance(actor, Actions) else (actor, *task.partner_names)
+    players: list[Actor] = [Player(name, Game.of(engine)) for name in names]
+    prints = Fingerprints(engine)
+    if isinstance(actor, Actions):
+        joint, last = actor.joint, actor.joint.shape[1] - 1
+        players.insert(0, Script(lambda step: joint[:, min(step, last)].copy()))
+        prints = Fingerprints(engine, seats == OWN)
+    match = Match(engine, players, seats)
+    states = instance_state(task, engine.constants, count) or {}
+    start = {name: np.asarray(values)[rows] for name, values in states.items()}
+    match.begin(protocol.seeds_of(task)[rows], start)
+    episodes = _watched(match, cell, prints, progress, longest)
+    trace = prints.trace([rows.index(k) for k in recorded], episodes.lengths)
+    played = None
+    if isinstance(actor, Actions):
+        played = prints.actions(np.arange(len(rows)), episodes.lengths)
+        played = played._replace(episodes=actor.episodes)
     engine.close()
-    return replace(episodes, trace=trace), again._replace(episodes=actions.episodes)
+    return replace(episodes, trace=trace), played
 
 
 def _watched(

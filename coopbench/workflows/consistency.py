@@ -18,7 +18,7 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored
-from coopbench.workflows.comparison import differences, trace_of
+from coopbench.workflows.episode_diff import differences, trace_of
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
 from coopbench_envs.foreign_names import is_foreign
 

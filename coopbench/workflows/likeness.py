@@ -17,7 +17,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.results.reference import reference_runs
 from coopbench.results.rounding import FINE
 from coopbench.results.store import Stored
-from coopbench.workflows.comparison import columns, trace_of
+from coopbench.workflows.episode_diff import columns, trace_of
 
 __all__ = ["likenesses"]
 

@@ -2,23 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import coopbench_envs
-from coopbench.baselines.game import Game
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import from_code, make_policy, reads_file
-from coopbench.episodes.actions import largest
+from coopbench.episodes.actions import Actions, largest
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing import recording
-from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.models import name_of
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
-from coopbench.protocol.instances import instance_state
+from coopbench.playing.rollout import play_again
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -27,7 +26,7 @@ from coopbench.report.player import chosen_options
 from coopbench.results import store
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode import Episode
-from coopbench_envs.engine import Engine
+from coopbench.workflows.episode_diff import differences, trace_of
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import named
 
@@ -143,12 +142,12 @@ def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
     task = _drawn(protocol.task_of(address.task))
     policy = from_code(address.policy)
-    task = task.as_played_by(name_of(policy))
     if isinstance(policy, str):
-        make_policy(policy, game_of(task))
+        make_policy(policy, game_of(task.as_played_by(policy)))
     k = _number(address.episode, protocol.episodes(task), task.id)
-    seed = protocol.seeds_of(task)[k]
-    return _played(protocol, Cell(task.id, name_of(policy)), policy, task, k, seed)[0]
+    cell = Cell(task.id, name_of(policy))
+    played, _ = play_again(protocol, cell, policy, [k], [k])
+    return recording.episode_of(protocol, cell, k, *trace_of(played).recorded[0])
 
 
 def _protocol(name: str) -> Protocol:
@@ -167,18 +166,25 @@ def _from_results(root: Path, address: _Address) -> Recording:
     task = task.as_played_by(cell.policy)
     if stored.episodes is None:
         raise ReplayError(f"{root / cell.folder} is a training run that failed.")
-    block, policy = stored.episodes, stored.policy or _named(stored)
+    block = stored.episodes
     k = _number(address.episode, len(block), f"{task.id} in {root}")
-    if policy is None and (block.trace is None or k in block.trace.recorded):
-        return recording.recorded_episode(protocol, block, k)
-    if policy is None:
-        player: PolicyLike = _repeated(stored, block, k, task)
-    else:
+    policy = stored.policy or _named(stored)
+    if policy is not None:
         _check_stored(policy, task)
-        player = policy
-    played, outcome = _played(protocol, cell, player, task, k, block.seeds[k])
-    _compare(block, k, outcome, str(root / cell.folder))
-    return played
+    elif k in trace_of(block).recorded:
+        return recording.recorded_episode(protocol, block, k)
+    actor = policy or _actions(stored, block, k, task)
+    again, _ = play_again(protocol, cell, actor, [k], [k])
+    columns = ("returns", "lengths", "terminated")
+    stated = {name: getattr(block, name)[[k]] for name in columns}
+    now = {name: getattr(again, name) for name in columns}
+    for discrepancy in differences(stated, now, [k]):
+        raise ReplayError(
+            f"Episode {k} of {root / cell.folder} could not be reproduced: {discrepancy.text}. The "
+            f"policy or a version has changed since (meta.json names them); evaluate again into "
+            f"another folder."
+        )
+    return recording.episode_of(protocol, cell, k, *trace_of(again).recorded[0])
 
 
 def _named(stored: store.Stored) -> str | None:
@@ -216,27 +222,8 @@ def _number(text: str, episodes: int, where: str) -> int:
     return int(text)
 
 
-class _Repeated:
-    """A policy that does what it has done in one episode."""
-
-    def __init__(self, name: str, actions: np.ndarray) -> None:
-        self.name, self._actions = name, actions  # (steps, agents, ...)
-
-    def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
-        """Return the number of the next step, for one lane."""
-        return np.zeros(1, np.int64)
-
-    def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the actions of the next step."""
-        step = min(int(memory[0]), len(self._actions) - 1)
-        return self._actions[None, step], memory + 1
-
-
-def _repeated(stored: store.Stored, block: Episodes, k: int, task: Task) -> _Repeated:
-    """Return a policy that does what was done in episode k, whose actions are stored.
-
-    Raises ``ReplayError`` if they are not.
-    """
+def _actions(stored: store.Stored, block: Episodes, k: int, task: Task) -> Actions:
+    """Return the stored actions of a policy in episode k; raise ``ReplayError`` without them."""
     game, longest = game_of(task), int(block.lengths.max())
     width = len(game.agents) * int(np.prod(game.action_space.shape or ()))
     try:
@@ -248,7 +235,8 @@ def _repeated(stored: store.Stored, block: Episodes, k: int, task: Task) -> _Rep
             f"Results do not keep the policy {block.cell.policy!r} itself, and not the actions of "
             f"episode {k}. Use coopbench.record."
         )
-    return _Repeated(block.cell.policy, actions.joint[np.searchsorted(actions.episodes, k)])
+    place = int(np.searchsorted(actions.episodes, k))
+    return Actions(actions.episodes[[place]], actions.joint[[place]])
 
 
 def _check_stored(plays: str | TrainedPolicy, task: Task) -> None:
@@ -260,38 +248,3 @@ def _check_stored(plays: str | TrainedPolicy, task: Task) -> None:
             plays.check(game_of(task))
     except ValueError as error:
         raise ReplayError(f"The policy {plays!r} cannot be made from its name. ({error})") from None
-
-
-def _played(
-    protocol: Protocol, cell: Cell, policy: PolicyLike, task: Task, k: int, seed: np.uint64
-) -> tuple[Recording, Mapping[str, Any]]:
-    """Play episode k of a cell alone; return it, and what stored episodes hold of it."""
-    engine = Engine(task.env, **task.parameters)
-    states = instance_state(task, engine.constants, k + 1) or {}
-    played = recording.play(
-        engine,
-        [policy, *task.partner_names],
-        task.seating(k + 1, engine.agents)[k:],
-        int(seed),
-        {name: np.asarray(values)[k] for name, values in states.items()},
-        recording.episode_title(cell, k),
-        {"protocol": protocol.name, "task": task.id, "episode": str(k)},
-    )
-    outcome = {
-        "returns": engine.control.returns[0].copy(),
-        "lengths": engine.state.time[0],
-        "terminated": engine.control.ended[0],
-    }
-    return played, outcome
-
-
-def _compare(block: Episodes, k: int, outcome: Mapping[str, Any], where: str) -> None:
-    """Raise ``ReplayError`` unless the episode was reproduced bit for bit."""
-    for name, value in outcome.items():
-        recorded = getattr(block, name)[k]
-        if not np.array_equal(recorded, value, equal_nan=True):
-            raise ReplayError(
-                f"Episode {k} of {where} could not be reproduced: {name} were {recorded} in the "
-                f"results and are {value} now. The policy or a version has changed since "
-                f"(meta.json names them); evaluate again into another folder."
-            )

@@ -4,7 +4,7 @@ A registered or trained policy plays all of its episodes again. Those of any oth
 again from their seeds and its stored actions. No file is trusted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,13 @@ from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
-from coopbench.playing.rollout import CellJob, engine_of, play_actions, play_again, play_selection
+from coopbench.playing.models import PolicyLike
+from coopbench.playing.rollout import CellJob, engine_of, play_again, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored, read_actions
-from coopbench.workflows.comparison import agreement, compared, part, trace_of
 from coopbench.workflows.consistency import episode_findings, metadata_findings, size_findings
+from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
 from coopbench.workflows.players import player_of
 from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Finding, concluded, elsewhere
 
@@ -54,14 +55,15 @@ class CheckJob(CellJob):
             *metadata_findings(protocol, self.stored),
             *size_findings(protocol, task, self.stored),
         ]
+        findings = findings or list(_recorded_findings(protocol, task, block))
         if findings:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, findings, episodes=len(block))
         policy, findings = player_of(protocol, task, self.stored, self.trust)
         if policy is not None:
-            again = play_again(protocol, block, policy, tell)
-            how, played = RERUN, len(block)
+            how, played, numbers = RERUN, len(block), range(len(block))
+            again, _ = _again(protocol, block, policy, numbers, tell)
             findings += _selection_findings(protocol, self.stored)
-            findings += compared(block, again, range(len(block)))
+            findings += compared(block, again, numbers)
         else:
             how = REPLAYED
             try:
@@ -79,6 +81,27 @@ class CheckJob(CellJob):
         digest = self.stored.meta["code"]["sha256"]
         text = f"its code was not executed; to do so after reading source.txt, trust {digest}"
         return replace(check, reasons=(*check.reasons, text))
+
+
+def _again(
+    protocol: Protocol,
+    block: Episodes,
+    actor: PolicyLike | Actions,
+    numbers: Sequence[int],
+    tell: Callable[[float], None] | None,
+) -> tuple[Episodes, Actions | None]:
+    """Play episodes of a cell again, no longer than they are there; see ``play_again``."""
+    recorded, longest = trace_of(block).recorded, int(block.lengths[list(numbers)].max())
+    return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
+
+
+def _recorded_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
+    """Yield whether other episodes are recorded than the best and the worst one."""
+    scores = values(block, protocol.report.score)
+    expected = extremes(scores[: recordable(engine_of(task), len(block))])
+    if tuple(trace_of(block).recorded) != expected:
+        recorded = tuple(trace_of(block).recorded)
+        yield Finding(f"the episodes {recorded} are recorded; it should be {expected}")
 
 
 def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:
@@ -107,11 +130,6 @@ def _stored_actions(protocol: Protocol, task: Task, stored: Stored, block: Episo
     Raises ``DamagedResultError`` if they are not those that have to be stored.
     """
     engine = engine_of(task)
-    recorded = tuple(trace_of(block).recorded)
-    scores = values(block, protocol.report.score)
-    expected = extremes(scores[: recordable(engine, len(block))])
-    if recorded != expected:
-        raise DamagedResultError(f"the episodes {recorded} are recorded; it should be {expected}")
     numbers = stored_episodes(block, int(np.prod(engine.actions.shape[2:])), engine.horizon)
     longest, width = int(block.lengths[numbers].max()), engine.actions[0].size
     actions = read_actions(stored, largest(len(numbers), longest, width))
@@ -133,8 +151,9 @@ def _replay_findings(
 ) -> Iterator[Finding]:
     """Play episodes again from the actions of their policy; yield differences."""
     numbers = actions.episodes.tolist()
-    again, played = play_actions(protocol, block, actions, tell)
-    yield from _action_findings(actions, played)
+    again, played = _again(protocol, block, actions, numbers, tell)
+    if played is not None:
+        yield from _action_findings(actions, played)
     if len(numbers) < len(block):
         block, again = part(block, numbers), part(again, range(len(numbers)))
     yield from compared(block, again, numbers)
