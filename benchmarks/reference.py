@@ -46,7 +46,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coopbench
-from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
@@ -270,9 +269,8 @@ def trained(name, learner, tasks, seeds):
 def exploited(name, learner, limits):
     """Train exploiters of all runs of a learner and store their table."""
     folder = EPISODES / f"{name}-exploit-{learner}"
-    runner = Runner(HOW["backend"], None, by_cell(HOW["progress"]))
-    how = {"steps": limits.exploit_steps, "tasks": limits.task, "runner": runner}
-    result = exploit(EPISODES / name, learner, folder, **how)
+    how = {"steps": limits.exploit_steps, "tasks": limits.task}
+    result = exploit(EPISODES / name, learner, folder, **how, **HOW)
     for file in result.save(folder).values():
         path = TABLES / name / f"{file.stem}-{learner}{file.suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)

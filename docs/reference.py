@@ -99,8 +99,14 @@ def commands() -> str:
     from coopbench.cli.main import app
 
     group: Any = typer.main.get_command(app)
-    parts = [_command(f"coopbench {name}", command) for name, command in group.commands.items()]
-    return _COMMANDS + "\n\n".join([_command("coopbench", group), *parts]) + "\n"
+    return _COMMANDS + "\n\n".join(_parts("coopbench", group)) + "\n"
+
+
+def _parts(name: str, command: Any) -> Iterator[str]:
+    """Yield the parts on a command and, if it has any, on its subcommands."""
+    yield _command(name, command)
+    for below, subcommand in getattr(command, "commands", {}).items():
+        yield from _parts(f"{name} {below}", subcommand)
 
 
 def _command(name: str, command: Any) -> str:

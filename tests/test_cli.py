@@ -17,7 +17,7 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
-from coopbench.cli.main import COMMANDS
+from coopbench.cli.main import COMMANDS, RETIRED
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench.theory import Sizes, certificates
@@ -59,9 +59,15 @@ def test_a_module_is_a_command(tmp_path):
 
 def test_help_names_every_command(command):
     listed = command("--help").out
-    for name in COMMANDS:
+    for name in (*COMMANDS, "plan"):
         assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
         assert command(name, "--help").out
+
+
+@pytest.mark.parametrize(("name", "now"), RETIRED.items())
+def test_a_retired_name_answers_with_the_new_one(command, name, now):
+    assert f"use '{now}'" in command(name, "routing-easy", status=2).message
+    assert name not in COMMANDS
 
 
 def test_figures_of_speed_are_stored(command, tmp_path):
@@ -84,7 +90,7 @@ def test_everything_is_listed_shown_and_planned(command):
     assert "`horizon`" in command("show", "Routing-v0").out
     assert "fraction" in command("show", "constant").out
     assert "Digest" in command("show", "routing-easy").out
-    planned = command("plan", "coopetition-standard", "-p", "random").out
+    planned = command("plan", "cells", "coopetition-standard", "-p", "random").out
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
 
 
@@ -172,7 +178,7 @@ def test_interrupt_keeps_what_is_finished(tmp_path):
     [
         ("verify", "workflows.verification.verify", "Nothing was written."),
         ("report", "report.loading.load_report", "Files of the report may be missing;"),
-        ("evaluate", "workflows.evaluation.evaluate_cells", "Finished cells are kept;"),
+        ("evaluate", "workflows.evaluation.play_cells", "Finished cells are kept;"),
     ],
 )
 def test_an_interruption_tells_what_is_left(command, name, work, left, monkeypatch):

@@ -112,7 +112,7 @@ def test_a_task_is_planned_at_the_first_step_of_holm(protocol):
     ],
 )
 def test_the_command_power(option, unseen, level):
-    command = ["power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option]
+    command = ["plan", "power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option]
     run = CliRunner().invoke(app, command)
     assert run.exit_code == 0, run.output
     assert unseen in run.output  # share of runs that could fail and none of five shows it
@@ -188,7 +188,7 @@ def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
 
 
 def test_the_command_register(tmp_path):
-    command = ["register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
+    command = ["plan", "register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
     command += ["--hypothesis", "ippo > best_constant on trust-dilemma", "--out", str(tmp_path)]
     run = CliRunner().invoke(app, command)
     assert run.exit_code == 0, run.output

@@ -749,7 +749,7 @@ def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
         "race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}},
     }
     protocol, out = trial(tmp_path, games), tmp_path / "out"
-    text = command("train", protocol, "steady", "--seed", "5", "--out", out).out
+    text = command("train", protocol, "steady", "--seed", "5", "--out", out).err
     assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text
     report, loaded = coopbench.load_report(out), load_protocol(protocol)
     courses = {progress.cell.task: progress.steps.tolist() for progress in report.episodes.progress}
@@ -889,7 +889,7 @@ def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
 def test_the_command_trains_reports_and_names_what_is_wrong(protocol, tmp_path, command):
     words, out = ("train", "trial.toml"), tmp_path / "out"
     printed = command(*words, "steady", "--task", "trust", "--set", "peak=20", "--out", out)
-    assert "2 training runs of 60 steps, evaluated every 20" in printed.out
+    assert "2 training runs of 60 steps, evaluated every 20" in printed.err
     assert "trust / steady / run 6" in printed.err
     assert "steps/s" in printed.err
     assert (out / "report.html").is_file()

@@ -11,8 +11,6 @@ from coopbench import __version__
 from coopbench.cli.commands import catalogue, planning, playing, results, theory
 from coopbench.cli.console import KEPT, UNWRAPPED, fail, message, say, wraps
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="coopbench",
     help="Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests.",
@@ -23,9 +21,6 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "list": catalogue.list_all,
     "show": catalogue.show,
-    "plan": catalogue.show_plan,
-    "power": planning.power,
-    "register": planning.register,
     "evaluate": playing.evaluate,
     "train": playing.train,
     "merge": results.merge,
@@ -34,7 +29,6 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "leaderboard": results.leaderboard,
     "export": results.export_results,
     "import": results.import_results,
-    "rail-import": results.rail_import,
     "crossplay": playing.crossplay,
     "exploit": playing.exploit,
     "timed": playing.timed,
@@ -47,7 +41,14 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
 }
 for command_name, command in COMMANDS.items():
     app.command(command_name)(command)
+app.add_typer(planning.plan, name="plan")
 
+# Earlier names of commands, and what there is instead.
+RETIRED = {
+    "power": "coopbench plan power",
+    "register": "coopbench plan register",
+    "rail-import": "coopbench import",
+}
 
 # Commands that write finished cells into a folder and resume there.
 _RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
@@ -79,6 +80,9 @@ def _options(
 
 def main() -> None:
     """Run the command line: errors are one message without a traceback; 130 after Ctrl-C."""
+    retired = next(iter(sys.argv[1:]), "")
+    if retired in RETIRED:
+        fail(f"'coopbench {retired}' is no command any more; use '{RETIRED[retired]}'.", 2)
     layout: dict[str, Any] = {}
     if not wraps():  # frames have a width, too
         layout["terminal_width"] = UNWRAPPED

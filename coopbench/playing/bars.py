@@ -7,19 +7,21 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 
-__all__ = ["CellProgress", "Progress", "shown"]
-
 # Called with a cell, the share done in [0, 1] and an event: "plays", "done" or "kept".
 CellProgress = Callable[[Cell, float, str], None]
 
 
 @contextmanager
 def shown(
-    progress: CellProgress | bool | None, cells: int, steps: int = 0
+    progress: CellProgress | bool | None, cells: int | None, steps: int = 0, title: str = ""
 ) -> Iterator[CellProgress | None]:
-    """Within the context, return the callback that ``progress`` stands for; bars if it is True."""
+    """Within the context, return the callback that ``progress`` stands for; bars if it is True.
+
+    Bars stand below the ``title``, if there is one.
+    """
     if progress is True:
         with Progress(cells, steps) as bars:
+            bars.say(title)
             yield bars.cell
     else:
         yield progress or None
@@ -84,7 +86,11 @@ class Progress:
             self._bars.remove_task(self._ids.pop(title))
         self._count()
         if event == "done":
-            text = f"{title:<40} done{self._speeds.get(title, '')}"
+            self.say(f"{title:<40} done{self._speeds.get(title, '')}")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bars; nothing if it is empty."""
+        if text:
             self._bars.console.print(text, highlight=False, markup=False)
 
     def _speed(self, title: str, share: float) -> str:

@@ -28,8 +28,6 @@ from coopbench.results.registration import read_registration
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
-__all__ = ["evaluate", "evaluate_cells", "expanded", "play_cells"]
-
 # Arguments of ``ad_hoc``, which are no parameters of an environment.
 _RESERVED = ("episodes", "seed", "partners", "env", "metrics", "comparison", "effect")
 
@@ -94,10 +92,11 @@ def evaluate(
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
-    cells = plan(checked, expanded(checked, policies))
+    cells = planned(checked, policies)
     with shown(progress, len(cells)) as tell:
-        runner = Runner(backend, workers, by_cell(tell))
-        return evaluate_cells(checked, cells, out, runner, reference)
+        played, notes = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
+    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
+    return _report(checked, played, names, out, notes, reference)
 
 
 def _protocol(
@@ -129,19 +128,18 @@ def _protocol(
     return ad_hoc(source, **chosen, **values)
 
 
-def evaluate_cells(
+def _report(
     protocol: Protocol,
-    cells: Sequence[Planned],
+    played: Sequence[tuple[Cell, store.Stored]],
+    names: Sequence[str],
     out: str | Path | None,
-    runner: Runner,
-    reference: bool = True,
+    notes: tuple[str, ...],
+    reference: bool,
 ) -> Report:
-    """Play the cells of a plan and report on them, like ``evaluate``."""
-    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
-    played, notes = play_cells(protocol, cells, out, runner)
+    """Report on what was played, and on earlier runs in ``out``; write the manifest there."""
     if out is None:
         return report_of(protocol, played, names, notes, reference)
-    earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in cells})
+    earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in played})
     damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
     return report_of(
@@ -155,9 +153,9 @@ def evaluate_cells(
     )
 
 
-def expanded(protocol: Protocol, policies: Entrants) -> list[Entrant]:
-    """Expand ``learner:FOLDER`` of a results folder into all runs stored there."""
-    return [_expanded(protocol, policy) for policy in entrants(policies)]
+def planned(protocol: Protocol, policies: Entrants) -> list[Planned]:
+    """Return the plan of an evaluation; ``learner:FOLDER`` stands for all runs in that folder."""
+    return plan(protocol, [_expanded(protocol, policy) for policy in entrants(policies)])
 
 
 def _expanded(protocol: Protocol, policy: Entrant) -> Entrant:

@@ -9,7 +9,7 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.entrants import Entrants
-from coopbench.playing.plan import Planned, check_units, plan
+from coopbench.playing.plan import Planned, check_units
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
@@ -22,9 +22,7 @@ from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import read_registration, write_registration
-from coopbench.workflows.evaluation import expanded, play_cells
-
-__all__ = ["Shard", "merge", "part", "play_shard"]
+from coopbench.workflows.evaluation import planned, play_cells
 
 _MOST = 100_000  # shards
 
@@ -55,7 +53,7 @@ def play_shard(
     ``merge`` makes report and manifest when all shards are finished.
     """
     runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
-    cells = plan(checked, expanded(checked, policies))
+    cells = planned(checked, policies)
     mine = part(checked, cells, shard)
     _, notes = play_cells(checked, mine, out, runner)
     finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)

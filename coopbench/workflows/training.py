@@ -6,6 +6,7 @@ A run has the folder of its cell; what its training needs lies there in ``traini
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,6 @@ from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_facts
-
-__all__ = ["common_steps", "train", "train_runs"]
 
 
 def train(
@@ -65,14 +64,18 @@ def train(
     """
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
-    with shown(progress, len(jobs), common_steps(jobs)) as tell:
+    with shown_runs(progress, jobs, root) as tell:
         return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)), reference)
 
 
-def common_steps(jobs: Sequence[TrainJob]) -> int:
-    """Return the steps that every run trains; 0 where some train longer than others."""
-    steps = {job.budget.steps for job in jobs}
-    return steps.pop() if len(steps) == 1 else 0
+def shown_runs(
+    progress: CellProgress | bool | None, jobs: Sequence[TrainJob], root: Path
+) -> AbstractContextManager[CellProgress | None]:
+    """Return the context of ``shown`` for training runs; bars begin with what will be trained."""
+    budgets = list(dict.fromkeys((job.budget.steps, job.budget.interval) for job in jobs))
+    lengths = "; ".join(f"{steps:,} steps, evaluated every {every:,}" for steps, every in budgets)
+    steps = budgets[0][0] if len(budgets) == 1 else 0
+    return shown(progress, len(jobs), steps, f"{len(jobs)} training runs of {lengths}, into {root}")
 
 
 def train_runs(

@@ -1,4 +1,4 @@
-"""Commands about what exists: list, show, plan, bench, doctor, warmup."""
+"""Commands about what exists: list, show, bench, doctor, warmup."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Environments, Policies, ProtocolName, chosen
-
-__all__ = ["bench", "doctor", "list_all", "show", "show_plan", "warmup"]
+from coopbench.cli.options import Environments
 
 
 def list_all() -> None:
@@ -44,21 +42,6 @@ def show(
         terminal.print(Markdown(text))
     else:
         say(text)
-
-
-def show_plan(protocol: ProtocolName, policy: Policies = None) -> None:
-    """List the cells (task x policy) that 'evaluate' would play, without playing them."""
-    from coopbench.playing.plan import plan
-    from coopbench.protocol.loading import load_protocol
-    from coopbench.workflows.evaluation import expanded
-
-    loaded = load_protocol(protocol)
-    cells = plan(loaded, expanded(loaded, chosen(policy, loaded)))
-    for cell, _ in cells:
-        policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
-        episodes = loaded.episodes(loaded.task_of(cell.task))
-        say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
-    say(f"{len(cells)} cells; digest {loaded.digest[:16]}")
 
 
 def bench(

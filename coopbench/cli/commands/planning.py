@@ -1,4 +1,4 @@
-"""Commands before a study: what runs can show, and its registration."""
+"""Commands before a study: its cells, what runs can show, and its registration."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,11 +8,30 @@ import typer
 from coopbench.cli.console import console, say
 from coopbench.cli.options import Policies, ProtocolName, chosen
 
-__all__ = ["power", "register"]
-
 RUNS = (3, 5, 10, 20, 30)
 
+plan = typer.Typer(
+    help="Before a study: list its cells, say what runs can show, or register it.",
+    no_args_is_help=True,
+)
 
+
+@plan.command("cells")
+def cells(protocol: ProtocolName, policy: Policies = None) -> None:
+    """List the cells (task x policy) that 'evaluate' would play, without playing them."""
+    from coopbench.protocol.loading import load_protocol
+    from coopbench.workflows.evaluation import planned
+
+    loaded = load_protocol(protocol)
+    to_play = planned(loaded, chosen(policy, loaded))
+    for cell, _ in to_play:
+        policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
+        episodes = loaded.episodes(loaded.task_of(cell.task))
+        say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
+    say(f"{len(to_play)} cells; digest {loaded.digest[:16]}")
+
+
+@plan.command("power")
 def power(
     protocol: ProtocolName,
     runs: Annotated[
@@ -50,7 +69,7 @@ def power(
         ),
     ] = None,
 ) -> None:
-    """Say before training what a number of runs can show."""
+    """Estimate which differences a number of runs can detect."""
     from coopbench.analysis.planning import Variation, family_size, prospects, variation
     from coopbench.protocol.loading import load_protocol
     from coopbench.report.loading import load_report
@@ -75,6 +94,7 @@ def power(
     print_table(power_table(loaded, spread, rows, chance, family), console())
 
 
+@plan.command("register")
 def register(
     protocol: ProtocolName,
     out: Annotated[

@@ -109,10 +109,8 @@ def evaluate(
 
     Finished cells are kept: rerun the same command to resume after an interruption.
     """
-    from coopbench.playing.plan import plan
-    from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.selection import with_tasks
-    from coopbench.workflows.evaluation import evaluate_cells, expanded
+    from coopbench.workflows.evaluation import evaluate as run
 
     if (protocol is None) == (env is None):
         raise ValueError("Name either a PROTOCOL or an environment with --env.")
@@ -136,10 +134,7 @@ def evaluate(
         if shard is not None:
             _play_shard(played, policies, shard, out, backend, workers)
             return
-        cells = plan(played, expanded(played, policies))
-        with Progress(len(cells)) as progress:
-            runner = Runner(backend, workers, by_cell(progress.cell))
-            report = evaluate_cells(played, cells, out, runner, reference)
+        report = run(played, policies, out, backend, True, workers, reference=reference)
         present(report, out)
 
 
@@ -178,23 +173,15 @@ def train(
     an interruption. The report includes all results that the folder already
     holds, for instance those of fixed policies that were evaluated into it.
     """
-    from coopbench.playing.runner import Runner, by_cell
     from coopbench.protocol.loading import load_protocol
-    from coopbench.workflows.training import common_steps, train_runs
-    from coopbench.workflows.training_plan import Scope, runs
+    from coopbench.workflows.training import train as run
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / loaded.protocol.name
-    values = _hyperparameters(learner, setting)
-    planned = runs(loaded, learner, out, Scope(task, seed, steps, smoke), values)
-    budgets = dict.fromkeys((job.budget.steps, job.budget.interval) for job in planned)
-    lengths = "; ".join(f"{steps:,} steps, evaluated every {every:,}" for steps, every in budgets)
-    say(f"{len(planned)} training runs of {lengths}, into {out}")
+    options = {"tasks": task, "seeds": seed, "steps": steps, "smoke": smoke, "backend": backend}
+    options |= {"workers": workers, "reference": reference, **_hyperparameters(learner, setting)}
     with interruption(_SAVED):
-        with Progress(len(planned), common_steps(planned)) as progress:
-            runner = Runner(backend, workers, by_cell(progress.cell))
-            report = train_runs(loaded, planned, out, runner, reference)
-        present(report, out)
+        present(run(loaded, learner, out, progress=True, **options), out)
 
 
 def crossplay(
@@ -254,16 +241,13 @@ def exploit(
     Runs are saved as they go: rerun the same command to resume after
     an interruption.
     """
-    from coopbench.playing.runner import Runner, by_cell
     from coopbench.workflows.exploit import exploit as run
 
     out = out or results.with_name(f"{results.name}-exploit-{target}")
-    values = _hyperparameters(learner, setting)
+    options = {"learner": learner, "steps": steps, "tasks": task, "backend": backend}
+    options |= {"workers": workers, **_hyperparameters(learner, setting)}
     with interruption(_SAVED):
-        with Progress() as progress:
-            runner = Runner(backend, workers, by_cell(progress.cell))
-            options = {"learner": learner, "steps": steps, "tasks": task} | values
-            result = run(results, target, out, runner=runner, **options)
+        result = run(results, target, out, progress=True, **options)
         say(str(result))
         say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
 

@@ -14,7 +14,6 @@ __all__ = [
     "import_results",
     "leaderboard",
     "merge",
-    "rail_import",
     "report",
     "verify",
 ]
@@ -190,8 +189,8 @@ def import_results(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A JSON file in the format of marl-eval, or a .csv file with the columns "
-            "algorithm, task, run and one for each metric."
+            help="A JSON file in the format of marl-eval; a .csv file with the columns algorithm, "
+            "task, run and one for each metric; or a folder of railways of flatland-rl."
         ),
     ],
     absolute: Annotated[
@@ -212,14 +211,19 @@ def import_results(
         Path | None,
         typer.Option(
             help="File for the report: .html for a page, .md for Markdown. Default: none is "
-            "written."
+            "written. Of railways: the .npz file of instances."
         ),
     ] = None,
 ) -> None:
     """Summarise results of other tools: interquartile mean, median, mean, optimality gap.
 
-    All pairs of algorithms are compared as well.
+    All pairs of algorithms are compared as well. A folder of railways, .pkl files of flatland-rl
+    or .npz files, becomes one file of instances of Rail-v0. Pickles are read without executing
+    anything that they name; flatland-rl is not needed.
     """
+    if file.is_dir():
+        _import_railways(file, out)
+        return
     from coopbench.exchange import SCALES, read_marl_eval, read_scores_csv, save_scores_report
     from coopbench.exchange.scores_report import tables
     from coopbench.playing.recording import check_place
@@ -243,16 +247,10 @@ def import_results(
         say(f"Report: {out}")
 
 
-def rail_import(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of .pkl files of flatland-rl, or of .npz files.")
-    ],
-    out: Annotated[Path, typer.Option(help="File for the instances, an npz.")],
-) -> None:
-    """Turn railway environments of flatland-rl into one file of instances of Rail-v0.
-
-    Pickles are read without executing anything that they name; flatland-rl is not needed.
-    """
+def _import_railways(folder: Path, out: Path | None) -> None:
+    """Turn a folder of railways into one file of instances."""
     from coopbench_envs.rail.importing import import_folder
 
+    if out is None:
+        raise ValueError(f"{folder} is a folder of railways; name a .npz file for them with --out.")
     say(import_folder(folder, out))
