@@ -178,10 +178,23 @@ def train(
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / loaded.protocol.name
-    options = {"tasks": task, "seeds": seed, "steps": steps, "smoke": smoke, "backend": backend}
-    options |= {"workers": workers, "reference": reference, **_hyperparameters(learner, setting)}
+    values = _hyperparameters(learner, setting)
     with interruption(_SAVED):
-        present(run(loaded, learner, out, progress=True, **options), out)
+        report = run(
+            loaded,
+            learner,
+            out,
+            tasks=task,
+            seeds=seed,
+            steps=steps,
+            smoke=smoke,
+            backend=backend,
+            workers=workers,
+            progress=True,
+            reference=reference,
+            **values,
+        )
+        present(report, out)
 
 
 def crossplay(
@@ -244,10 +257,20 @@ def exploit(
     from coopbench.workflows.exploit import exploit as run
 
     out = out or results.with_name(f"{results.name}-exploit-{target}")
-    options = {"learner": learner, "steps": steps, "tasks": task, "backend": backend}
-    options |= {"workers": workers, **_hyperparameters(learner, setting)}
+    values = _hyperparameters(learner, setting)
     with interruption(_SAVED):
-        result = run(results, target, out, progress=True, **options)
+        result = run(
+            results,
+            target,
+            out,
+            learner=learner,
+            steps=steps,
+            tasks=task,
+            backend=backend,
+            workers=workers,
+            progress=True,
+            **values,
+        )
         say(str(result))
         say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
 
