@@ -65,7 +65,6 @@ cuda-ptx: $(VENV)/.test
 	COOPBENCH_PTX=all $(BIN)/python -m pytest -s tests/test_ptx.py -k operations $(ARGS)
 
 bench: $(VENV)/.core
-	$(BIN)/coopbench bench
 	$(BIN)/python benchmarks/games.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py

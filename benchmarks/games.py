@@ -1,24 +1,28 @@
 """Compare compiled environments with the same kernels in plain Python, in turns.
 
     python benchmarks/games.py [--record] [--rounds N]
+    python benchmarks/games.py Skirmish-v1 Rail-v1   # these alone; all: every environment
 
 A batch is 64 or 1024 lanes, compiled, and 4 lanes in plain Python; a single environment is one of
 ``gymnasium.make`` in both. Figures are steps of one environment, observations and masks included,
-per second of processor time.
+per second of processor time. Environments that are named have their default parameters.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import probes
 import speed
 
+import coopbench_envs
+
 HEAD = ("What", "Steps/s", "In plain Python", "Ratio")
 SCRIPT = "play_coopbench.py"
 PLAIN, PLAIN_LANES = {"NUMBA_DISABLE_JIT": "1"}, 4
+LANES = (0, 1, 64, 1024)  # of environments that are named
 
 
 class Case(NamedTuple):
@@ -65,9 +69,16 @@ CASES = (
 )
 
 
-def rows(rounds: int) -> Iterator[list[speed.Cell]]:
+def cases(names: list[str]) -> list[Case]:
+    """Return the cases of the named environments, ``all`` for every one; without names CASES."""
+    ids = coopbench_envs.ids() if names == ["all"] else [coopbench_envs.spec(n).id for n in names]
+    chosen = [Case(env_id.removeprefix("coopbench/"), lanes) for env_id in ids for lanes in LANES]
+    return chosen or list(CASES)
+
+
+def rows(chosen: Sequence[Case], rounds: int) -> Iterator[list[speed.Cell]]:
     """Measure and yield one row for each case."""
-    for case in CASES:
+    for case in chosen:
         lanes = min(case.lanes, PLAIN_LANES)
         pair = probes.compare(case.probe(case.lanes, {}), case.probe(lanes, PLAIN), rounds)
         yield [case.what, pair.first, pair.second, pair.ratio]
@@ -77,10 +88,13 @@ def main() -> None:
     """Print the table."""
     parser = speed.parser(__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("environments", nargs="*", metavar="ENVIRONMENT")
     options = parser.parse_args()
+    if options.record and options.environments:
+        parser.error("the table of the page holds its own cases; name no ENVIRONMENT with --record")
     machine = speed.machine()
     measured = []
-    for row in rows(options.rounds):
+    for row in rows(cases(options.environments), options.rounds):
         measured.append(row)
         print(" | ".join(speed.written(cell) for cell in row), flush=True)
     speed.finish("games", speed.Table(HEAD, measured, machine), options.record)

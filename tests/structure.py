@@ -67,7 +67,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("theory", "exchange"),
         ("workflows",),
         ("catalogue",),
-        ("describe", "bench", "doctor"),
+        ("describe", "doctor"),
         ("cli",),
         ("__main__",),
     ),

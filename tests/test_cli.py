@@ -1,6 +1,5 @@
 """The command line as a stranger would use it, right and wrong; and the README as written."""
 
-import csv
 import json
 import os
 import re
@@ -68,18 +67,6 @@ def test_help_names_every_command(command):
 def test_a_retired_name_answers_with_the_new_one(command, name, now):
     assert f"use '{now}'" in command(name, "routing-easy", status=2).message
     assert name not in COMMANDS
-
-
-def test_figures_of_speed_are_stored(command, tmp_path):
-    file = tmp_path / "speed.csv"
-    shown = command("bench", "TrustDilemma-v1", "--seconds", "0.01", "--out", str(file)).out
-    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    assert [(row["how"], row["lanes"]) for row in rows] == [
-        *(("batch", lanes) for lanes in ("1", "64", "1024")),
-        ("plain Python", "4"),
-        ("gymnasium.make", "1"),
-    ]
-    assert all(f"{float(row['rate']):,.0f}" in shown for row in rows)
 
 
 def test_everything_is_listed_shown_and_planned(command):

@@ -3,47 +3,10 @@
 import importlib
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from gymnasium.spaces import Discrete
-
-from coopbench import bench
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-
-
-def test_rates_are_steps_of_all_agents_in_all_lanes(monkeypatch):
-    """Two rounds of 8 steps of a batch, or 64 of one game: beyond the end of an episode."""
-    for measure, rate in (
-        (lambda: bench.agent_steps_per_second("TrustDilemma-v0", 5, 3.0), 2 * 8 * 5 * 2 / 4.0),
-        (lambda: bench.single_steps_per_second("coopbench/TrustDilemma-v0", 3.0), 2 * 64 / 4.0),
-    ):
-        seconds = iter([10.0, 11.0, 12.0, 14.0])
-        monkeypatch.setattr(bench, "time", SimpleNamespace(process_time=lambda s=seconds: next(s)))
-        assert measure() == rate
-
-
-def test_episodes_that_are_over_are_reset_while_speed_is_measured(monkeypatch):
-    class Game:
-        """Ends by time after 5 steps, then by itself after 2."""
-
-        action_space, steps, ends = Discrete(2), 0, []
-
-        def reset(self, seed=None):
-            self.steps = 0
-
-        def step(self, action):
-            self.steps += 1
-            ended, cut = self.steps == 2 and len(self.ends) % 2 == 1, self.steps == 5
-            self.ends += [self.steps] * (ended or cut)
-            return None, 0.0, ended, cut, {}
-
-    game, seconds = Game(), iter([0.0, 1.0, 2.0])
-    monkeypatch.setattr(bench, "gymnasium", SimpleNamespace(make=lambda env_id: game))
-    monkeypatch.setattr(bench, "time", SimpleNamespace(process_time=lambda: next(seconds)))
-    bench.single_steps_per_second("any", 2.0)
-    assert game.ends[:4] == [5, 2, 5, 2]
 
 
 @pytest.fixture

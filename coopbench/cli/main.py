@@ -33,10 +33,8 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "exploit": playing.exploit,
     "timed": playing.timed,
     "replay": playing.replay,
-    "bench": catalogue.bench,
     "doctor": catalogue.doctor,
     "certify": theory.certify,
-    "match": theory.match,
     "warmup": catalogue.warmup,
 }
 for command_name, command in COMMANDS.items():
@@ -45,6 +43,8 @@ app.add_typer(planning.plan, name="plan")
 
 # Earlier names of commands, and what there is instead.
 RETIRED = {
+    "bench": "python benchmarks/games.py",
+    "match": "python -m studies.series",
     "power": "coopbench plan power",
     "register": "coopbench plan register",
     "rail-import": "coopbench import",

@@ -1,4 +1,4 @@
-"""Theory of the coopetition games: equilibria, best play, exploitability, certificates, series.
+"""Theory of the coopetition games: equilibria, best play, exploitability, certificates.
 
 Two kinds of functions: those of version 0 games use the formulas of the published model, all others
 play the real environment. Definitions and results: docs/games.md.
@@ -24,7 +24,6 @@ from coopbench.theory.published_stage import (
     static_nash,
 )
 from coopbench.theory.sections import Sizes
-from coopbench.theory.series import match, read_series, series_matching
 
 __all__ = [
     "BestConstant",
@@ -37,12 +36,5 @@ __all__ = [
     "Sizes",
 ]
 __all__ += ["StageProfile", "best_constant", "best_open_loop", "certify", "coopetitive_equilibrium"]
-__all__ += ["efficiency", "exploitability", "load_certificate", "match", "price_of_anarchy"]
-__all__ += [
-    "read_certificate",
-    "read_series",
-    "series_matching",
-    "social_optimum",
-    "stage_payoffs",
-    "static_nash",
-]
+__all__ += ["efficiency", "exploitability", "load_certificate", "price_of_anarchy"]
+__all__ += ["read_certificate", "social_optimum", "stage_payoffs", "static_nash"]

@@ -1,4 +1,4 @@
-"""Commands about what exists: list, show, bench, doctor, warmup."""
+"""Commands about what exists: list, show, doctor, warmup."""
 
 from pathlib import Path
 from typing import Annotated
@@ -42,25 +42,6 @@ def show(
         terminal.print(Markdown(text))
     else:
         say(text)
-
-
-def bench(
-    env: Annotated[list[str] | None, typer.Argument(help="Environments; default: all.")] = None,
-    seconds: Annotated[float, typer.Option(help="Time for each measurement.")] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="CSV file for the figures, too.")] = None,
-) -> None:
-    """Measure the speed of environments on this machine, compiled and in plain Python."""
-    from coopbench.bench import Rate, run
-    from coopbench.files import write_text
-    from coopbench.report.data import as_csv
-
-    if out is not None and out.is_dir():
-        raise typer.BadParameter(f"{out} is a folder; name a file", param_hint="--out")
-    if out is not None and not out.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {out.absolute().parent}", param_hint="--out")
-    for rates in run(env, seconds, say):
-        if out is not None:
-            write_text(out, as_csv(rates, Rate))
 
 
 def doctor() -> None:

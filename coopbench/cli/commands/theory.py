@@ -1,4 +1,4 @@
-"""Commands of the theory of games with investments: certify, match."""
+"""Commands of the theory of games with investments: certify."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import assignment
 
-__all__ = ["certify", "match"]
+__all__ = ["certify"]
 
 
 def certify(
@@ -101,34 +100,3 @@ def _game_of(protocol: str, tasks: list[str] | None) -> str:
     if not tasks:
         raise typer.BadParameter("name a game, or a task with --task")
     return load_protocol(protocol).task_of(tasks[0]).env
-
-
-def match(
-    env: Annotated[str, typer.Argument(help="An environment with investments.")],
-    data: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="CSV: agents' names, then fractions in [0, 1] by step."),
-    ],
-    policy: Annotated[
-        list[str],
-        typer.Option("--policy", "-p", metavar="NAME", help="Policy to play; repeat for more."),
-    ],
-    episodes: Annotated[int, typer.Option(help="Episodes to play.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of the first episode.")] = 0,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter; repeat for more."),
-    ] = None,
-) -> None:
-    """Score how closely policies reproduce your own series of investments; 1 = exactly."""
-    from coopbench.statistics import t_interval
-    from coopbench.theory import match as run
-
-    values = dict(assignment(text, "--param") for text in param or [])
-    scores = run(env, data, policy, episodes=episodes, seed=seed, **values)
-    for name, matching in scores.items():
-        interval = t_interval(matching)
-        ends = f"95 % t interval {interval.low:.4f} to {interval.high:.4f}"
-        notes = "".join(f" ({warning})" for warning in interval.warnings)
-        say(f"{name:<28}series matching {interval.estimate:.4f}, {ends}{notes}")
-    say(f"{episodes} episodes of each policy in all seats; 1 = exactly the series.")
