@@ -45,19 +45,19 @@ def show(
 
 
 def doctor() -> None:
-    """Print versions, processor, compiler, cache, threads and GPU, and check that they work.
+    """Print versions, processor, GPU, compiler, cache and kernels, and check that they work.
 
-    The exit status is 1 if something is not in order.
+    The exit status is 1 if a check fails.
     """
     from coopbench.doctor import examine
 
     broken = []
     for name, text, good in examine():
-        say(f"{name:<20}{text}" if good else f"{name:<20}NOT IN ORDER: {text}")
+        say(f"{name:<20}{text}" if good else f"{name:<20}FAILED: {text}")
         broken += [] if good else [name]
     if broken:
         raise typer.Exit(1)
-    say("Everything is in order.")
+    say("All checks passed.")
 
 
 def warmup(
