@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coopbench.analysis import rankings
 from coopbench.analysis.comparisons import GroupComparison
-from coopbench.analysis.samples import group_scores
+from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 
 
@@ -27,7 +27,7 @@ def table(protocol):
 
 
 def scores_of(protocol, table, group, policy):
-    return [each.values for each in group_scores(protocol, table)[group, policy]]
+    return group_units(protocol, table)[group][policy].tasks
 
 
 def test_improvement_is_the_share_of_pairs_that_win(protocol, table):

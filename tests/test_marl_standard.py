@@ -7,7 +7,7 @@ import pytest
 from builders import make_task, make_training, protocol_file, small_protocol
 
 import coopbench
-from coopbench.analysis.samples import sample
+from coopbench.analysis.score_matrix import units_of
 from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
@@ -205,7 +205,9 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
         p.metrics["return"].ravel() for p in report.episodes.progress if p.cell.task == "race"
     ]
     low, high = np.concatenate(episodes).min(), np.concatenate(episodes).max()
-    runs = sample(report.episodes, "race", "mine", "return").values
+    runs = units_of(
+        report.protocol, report.episodes, report.protocol.task_of("race"), "mine", "return"
+    )
     shares = (runs - low) / (high - low + 1e-6)
     np.testing.assert_allclose(report.scores["mine"]["race"], shares)
     rows = {r.statistic: r for r in report.aggregates if (r.group, r.policy) == ("race", "mine")}

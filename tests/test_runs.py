@@ -11,7 +11,7 @@ from scipy import stats
 import coopbench
 from coopbench import statistics
 from coopbench.analysis.missing_runs import missing_runs
-from coopbench.analysis.samples import score_scales
+from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError

@@ -12,9 +12,15 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.estimates import few_runs
-from coopbench.analysis.plays import Play, count_runs, group_ends, group_plays
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.analysis.score_matrix import (
+    EPISODES,
+    RUNS,
+    ScoreMatrix,
+    count_runs,
+    group_ends,
+    group_matrices,
+)
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Crossed
@@ -174,25 +180,27 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     ad-hoc protocol has no agreed bounds, hence no aggregate.
     """
     rows: list[Aggregate] = []
-    for group, members in group_plays(protocol, table).items():
-        for policy, plays in members.items():
-            resampled = _bootstrapped(protocol, plays)
-            rows += _aggregated(protocol, (group, policy), plays, resampled)
-            if not plays[0].fixed:
-                rows.append(_of_runs(protocol, (group, policy), plays, resampled[IQM]))
+    for group, members in group_matrices(protocol, table).items():
+        for policy, matrices in members.items():
+            resampled = _bootstrapped(protocol, matrices)
+            rows += _aggregated(protocol, (group, policy), matrices, resampled)
+            if not matrices[0].fixed:
+                rows.append(_of_runs(protocol, (group, policy), matrices, resampled[IQM]))
     return tuple(rows)
 
 
-def _bootstrapped(protocol: Protocol, plays: Sequence[Play]) -> dict[str, tuple[float, float]]:
+def _bootstrapped(
+    protocol: Protocol, matrices: Sequence[ScoreMatrix]
+) -> dict[str, tuple[float, float]]:
     """Return the percentile intervals of all statistics of a policy, by key; nan if unknown.
 
     They are over runs alone: only a learner with two runs or more on every task has them.
     """
     by_key = all_statistics()
-    if min(len(one.runs) for one in plays) < 2:
+    if min(len(one.runs) for one in matrices) < 2:
         return dict.fromkeys((*by_key, IQM), (math.nan, math.nan))
     intervals = statistics.bootstrap_intervals(
-        [one.run_means for one in plays],
+        [one.run_means for one in matrices],
         [*(partial(_over_tasks, key) for key in by_key), statistics.iqm],
         reps=protocol.report.resamples,
         confidence=protocol.report.confidence,
@@ -229,31 +237,31 @@ def _joined(*remarks: str) -> str:
     return "; ".join(filter(None, remarks))
 
 
-def _behind(plays: Sequence[Play]) -> int:
-    return sum(statistics.runs_behind_best(one.run_means, BEHIND) for one in plays if one.runs)
+def _behind(matrices: Sequence[ScoreMatrix]) -> int:
+    return sum(statistics.runs_behind_best(one.run_means, BEHIND) for one in matrices if one.runs)
 
 
-def _played(plays: Sequence[Play]) -> int:
-    return sum(len(one.runs) for one in plays)
+def _played(matrices: Sequence[ScoreMatrix]) -> int:
+    return sum(len(one.runs) for one in matrices)
 
 
 def _aggregated(
     protocol: Protocol,
     names: tuple[str, str],
-    plays: Sequence[Play],
+    matrices: Sequence[ScoreMatrix],
     resampled: dict[str, tuple[float, float]],
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
-    crossed, confidence = Crossed([one.grid() for one in plays]), protocol.report.confidence
+    crossed, confidence = Crossed([one.grid() for one in matrices]), protocol.report.confidence
     by_key = all_statistics()
-    means, runs = crossed.means, count_runs(plays)
+    means, runs = crossed.means, count_runs(matrices)
     forms = np.array([statistic.weights(means) for statistic in by_key.values()])
     constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
-    flag, unit = _flag(plays), RUNS if runs else EPISODES
-    ends = group_ends(protocol, names[0], [plays])
-    count = min(one.values.shape[0] for one in plays)
+    flag, unit = _flag(matrices), RUNS if runs else EPISODES
+    ends = group_ends(protocol, names[0], [matrices])
+    count = min(one.values.shape[0] for one in matrices)
     rows = []
     for name, value, half in zip(by_key, values, halves, strict=True):
         unseen = math.nan, math.nan
@@ -265,7 +273,7 @@ def _aggregated(
                 value,
                 value - half,
                 value + half,
-                len(plays),
+                len(matrices),
                 count,
                 _joined(flag, _disagreement((value - half, value + half), resampled[name])),
                 name,
@@ -275,30 +283,30 @@ def _aggregated(
                 high_unseen=unseen[1],
                 low_bootstrap=resampled[name][0],
                 high_bootstrap=resampled[name][1],
-                behind=_behind(plays),
-                played=_played(plays),
+                behind=_behind(matrices),
+                played=_played(matrices),
             )
         )
     return rows
 
 
-def _flag(plays: Sequence[Play]) -> str:
+def _flag(matrices: Sequence[ScoreMatrix]) -> str:
     """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
-    flags, runs = [], min(len(one.runs) for one in plays)
-    total = count_runs(plays)
+    flags, runs = [], min(len(one.runs) for one in matrices)
+    total = count_runs(matrices)
     if total and runs < FEWEST:
         flags.append(f"no interval: it needs {FEWEST} runs")
     elif total and runs < FEW:
         flags.append(few_runs(total, f"{runs} runs per task"))
-    if all(np.ptp(one.values) == 0.0 for one in plays):
+    if all(np.ptp(one.values) == 0.0 for one in matrices):
         flags.append("all values of each task are equal: a width of zero is not certainty")
-    return _joined(*flags, *dict.fromkeys(one.note for one in plays))
+    return _joined(*flags, *dict.fromkeys(one.note for one in matrices))
 
 
 def _of_runs(
     protocol: Protocol,
     names: tuple[str, str],
-    plays: Sequence[Play],
+    matrices: Sequence[ScoreMatrix],
     resampled: tuple[float, float],
 ) -> Aggregate:
     """Return the interquartile mean of all runs of a learner, pooled over tasks.
@@ -308,13 +316,13 @@ def _of_runs(
     """
     confidence, method = protocol.report.confidence, protocol.report.reproduces.bootstrap
     if method is None:
-        value, spread = statistics.iqm_of_runs([one.grid() for one in plays])
+        value, spread = statistics.iqm_of_runs([one.grid() for one in matrices])
         half = float(statistics.half_widths(spread, confidence)[0])
         ends = value, value - half, value + half
-        flag = _joined(_flag(plays), _disagreement(ends[1:], resampled))
+        flag = _joined(_flag(matrices), _disagreement(ends[1:], resampled))
     else:
         interval = statistics.bootstrap_interval(
-            [one.run_means for one in plays],
+            [one.run_means for one in matrices],
             statistics.iqm,
             method=method,
             reps=max(RESAMPLES, protocol.report.resamples),
@@ -322,7 +330,7 @@ def _of_runs(
         )
         ends = float(interval.estimate), float(interval.low), float(interval.high)
         flag = "; ".join(interval.warnings)
-    counts = len(plays), min(len(one.runs) for one in plays)
+    counts = len(matrices), min(len(one.runs) for one in matrices)
     return Aggregate(
         *names,
         *ends,
@@ -331,9 +339,9 @@ def _of_runs(
         IQM,
         RUNS,
         method or TWO_WAY,
-        runs=count_runs(plays),
+        runs=count_runs(matrices),
         low_bootstrap=resampled[0],
         high_bootstrap=resampled[1],
-        behind=_behind(plays),
-        played=_played(plays),
+        behind=_behind(matrices),
+        played=_played(matrices),
     )

@@ -14,25 +14,27 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.contests import (
     Contrast,
-    Plays,
+    Matrices,
     contrasts,
     decision_p,
     family_pairs,
     holm,
     not_shown_reason,
 )
-from coopbench.analysis.plays import (
-    Play,
+from coopbench.analysis.rows import ReportRow
+from coopbench.analysis.score_matrix import (
+    EPISODES,
+    RUNS,
+    ScoreMatrix,
     count_runs,
     group_ends,
-    group_plays,
+    group_matrices,
     has_agreed_bounds,
-    play,
+    mean_of_defined,
     same_episodes,
     scale_ends,
+    score_matrix,
 )
-from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, RUNS, mean_of_defined
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -150,25 +152,27 @@ def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupCom
     compared with each other.
     """
     rows: list[GroupComparison] = []
-    for group, plays in group_plays(protocol, table).items():
-        means = contrasts(protocol, plays)
-        middle = contrasts(protocol, plays, statistics.trimmed_weights)
-        rows += [_group_row(protocol, group, plays, row, middle[key]) for key, row in means.items()]
+    for group, matrices in group_matrices(protocol, table).items():
+        means = contrasts(protocol, matrices)
+        middle = contrasts(protocol, matrices, statistics.trimmed_weights)
+        rows += [
+            _group_row(protocol, group, matrices, row, middle[key]) for key, row in means.items()
+        ]
     return tuple(rows)
 
 
 def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> list[Comparison]:
     """Compare all pairs of policies on one task, before any adjustment."""
-    score, plays = protocol.report.score, dict[str, Play]()
+    score, matrices = protocol.report.score, dict[str, ScoreMatrix]()
     for policy in (policy for name, policy in table.pairs if name == task.id):
-        values = play(protocol, table, task, policy, score)
+        values = score_matrix(protocol, table, task, policy, score)
         if values is not None:
-            plays[policy] = values
-    complete: dict[str, Plays] = {
-        name: (one,) for name, one in plays.items() if np.isfinite(one.values).all()
+            matrices[policy] = values
+    complete: dict[str, Matrices] = {
+        name: (one,) for name, one in matrices.items() if np.isfinite(one.values).all()
     }
     tested = contrasts(protocol, complete)
-    pairs = [(plays[one], plays[two]) for one, two in family_pairs(protocol, list(plays))]
+    pairs = [(matrices[one], matrices[two]) for one, two in family_pairs(protocol, list(matrices))]
     compared = [
         tested.get((one.policy, two.policy)) or _undefined(one.policy, two.policy, (one, two))
         for one, two in pairs
@@ -178,7 +182,7 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
     return [_row(protocol, task, row, pair, p) for row, pair, p in rows]
 
 
-def _undefined(one: str, two: str, pair: tuple[Play, Play]) -> Contrast:
+def _undefined(one: str, two: str, pair: tuple[ScoreMatrix, ScoreMatrix]) -> Contrast:
     """Return the difference of two policies of which one has no score in some episodes."""
     nan, (left, right) = math.nan, (mean_of_defined(side.units) for side in pair)
     reason = "the score is undefined in some episodes"
@@ -189,7 +193,7 @@ def _row(
     protocol: Protocol,
     task: Task,
     contrast: Contrast,
-    pair: tuple[Play, Play],
+    pair: tuple[ScoreMatrix, ScoreMatrix],
     p_equivalence: float,
 ) -> Comparison:
     nan, learners = math.nan, any(not one.fixed for one in pair)
@@ -225,7 +229,7 @@ def _row(
     )
 
 
-def _welch(pair: tuple[Play, Play]) -> dict[str, float]:
+def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
     """Return Welch's test between the run means of two learners; nothing of other pairs."""
     if any(one.fixed for one in pair) or min(len(one.runs) for one in pair) < 2:
         return {}
@@ -236,7 +240,7 @@ def _welch(pair: tuple[Play, Play]) -> dict[str, float]:
     return {"welch_t": test.statistic, "welch_df": test.df, "welch_p": test.p_value}
 
 
-def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
+def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:
     """Return how many runs of a learner are above a fixed policy, and of how many; over tasks."""
     above = runs = 0
     for one, two in pairs:
@@ -248,16 +252,16 @@ def _above(pairs: Sequence[tuple[Play, Play]]) -> tuple[int, int]:
     return above, runs
 
 
-def _effect(protocol: Protocol, pair: tuple[Play, Play]) -> float:
+def _effect(protocol: Protocol, pair: tuple[ScoreMatrix, ScoreMatrix]) -> float:
     """Return Hedges' g: in deviations of runs if there are any, otherwise of episodes."""
     one, two, standardiser = standardised(*pair)
     return statistics.hedges_g(one, two, standardiser=standardiser)
 
 
 def standardised(
-    first: Play, second: Play
+    first: ScoreMatrix, second: ScoreMatrix
 ) -> tuple[np.ndarray, np.ndarray, Literal["pooled", "paired"]]:
-    """Return the values of two plays whose deviation standardises their difference.
+    """Return the values of two score matrices whose deviation standardises their difference.
 
     They are episodes of two fixed policies and means of the runs of two learners. Beside a learner
     a fixed policy does not vary: the deviation is then that of the learner's runs.
@@ -270,7 +274,7 @@ def standardised(
     return one, two, "paired"
 
 
-def _correlation(pair: tuple[Play, Play]) -> float:
+def _correlation(pair: tuple[ScoreMatrix, ScoreMatrix]) -> float:
     """Return the correlation over seeds of the mean scores of two policies; nan where undefined."""
     if not same_episodes(pair):
         return math.nan
@@ -299,9 +303,9 @@ def _equivalences(protocol: Protocol, task: Task, contrasts: Sequence[Contrast])
 
 
 def _group_row(
-    protocol: Protocol, group: str, plays: dict[str, Plays], row: Contrast, middle: Contrast
+    protocol: Protocol, group: str, matrices: dict[str, Matrices], row: Contrast, middle: Contrast
 ) -> GroupComparison:
-    nan, pair = math.nan, (plays[row.first], plays[row.second])
+    nan, pair = math.nan, (matrices[row.first], matrices[row.second])
     sides = [
         (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
         for policy in pair

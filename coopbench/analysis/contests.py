@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.plays import Play, common_plays, same_episodes
+from coopbench.analysis.score_matrix import ScoreMatrix, common_episodes, same_episodes
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Crossed, Spread
 from coopbench.statistics.crossed import FEWEST
 
 __all__ = [
     "Contrast",
-    "Plays",
+    "Matrices",
     "contrasts",
     "decision_p",
     "family_pairs",
@@ -23,7 +23,7 @@ __all__ = [
     "not_shown_reason",
 ]
 
-Plays = tuple[Play, ...]  # of one policy, one for each task
+Matrices = tuple[ScoreMatrix, ...]  # of one policy, one for each task
 Weights = Callable[[np.ndarray], np.ndarray]  # task means -> weights of the tasks
 
 
@@ -50,35 +50,35 @@ def family_pairs(protocol: Protocol, names: Sequence[str]) -> Iterator[tuple[str
 
 
 def contrasts(
-    protocol: Protocol, plays: dict[str, Plays], weights: Weights = statistics.mean_weights
+    protocol: Protocol, matrices: dict[str, Matrices], weights: Weights = statistics.mean_weights
 ) -> dict[tuple[str, str], Contrast]:
-    """Return the differences between all pairs of policies, over the tasks of their plays.
+    """Return the differences between all pairs of policies, over the tasks of their matrices.
 
     Every value must be defined. With the protocol's comparison "paired" policies are compared on
     the same episodes, with "welch" as if they had played others.
     """
-    pairs = list(family_pairs(protocol, list(plays)))
+    pairs = list(family_pairs(protocol, list(matrices)))
     paired = protocol.report.comparison == "paired"
-    tasks = list(zip(*plays.values(), strict=True))
+    tasks = list(zip(*matrices.values(), strict=True))
     if not paired or all(same_episodes(task) for task in tasks):
-        return _all_contrasts(protocol, plays, pairs, weights)
+        return _all_contrasts(protocol, matrices, pairs, weights)
     rows = {}
     for one, two in pairs:
-        shared = [common_plays(a, b) for a, b in zip(plays[one], plays[two], strict=True)]
+        shared = [common_episodes(a, b) for a, b in zip(matrices[one], matrices[two], strict=True)]
         if any(pair is None for pair in shared):
-            rows[one, two] = _untested(plays, one, two, "they have not played the same seeds")
+            rows[one, two] = _untested(matrices, one, two, "they have not played the same seeds")
             continue
         left, right = zip(*[pair for pair in shared if pair is not None], strict=True)
         pair = _all_contrasts(protocol, {one: left, two: right}, [(one, two)], weights)
-        note = _fewer_episodes(left, plays[one], plays[two])
+        note = _fewer_episodes(left, matrices[one], matrices[two])
         rows |= {key: replace(row, note=note) for key, row in pair.items()}
     return rows
 
 
-def _fewer_episodes(shared: Plays, one: Plays, two: Plays) -> str:
+def _fewer_episodes(shared: Matrices, one: Matrices, two: Matrices) -> str:
     """Say on how many episodes two policies are compared; empty if on all of both."""
     whole = [(len(a.seeds), len(b.seeds)) for a, b in zip(one, two, strict=True)]
-    counts = [len(play.seeds) for play in shared]
+    counts = [len(one.seeds) for one in shared]
     if all(count == max(pair) for count, pair in zip(counts, whole, strict=True)):
         return ""
     return f"over the {sum(counts)} episodes that both have played"
@@ -86,15 +86,15 @@ def _fewer_episodes(shared: Plays, one: Plays, two: Plays) -> str:
 
 def _all_contrasts(
     protocol: Protocol,
-    plays: dict[str, Plays],
+    matrices: dict[str, Matrices],
     pairs: Sequence[tuple[str, str]],
     weights: Weights,
 ) -> dict[tuple[str, str], Contrast]:
-    """Return the contrasts of policies whose plays fit together, all at once."""
+    """Return the contrasts of policies whose matrices fit together, all at once."""
     if not pairs:
         return {}
-    paired, names = protocol.report.comparison == "paired", list(plays)
-    crossed = Crossed([one.grid(paired) for name in names for one in plays[name]])
+    paired, names = protocol.report.comparison == "paired", list(matrices)
+    crossed = Crossed([one.grid(paired) for name in names for one in matrices[name]])
     tasks = len(crossed.means) // len(names)
     means = crossed.means.reshape(len(names), tasks)
     forms = np.zeros((len(pairs), len(names), tasks))
@@ -108,7 +108,7 @@ def _all_contrasts(
     levels = statistics.p_values(gaps, spread)
     rows = {}
     for k, (one, two) in enumerate(pairs):
-        reason = _no_test(plays, one, two, float(halves[k]))
+        reason = _no_test(matrices, one, two, float(halves[k]))
         gap, half = float(gaps[k]), math.nan if reason else float(halves[k])
         part = Spread(*(column[k : k + 1] for column in spread))
         p = math.nan if reason else float(levels[k])
@@ -118,10 +118,10 @@ def _all_contrasts(
     return rows
 
 
-def _no_test(plays: dict[str, Plays], one: str, two: str, half: float) -> str:
+def _no_test(matrices: dict[str, Matrices], one: str, two: str, half: float) -> str:
     """Say why two policies cannot be tested; empty if they can."""
     for name in (one, two):
-        few = [len(play.runs) for play in plays[name] if not play.fixed]
+        few = [len(one.runs) for one in matrices[name] if not one.fixed]
         if few and min(few) < FEWEST:
             runs = "a single run" if min(few) == 1 else f"{min(few)} runs"
             return f"{name} has {runs}, and a test needs {FEWEST}"
@@ -130,9 +130,9 @@ def _no_test(plays: dict[str, Plays], one: str, two: str, half: float) -> str:
     return "the differences do not vary" if half == 0.0 else ""
 
 
-def _untested(plays: dict[str, Plays], one: str, two: str, reason: str) -> Contrast:
+def _untested(matrices: dict[str, Matrices], one: str, two: str, reason: str) -> Contrast:
     """Return the difference of the means of two policies that cannot be tested."""
-    left, right = (np.mean([play.run_means.mean() for play in plays[name]]) for name in (one, two))
+    left, right = (np.mean([m.run_means.mean() for m in matrices[name]]) for name in (one, two))
     return Contrast(one, two, float(left - right), math.nan, math.nan, math.nan, None, reason)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopbench.analysis.plays import has_agreed_bounds
 from coopbench.analysis.rows import ReportRow
+from coopbench.analysis.score_matrix import has_agreed_bounds
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol

@@ -11,9 +11,15 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.plays import Play, play, plays_of, scale_ends
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.analysis.score_matrix import (
+    EPISODES,
+    RUNS,
+    ScoreMatrix,
+    scale_ends,
+    score_matrices,
+    score_matrix,
+)
 from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -74,8 +80,8 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     by_id = {task.id: task for task in protocol.task}
     for name, policy in table.pairs:
         metrics = protocol.metrics_of(by_id[name])
-        plays = plays_of(protocol, table, by_id[name], policy, metrics)
-        for metric, values in zip(metrics, plays, strict=True):
+        matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
+        for metric, values in zip(metrics, matrices, strict=True):
             row = _crossed(name, metric, values, protocol.report.confidence)
             if metric == score:
                 row = _unseen(protocol, row, scale_ends(protocol, by_id[name], [values]))
@@ -98,7 +104,7 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
     by_id = {task.id: task for task in protocol.task}
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)
-        whole = play(protocol, table, by_id[task], policy, "return")
+        whole = score_matrix(protocol, table, by_id[task], policy, "return")
         if whole is None or whole.note:  # runs with other seeds: there is no common episode table
             continue
         for seat, agent in enumerate(blocks[0].agents):
@@ -114,8 +120,8 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
     return tuple(rows)
 
 
-def _crossed(task: str, metric: str, values: Play, confidence: float) -> Estimate:
-    """Estimate the mean of a play with its two-way interval."""
+def _crossed(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
+    """Estimate the mean of a score matrix with its two-way interval."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
     row = estimate(task, values.policy, metric, values.units, confidence, unit)

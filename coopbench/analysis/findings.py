@@ -32,7 +32,7 @@ from coopbench.analysis.reproduction import (
     published_returns,
     sensitivities,
 )
-from coopbench.analysis.samples import sample, score_scales
+from coopbench.analysis.score_matrix import score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
@@ -138,8 +138,9 @@ class Findings:
         scales = score_scales(self.protocol, self.episodes)
         scores: dict[str, dict[str, np.ndarray]] = {}
         for task, policy in self.episodes.pairs:
-            raw = sample(self.episodes, task, policy, self.protocol.report.score)
-            scores.setdefault(policy, {})[task] = scales[task].normalise(raw.values)
+            where = self.protocol, self.episodes, self.protocol.task_of(task), policy
+            raw = units_of(*where, self.protocol.report.score)
+            scores.setdefault(policy, {})[task] = scales[task].normalise(raw)
         return scores
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import score_scales
+from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task

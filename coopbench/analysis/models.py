@@ -9,9 +9,17 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.estimates import Estimate, estimate, few_runs
-from coopbench.analysis.plays import Play, count_runs, play
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, MODELS, RUNS, sample, score_scales
+from coopbench.analysis.score_matrix import (
+    EPISODES,
+    MODELS,
+    RUNS,
+    ScoreMatrix,
+    count_runs,
+    defined_matrices,
+    score_scales,
+    units_of,
+)
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -77,8 +85,8 @@ def _means(
     protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str
 ) -> list[float]:
     """Return the mean score of a policy on each task; nan on those that it has not played."""
-    samples = [sample(table, task.id, policy, protocol.report.score) for task in tasks]
-    return [float(s.values.mean()) if len(s.values) else math.nan for s in samples]
+    columns = [units_of(protocol, table, task, policy, protocol.report.score) for task in tasks]
+    return [float(units.mean()) if len(units) else math.nan for units in columns]
 
 
 def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, ...]:
@@ -89,20 +97,14 @@ def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, .
             for family, policies in _families(protocol, table).items():
                 for at in sorted({task.axes[chart.x] for task in panel}):
                     tasks = [task for task in panel if task.axes[chart.x] == at]
-                    played = [_plays(protocol, table, tasks, p, chart.metric) for p in policies]
+                    played = [
+                        defined_matrices(protocol, table, tasks, p, chart.metric) for p in policies
+                    ]
                     if all(len(model) == len(tasks) for model in played):
                         point = _point(protocol, played, policies != [family])
                         where = name, chart.metric, chart.x, at, family
                         points.append(ChartPoint(*where, *point[:3], len(tasks), *point[3:]))
     return tuple(points)
-
-
-def _plays(
-    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str, metric: str
-) -> list[Play]:
-    """Return the plays of a policy on those tasks on which a metric is ever defined."""
-    plays = [play(protocol, table, task, policy, metric) for task in tasks]
-    return [one for one in plays if one is not None and np.isfinite(one.values).any()]
 
 
 class _Point(NamedTuple):
@@ -116,21 +118,21 @@ class _Point(NamedTuple):
     flag: str
 
 
-def _point(protocol: Protocol, played: list[list[Play]], models: bool) -> _Point:
-    """Estimate a point from one list of plays per model, or of the only policy."""
+def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) -> _Point:
+    """Estimate a point from one list of matrices per model, or of the only policy."""
     confidence = protocol.report.confidence
     if models:
         grids = [Crossed([one.grid() for one in model]) for model in played]
         means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
         row = estimate("", "", "", means, confidence, MODELS)
         return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
-    plays = played[0]
-    crossed = Crossed([one.grid() for one in plays])
+    matrices = played[0]
+    crossed = Crossed([one.grid() for one in matrices])
     weights = statistics.trimmed_weights(crossed.means)
     half = float(statistics.half_widths(crossed.spread(weights), confidence)[0])
-    value, fixed = float(weights @ crossed.means), plays[0].fixed
-    finite = [np.isfinite(np.atleast_2d(one.values)) for one in plays]
+    value, fixed = float(weights @ crossed.means), matrices[0].fixed
+    finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
     units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
     few = not fixed and units < FEW
-    flag = few_runs(count_runs(plays), f"{units} runs per task") if few else ""
+    flag = few_runs(count_runs(matrices), f"{units} runs per task") if few else ""
     return _Point(value, value - half, value + half, units, EPISODES if fixed else RUNS, flag)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.plays import group_plays
+from coopbench.analysis.score_matrix import group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -48,7 +48,7 @@ def variation(protocol: Protocol, table: EpisodeTable) -> Variation | None:
     policies on the same seeds.
     """
     of_runs, of_episodes = [], []
-    for members in group_plays(protocol, table).values():
+    for members in group_matrices(protocol, table).values():
         for name, plays in members.items():
             for place, one in enumerate(plays):
                 if len(one.runs) < 2:

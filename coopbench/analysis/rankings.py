@@ -5,7 +5,7 @@ of its tasks.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,8 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.comparisons import GroupComparison, group_comparisons
 from coopbench.analysis.contests import family_pairs, holm
-from coopbench.analysis.plays import group_plays
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, Sample, group_scores
+from coopbench.analysis.score_matrix import EPISODES, UnitScores, group_matrices, group_units
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -24,8 +23,6 @@ __all__ = ["Improvement", "ProfilePoint", "Rank", "improvements", "profile_point
 THRESHOLDS = 101  # of a profile
 TAIL = 0.01  # share of scores that a profile may leave out at each end
 WIDEST = (-1.0, 2.0)  # thresholds of a profile: at most one width of the bounds beyond them
-
-Samples = tuple[Sample, ...]  # one per task of a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ def improvements(protocol: Protocol, table: EpisodeTable) -> tuple[Improvement, 
     Models of one method are not compared with each other, nor are episodes with runs.
     """
     rows = []
-    for group, scores in _groups(protocol, table):
+    for group, scores in group_units(protocol, table).items():
         for one, two in family_pairs(protocol, list(scores)):
             rows.append(_improvement(protocol, (group, one, two), scores[one], scores[two]))
     return tuple(rows)
@@ -94,10 +91,10 @@ def improvements(protocol: Protocol, table: EpisodeTable) -> tuple[Improvement, 
 def profile_points(protocol: Protocol, table: EpisodeTable) -> tuple[ProfilePoint, ...]:
     """Profile every policy in every group whose tasks it finished, at the same thresholds."""
     points = []
-    for group, scores in _groups(protocol, table):
-        taus = _thresholds([task.values for samples in scores.values() for task in samples])
-        for policy, samples in scores.items():
-            points += _profile(protocol, (group, policy), samples, taus)
+    for group, scores in group_units(protocol, table).items():
+        taus = _thresholds([task for one in scores.values() for task in one.tasks])
+        for policy, one in scores.items():
+            points += _profile(protocol, (group, policy), one, taus)
     return tuple(points)
 
 
@@ -109,8 +106,10 @@ def ranks(protocol: Protocol, table: EpisodeTable) -> tuple[Rank, ...]:
     other.
     """
     pairs, rows = group_comparisons(protocol, table), list[Rank]()
-    for group, members in group_plays(protocol, table).items():
-        means = {n: np.mean([one.values.mean() for one in plays]) for n, plays in members.items()}
+    for group, members in group_matrices(protocol, table).items():
+        means = {
+            n: np.mean([one.values.mean() for one in matrices]) for n, matrices in members.items()
+        }
         names = sorted(means, key=lambda name: -means[name])
         if len(names) > 1:
             rows += _ranked(protocol, group, names, [row for row in pairs if row.group == group])
@@ -163,32 +162,23 @@ def _ties(names: Sequence[str], beaten: dict[str, set[str]]) -> dict[str, str]:
     return letters
 
 
-def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[tuple[str, dict[str, Samples]]]:
-    """Iterate over the groups that a policy has finished, and the samples of these policies."""
-    scores = group_scores(protocol, table)
-    for group in protocol.groups:
-        members = {policy: samples for (name, policy), samples in scores.items() if name == group}
-        if members:
-            yield group, members
-
-
 def _improvement(
-    protocol: Protocol, names: tuple[str, str, str], x: Samples, y: Samples
+    protocol: Protocol, names: tuple[str, str, str], x: UnitScores, y: UnitScores
 ) -> Improvement:
     """Compare one pair in one group; ``names`` are those of the group and the two."""
-    unit, nan = x[0].unit, math.nan
-    count = min(len(task.values) for task in (*x, *y))
-    if unit != y[0].unit:
-        why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y[0].unit}"
-        return Improvement(*names, nan, nan, nan, len(x), count, "", why)
+    unit, tasks, nan = x.unit, len(x.tasks), math.nan
+    count = min(map(len, (*x.tasks, *y.tasks)))
+    if unit != y.unit:
+        why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y.unit}"
+        return Improvement(*names, nan, nan, nan, tasks, count, "", why)
     interval = statistics.improvement_interval(
-        [task.values for task in x],
-        [task.values for task in y],
+        x.tasks,
+        y.tasks,
         confidence=protocol.report.confidence,
-        matched=unit == EPISODES and len({len(task.values) for task in (*x, *y)}) == 1,
+        matched=unit == EPISODES and len(set(map(len, (*x.tasks, *y.tasks)))) == 1,
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
-    return Improvement(*names, *ends, len(x), count, unit, "; ".join(interval.warnings))
+    return Improvement(*names, *ends, tasks, count, unit, "; ".join(interval.warnings))
 
 
 def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -200,12 +190,12 @@ def _thresholds(values: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _profile(
-    protocol: Protocol, names: tuple[str, str], samples: Samples, taus: np.ndarray
+    protocol: Protocol, names: tuple[str, str], scores: UnitScores, taus: np.ndarray
 ) -> list[ProfilePoint]:
     interval = statistics.profile_interval(
-        [task.values for task in samples], taus, confidence=protocol.report.confidence
+        scores.tasks, taus, confidence=protocol.report.confidence
     )
-    origin = samples[0].unit, "; ".join(interval.warnings)
+    origin = scores.unit, "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
     return [
         ProfilePoint(*names, tau, y, low, high, *origin) for tau, y, low, high in points.tolist()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
-from coopbench.analysis.samples import EPISODES
+from coopbench.analysis.score_matrix import EPISODES
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Hypothesis, Registration
 from coopbench.protocol.schema import Protocol

@@ -17,9 +17,18 @@ from coopbench.analysis.comparisons import standardised
 from coopbench.analysis.contests import family_pairs
 from coopbench.analysis.estimates import few_runs
 from coopbench.analysis.learning import Course, course_of
-from coopbench.analysis.plays import Play, count_runs, play
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.samples import EPISODES, RUNS, mean_of_defined, sample, score_scales
+from coopbench.analysis.score_matrix import (
+    EPISODES,
+    RUNS,
+    ScoreMatrix,
+    count_runs,
+    defined_matrices,
+    mean_of_defined,
+    score_matrix,
+    score_scales,
+    units_of,
+)
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -167,10 +176,10 @@ def interquartile_means(protocol: Protocol, table: EpisodeTable) -> tuple[Interq
         for name, members in [*places, ("", tasks)]:
             for policy in policies:
                 for metric in _shared_metrics(protocol, members):
-                    plays = _defined(protocol, table, members, policy, metric)
-                    if len(plays) == len(members):
+                    matrices = defined_matrices(protocol, table, members, policy, metric)
+                    if len(matrices) == len(members):
                         rows.append(
-                            _interquartile_mean(protocol, (group, name, policy, metric), plays)
+                            _interquartile_mean(protocol, (group, name, policy, metric), matrices)
                         )
     return tuple(rows)
 
@@ -181,20 +190,12 @@ def _shared_metrics(protocol: Protocol, tasks: Sequence[Task]) -> list[str]:
     return [name for name in others[0] if all(name in names for names in others)]
 
 
-def _defined(
-    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str, metric: str
-) -> list[Play]:
-    """Return the plays of a policy on those tasks on which a metric is ever defined."""
-    plays = [play(protocol, table, task, policy, metric) for task in tasks]
-    return [one for one in plays if one is not None and np.isfinite(one.values).any()]
-
-
 def _interquartile_mean(
-    protocol: Protocol, names: tuple[str, str, str, str], plays: Sequence[Play]
+    protocol: Protocol, names: tuple[str, str, str, str], matrices: Sequence[ScoreMatrix]
 ) -> InterquartileMean:
-    """Return the interquartile mean of one policy over the plays of one metric."""
-    grids = [one.grid() for one in plays]
-    if plays[0].fixed:
+    """Return the interquartile mean of one policy over the matrices of one metric."""
+    grids = [one.grid() for one in matrices]
+    if matrices[0].fixed:
         crossed = Crossed(grids)
         weights = statistics.trimmed_weights(crossed.means)
         value, spread = float(weights @ crossed.means), crossed.spread(weights)
@@ -206,21 +207,21 @@ def _interquartile_mean(
         value,
         value - half,
         value + half,
-        len(plays),
-        min(len(one.values) for one in plays),
-        EPISODES if plays[0].fixed else RUNS,
-        _flag(plays),
+        len(matrices),
+        min(len(one.values) for one in matrices),
+        EPISODES if matrices[0].fixed else RUNS,
+        _flag(matrices),
     )
 
 
-def _flag(plays: Sequence[Play]) -> str:
+def _flag(matrices: Sequence[ScoreMatrix]) -> str:
     """Say what weakens an interval, or excludes it; empty when all is well."""
-    runs, flags = min(len(one.runs) for one in plays), []
-    if not plays[0].fixed and runs < FEWEST:
+    runs, flags = min(len(one.runs) for one in matrices), []
+    if not matrices[0].fixed and runs < FEWEST:
         flags.append(f"no interval: it needs {FEWEST} runs")
-    elif not plays[0].fixed and runs < FEW:
-        flags.append(few_runs(count_runs(plays), f"{runs} runs per task"))
-    flags += dict.fromkeys(one.note for one in plays if one.note)
+    elif not matrices[0].fixed and runs < FEW:
+        flags.append(few_runs(count_runs(matrices), f"{runs} runs per task"))
+    flags += dict.fromkeys(one.note for one in matrices if one.note)
     return "; ".join(flags)
 
 
@@ -439,9 +440,9 @@ def effects(protocol: Protocol, table: EpisodeTable) -> tuple[Effect, ...]:
 def _of_task(protocol: Protocol, table: EpisodeTable, task: Task) -> Iterator[Effect]:
     """Yield the effects between all pairs of policies on one task."""
     policies = [policy for name, policy in table.pairs if name == task.id]
-    plays = {p: play(protocol, table, task, p, protocol.report.score) for p in policies}
+    matrices = {p: score_matrix(protocol, table, task, p, protocol.report.score) for p in policies}
     for one, two in family_pairs(protocol, policies):
-        first, second = plays[one], plays[two]
+        first, second = matrices[one], matrices[two]
         value = math.nan
         if first is not None and second is not None:
             left, right, standardiser = standardised(first, second)
@@ -472,7 +473,8 @@ def _sensitivity(
     protocol: Protocol, table: EpisodeTable, base: str, variants: list[str], policy: str
 ) -> Sensitivity | None:
     """Return the sensitivity of one policy; None where it has not played all of the tasks."""
-    samples = [sample(table, t, policy, protocol.report.score).values for t in (base, *variants)]
+    tasks = [protocol.task_of(name) for name in (base, *variants)]
+    samples = [units_of(protocol, table, task, policy, protocol.report.score) for task in tasks]
     if not all(len(values) for values in samples):
         return None
     means = [mean_of_defined(values) for values in samples]

@@ -3,7 +3,7 @@
 from coopbench.analysis.aggregates import BEHIND, IQM, RESAMPLES, TWO_WAY, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD
-from coopbench.analysis.samples import EPISODES, RUNS
+from coopbench.analysis.score_matrix import EPISODES, RUNS
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
 from coopbench.report.tables.words import decisions_text, unit_names, units

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coopbench.analysis.contests import holm
-from coopbench.analysis.plays import group_plays
+from coopbench.analysis.score_matrix import group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
@@ -127,7 +127,7 @@ def groups(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for again in range(AGAIN):
         played = _with_seeds(protocol, again)
         blocks = [play(played, cell, str(policy)) for cell, policy in plan(played, PLAYERS)]
-        for group, members in group_plays(played, EpisodeTable(tuple(blocks))).items():
+        for group, members in group_matrices(played, EpisodeTable(tuple(blocks))).items():
             for policy, plays in members.items():
                 rows.setdefault((group, policy), []).append(np.array([p.values for p in plays]))
                 labels[group, policy] = [one.grid().strata for one in plays]

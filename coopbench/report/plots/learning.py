@@ -10,7 +10,7 @@ from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
 from coopbench.analysis.reproduction import MedianPoint
-from coopbench.analysis.samples import EPISODES
+from coopbench.analysis.score_matrix import EPISODES
 from coopbench.baselines.registry import entries, parse_name
 from coopbench.report.plots.style import (
     SMALL,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.samples import Scale as ScoreScale
-from coopbench.analysis.samples import score_scales
+from coopbench.analysis.score_matrix import Scale as ScoreScale
+from coopbench.analysis.score_matrix import score_scales
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.certificates import certificate_table

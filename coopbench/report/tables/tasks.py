@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.estimates import AgentEstimate, Estimate
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.samples import RUNS
+from coopbench.analysis.score_matrix import RUNS
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol.sections import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows

@@ -7,7 +7,7 @@ from typing import Protocol as Shape
 
 from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.samples import EPISODES, MODELS, RUNS
+from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
 from coopbench.report.tables.model import Column, Entry, Footnotes

@@ -24,8 +24,8 @@ from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.estimates import estimates
-from coopbench.analysis.plays import count_runs, group_plays, play, scale_ends
 from coopbench.analysis.rankings import _ties
+from coopbench.analysis.score_matrix import count_runs, group_matrices, scale_ends, score_matrix
 from coopbench.baselines.match import OWN
 from coopbench.episodes.table import Cell, EpisodeTable
 
@@ -73,7 +73,7 @@ def focal():
 
 def test_seats_and_partners_are_strata(focal):
     protocol, block = focal
-    one = play(protocol, EpisodeTable((block,)), protocol.task[0], "mine", "own_return")
+    one = score_matrix(protocol, EpisodeTable((block,)), protocol.task[0], "mine", "own_return")
     assert sorted(np.bincount(one.strata)) == [EPISODES // 4] * 4
     (row,) = estimates(protocol, EpisodeTable((block,)))
     earned = block.returns.mean(axis=1, where=block.seats)
@@ -84,20 +84,23 @@ def test_seats_and_partners_are_strata(focal):
     assert row.std > 10 * np.sqrt(np.mean(within))
     others = dataclasses.replace(block, seats=~block.seats)  # not the protocol's: no strata
     assert (
-        play(protocol, EpisodeTable((others,)), protocol.task[0], "mine", "length").strata is None
+        score_matrix(protocol, EpisodeTable((others,)), protocol.task[0], "mine", "length").strata
+        is None
     )
 
 
 def test_an_environment_names_a_stratum(protocol, monkeypatch):
     spec = dataclasses.replace(coopbench_envs.spec(TRUST), stratum="hidden")
     registry = SimpleNamespace(spec=lambda name: spec)
-    monkeypatch.setattr("coopbench.analysis.plays.coopbench_envs", registry)
+    monkeypatch.setattr("coopbench.analysis.score_matrix.coopbench_envs", registry)
     (block,) = fixed("mine", 5.0)
     hidden = np.arange(EPISODES) % 4.0
     typed = dataclasses.replace(
         block, metrics=block.metrics | {"hidden": hidden}, returns=block.returns + hidden[:, None]
     )
-    one = play(protocol, EpisodeTable((typed,)), protocol.task_of("b-one"), "mine", "return")
+    one = score_matrix(
+        protocol, EpisodeTable((typed,)), protocol.task_of("b-one"), "mine", "return"
+    )
     assert np.array_equal(one.strata, hidden)
     (with_strata,) = estimates(protocol, EpisodeTable((typed,)))
     (without,) = estimates(protocol, EpisodeTable((block,)))
@@ -112,7 +115,9 @@ def test_an_environment_names_a_stratum(protocol, monkeypatch):
 
 def test_runs_with_other_seeds_are_crossed_on_common_ones(protocol):
     blocks = learner("mine", 5.0, FIVE[:4]) + learner("mine", 5.0, FIVE[4:], shift=10)
-    one = play(protocol, EpisodeTable(tuple(blocks)), protocol.task_of("b-one"), "mine", "return")
+    one = score_matrix(
+        protocol, EpisodeTable(tuple(blocks)), protocol.task_of("b-one"), "mine", "return"
+    )
     assert one.values.shape == (5, EPISODES - 10)
     assert one.note == f"over the {EPISODES - 10} episodes that all runs have played"
     for run, block in enumerate(blocks):
@@ -123,19 +128,19 @@ def test_runs_with_other_seeds_are_crossed_on_common_ones(protocol):
 
 def test_models_that_play_several_tasks_count_once(protocol):
     blocks = [b for task in ("a-one", "a-two") for b in learner("mine", 5.0, FIVE, task)]
-    plays = group_plays(protocol, EpisodeTable(tuple(blocks)))["a"]["mine"]
+    plays = group_matrices(protocol, EpisodeTable(tuple(blocks)))["a"]["mine"]
     assert count_runs(plays) == 5  # the protocol says nothing: one model may play both
     training = {"on": "each", "plays": "own", "runs": 3, "episodes": 4}
     budgets = {"any": {"steps": 9, "interval": 3}}
     apart = group_protocol(training=training | {"budgets": budgets})
-    plays = group_plays(apart, EpisodeTable(tuple(blocks)))["a"]["mine"]
+    plays = group_matrices(apart, EpisodeTable(tuple(blocks)))["a"]["mine"]
     assert count_runs(plays) == 10
 
 
 def test_the_scale_ends_where_a_run_has_been(protocol):
     blocks = learner("mine", 5.0, FIVE) + fixed("high", 1.2 * GROUP_HIGH)
     table, task = EpisodeTable(tuple(blocks)), protocol.task_of("b-one")
-    plays = [play(protocol, table, task, name, "return") for name in ("mine", "high")]
+    plays = [score_matrix(protocol, table, task, name, "return") for name in ("mine", "high")]
     assert scale_ends(protocol, task, plays[:1]) == (0.0, GROUP_HIGH)
     low, high = scale_ends(protocol, task, plays)
     assert (low, high) == (0.0, pytest.approx(1.2 * GROUP_HIGH, rel=0.02))
@@ -263,7 +268,7 @@ def test_learners_have_welchs_test_and_bootstrap_intervals_too(protocol):
     table = EpisodeTable((*blocks, *fixed("rival", 4.0)))
     rows = {(row.first, row.second): row for row in comparisons(protocol, table)}
     means = {
-        name: play(protocol, table, protocol.task_of("b-one"), name, "return").run_means
+        name: score_matrix(protocol, table, protocol.task_of("b-one"), name, "return").run_means
         for name in ("mine", "theirs")
     }
     expected = stats.ttest_ind(means["mine"], means["theirs"], equal_var=False)

@@ -1,0 +1,374 @@
+"""Score matrices: values of a metric by run and episode, and the scale that normalises scores.
+
+The unit of inference of a fixed policy is the episode, that of a policy with training runs the run.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+import coopbench_envs
+from coopbench.baselines.match import OWN
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Episodes, EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.sections import Task
+from coopbench.statistics import Grid, complete_grid
+
+EPISODES, RUNS, MODELS = "episodes", "runs", "models"  # units of inference
+_EPSILON = 1e-6  # added to the width of a range by Gorsane et al. 2022
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMatrix:
+    """Values of a metric of one policy on one task.
+
+    ``values`` is (runs, episodes), or (episodes,) of a fixed policy; not finite where the metric is
+    undefined.
+    """
+
+    policy: str
+    values: np.ndarray
+    seeds: np.ndarray  # (episodes,) uint64
+    strata: np.ndarray | None  # (episodes,) labels, see ``Grid``
+    runs: tuple[int, ...]  # training seeds; empty for a fixed policy
+    origin: str  # task that the models were trained on; "" if they play all tasks
+    note: str = ""  # why episodes were left out; empty if none was
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the policy has no training runs."""
+        return self.values.ndim == 1
+
+    @property
+    def unit(self) -> str:
+        """Unit of inference."""
+        return EPISODES if self.fixed else RUNS
+
+    @property
+    def run_means(self) -> np.ndarray:
+        """Mean over the episodes of every run, (runs,); one value for a fixed policy."""
+        result: np.ndarray = np.atleast_2d(self.values).mean(axis=1)
+        return result
+
+    @property
+    def units(self) -> np.ndarray:
+        """Values of the episodes of a fixed policy; means of the runs over defined episodes."""
+        if self.fixed:
+            return self.values
+        return np.array([mean_of_defined(row) for row in self.values])
+
+    def on(self, columns: np.ndarray) -> "ScoreMatrix":
+        """Return the matrix of some of the episodes."""
+        strata = None if self.strata is None else self.strata[columns]
+        return replace(
+            self, values=self.values[..., columns], seeds=self.seeds[columns], strata=strata
+        )
+
+    def grid(self, paired: bool = True) -> Grid:
+        """Return the grid for ``TwoWay``; without ``paired`` it shares episodes with no policy."""
+        finite = np.isfinite(np.atleast_2d(self.values))
+        whole = self if finite.all() else self.on(finite.any(axis=0))
+        # Tasks share the luck of a seed, also those of different games: their episodes with equal
+        # seeds draw the same numbers, and a correlation of .90 between two games was measured.
+        episodes = (whole.seeds.tobytes(), "" if paired else whole.policy)
+        filled = complete_grid(whole.values)
+        rows = len(np.atleast_2d(filled))
+        runs = None if self.fixed else (self.policy, self.origin, self.runs, rows)
+        return Grid(filled, episodes, runs, _usable(whole.strata))
+
+
+class UnitScores(NamedTuple):
+    """Normalised scores of one policy on the tasks of a group."""
+
+    unit: str  # of inference
+    tasks: list[np.ndarray]  # (units,) each
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Linear normalisation: the score mapped to 0, and the width mapped to 1."""
+
+    low: float
+    width: float
+
+    def normalise(self, scores: np.ndarray) -> np.ndarray:
+        """Map scores to normalised scores; those beyond the bounds are not clipped."""
+        return (scores - self.low) / self.width
+
+
+def mean_of_defined(sample: np.ndarray) -> float:
+    """Return the mean of the finite values of a sample; nan if there are none."""
+    defined = sample[np.isfinite(sample)]
+    return float(defined.mean()) if len(defined) else math.nan
+
+
+# -- one policy on one task ------------------------------------------------------------------------
+
+
+def score_matrix(
+    protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metric: str
+) -> ScoreMatrix | None:
+    """Return the values of a metric of a policy on a task; None if it has not played.
+
+    Where runs have played different seeds, only the episodes that all have are used.
+    """
+    return next(score_matrices(protocol, table, task, policy, [metric]), None)
+
+
+def units_of(
+    protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metric: str
+) -> np.ndarray:
+    """Return the values of a metric by unit of inference, (units,); empty if it has not played."""
+    matrix = score_matrix(protocol, table, task, policy, metric)
+    return np.empty(0) if matrix is None else matrix.units
+
+
+def defined_matrices(
+    protocol: Protocol, table: EpisodeTable, tasks: Iterable[Task], policy: str, metric: str
+) -> list[ScoreMatrix]:
+    """Return the values on those of some tasks on which the metric is ever defined."""
+    matrices = [score_matrix(protocol, table, task, policy, metric) for task in tasks]
+    return [one for one in matrices if one is not None and np.isfinite(one.values).any()]
+
+
+def score_matrices(
+    protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metrics: Iterable[str]
+) -> Iterator[ScoreMatrix]:
+    """Yield ``score_matrix`` of some metrics of a policy on a task; none if it has not played."""
+    blocks = table.runs(task.id, policy)
+    if not blocks:
+        return
+    origin = ""
+    training = protocol.training
+    if training is not None and (training.on, training.plays) == ("each", "own"):
+        origin = task.trained_on or task.id
+    first, strata = blocks[0], strata_of(task, blocks[0])
+    runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
+    together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
+    for metric in metrics:
+        scores = values(first, metric)
+        whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin)
+        if not runs:
+            yield whole
+        elif together:
+            yield replace(whole, values=np.array([values(block, metric) for block in blocks]))
+        else:
+            yield _on_common_seeds(whole, blocks, metric)
+
+
+def _on_common_seeds(whole: ScoreMatrix, blocks: Sequence[Episodes], metric: str) -> ScoreMatrix:
+    """Return the matrix of runs that have played different seeds, on those that all have."""
+    shared = whole.seeds
+    for block in blocks[1:]:
+        shared = np.intersect1d(shared, block.seeds)
+    rows = np.array([values(block, metric)[_places(block.seeds, shared)] for block in blocks])
+    strata = None if whole.strata is None else whole.strata[_places(whole.seeds, shared)]
+    note = f"over the {len(shared)} episodes that all runs have played"
+    return replace(whole, values=rows, seeds=shared, strata=strata, note=note)
+
+
+def _places(seeds: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where every wanted seed first stands among ``seeds``."""
+    order = np.argsort(seeds, kind="stable")
+    return np.asarray(order[np.searchsorted(seeds, wanted, sorter=order)])
+
+
+def strata_of(task: Task, block: Episodes) -> np.ndarray | None:
+    """Return the label of every episode's stratum; None if there is only one.
+
+    Strata are the seats and partners, which rotate in a fixed order, crossed with what the
+    environment names as its stratum.
+    """
+    columns: list[np.ndarray] = []
+    if task.partners:
+        seating = task.seating(len(block), block.agents)
+        if np.array_equal(seating == OWN, block.seats):
+            columns += list(seating.T)
+    name = coopbench_envs.spec(task.env).stratum
+    if name in block.metrics:
+        columns.append(np.nan_to_num(block.metrics[name], nan=-1.0))
+    if not columns:
+        return None
+    table = np.stack(columns, axis=1)
+    labels = _labels(table.tobytes(), table.dtype.str, table.shape)
+    return labels if labels.max(initial=0) > 0 else None
+
+
+@lru_cache(maxsize=256)
+def _labels(content: bytes, kind: str, shape: tuple[int, int]) -> np.ndarray:
+    """Number the different rows of a table; all metrics of a cell have the same table."""
+    table = np.frombuffer(content, kind).reshape(shape)
+    labels: np.ndarray = np.unique(table, axis=0, return_inverse=True)[1].ravel()
+    labels.flags.writeable = False
+    return labels
+
+
+def _usable(strata: np.ndarray | None) -> np.ndarray | None:
+    """Return strata that all have two episodes at least; None, which is wider, otherwise."""
+    if strata is None or not len(strata):
+        return None
+    return strata if _smallest(strata.tobytes(), strata.dtype.str) > 1 else None
+
+
+@lru_cache(maxsize=256)
+def _smallest(content: bytes, kind: str) -> int:
+    """Return the number of episodes of the smallest stratum; ``content`` holds the labels."""
+    return int(np.unique(np.frombuffer(content, kind), return_counts=True)[1].min())
+
+
+# -- several policies and tasks --------------------------------------------------------------------
+
+
+def same_episodes(matrices: Sequence[ScoreMatrix]) -> bool:
+    """Whether all have played the same seeds in the same order."""
+    return all(np.array_equal(one.seeds, matrices[0].seeds) for one in matrices[1:])
+
+
+def common_episodes(one: ScoreMatrix, two: ScoreMatrix) -> tuple[ScoreMatrix, ScoreMatrix] | None:
+    """Return two matrices of a task on the episodes of both; None if these are fewer than two.
+
+    A seed that stands several times counts once.
+    """
+    if same_episodes((one, two)):
+        return one, two
+    shared = np.intersect1d(one.seeds, two.seeds)
+    if len(shared) < 2:
+        return None
+    return one.on(_places(one.seeds, shared)), two.on(_places(two.seeds, shared))
+
+
+def group_matrices(
+    protocol: Protocol, table: EpisodeTable
+) -> dict[str, dict[str, tuple[ScoreMatrix, ...]]]:
+    """Return normalised scores, {group: {policy: one matrix per task}}.
+
+    A policy is in a group only if its score is defined in all episodes of all tasks of the group;
+    a group that no policy has finished is left out. An ad-hoc protocol has no agreed bounds, hence
+    no normalised scores.
+    """
+    scales = score_scales(protocol, table)
+    return {
+        group: {
+            policy: tuple(
+                replace(one, values=scales[task.id].normalise(one.values))
+                for task, one in zip(protocol.groups[group], matrices, strict=True)
+            )
+            for policy, matrices in members.items()
+        }
+        for group, members in _groups(protocol, table, lambda one: one.values).items()
+    }
+
+
+def group_units(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, UnitScores]]:
+    """Return normalised scores by unit of inference, {group: {policy: scores}}.
+
+    As ``group_matrices``, but the score of a run need not be defined in all of its episodes.
+    """
+    scales = score_scales(protocol, table)
+    groups: dict[str, dict[str, UnitScores]] = {}
+    for group, members in _groups(protocol, table, lambda one: one.units).items():
+        for policy, matrices in members.items():
+            scores = [
+                scales[task.id].normalise(one.units)
+                for task, one in zip(protocol.groups[group], matrices, strict=True)
+            ]
+            groups.setdefault(group, {})[policy] = UnitScores(matrices[0].unit, scores)
+    return groups
+
+
+def _groups(
+    protocol: Protocol, table: EpisodeTable, needed: Callable[[ScoreMatrix], np.ndarray]
+) -> dict[str, dict[str, tuple[ScoreMatrix, ...]]]:
+    """Return the scores of the policies of which all ``needed`` values in a group are defined."""
+    groups = dict[str, dict[str, tuple[ScoreMatrix, ...]]]()
+    policies = dict.fromkeys(policy for _, policy in table.pairs)
+    for group, tasks in ({} if protocol.ad_hoc else protocol.groups).items():
+        for policy in policies:
+            played = [
+                score_matrix(protocol, table, t, policy, protocol.report.score) for t in tasks
+            ]
+            scores = [one for one in played if one is not None and np.isfinite(needed(one)).all()]
+            if len(scores) == len(tasks):
+                groups.setdefault(group, {})[policy] = tuple(scores)
+    return groups
+
+
+def count_runs(matrices: Sequence[ScoreMatrix]) -> int:
+    """Return the number of training runs behind the scores of one policy; 0 if it is fixed."""
+    return len({(one.origin, run) for one in matrices for run in one.runs})
+
+
+# -- scales ----------------------------------------------------------------------------------------
+
+
+def score_scales(protocol: Protocol, table: EpisodeTable) -> dict[str, Scale]:
+    """Return the scale of every task: its bounds, or the range of all its episodes.
+
+    The latter, (x - min) / (max - min + 1e-6) over all policies, runs and checkpoints, is that of
+    Gorsane et al. 2022; it changes whenever a policy is added. It is nan on a task that nobody has
+    played.
+    """
+    if protocol.report.normalisation != "minmax":
+        bounds = {task.id: task.bounds for task in protocol.task}
+        return {task: Scale(b.low, b.high - b.low) for task, b in bounds.items()}
+    return {task.id: _range(table, task.id, protocol.report.score) for task in protocol.task}
+
+
+def _range(table: EpisodeTable, task: str, score: str) -> Scale:
+    """Return the scale from the lowest to the highest score of a task."""
+    blocks = [values(block, score) for block in table if block.cell.task == task]
+    courses = [
+        p.metrics[score] for p in table.progress if p.cell.task == task and score in p.metrics
+    ]
+    defined = [scores[np.isfinite(scores)] for scores in (*blocks, *courses)]
+    low = min((float(scores.min()) for scores in defined if scores.size), default=math.nan)
+    high = max((float(scores.max()) for scores in defined if scores.size), default=math.nan)
+    return Scale(low, high - low + _EPSILON)
+
+
+def scale_ends(
+    protocol: Protocol, task: Task, matrices: Sequence[ScoreMatrix]
+) -> tuple[float, float] | None:
+    """Return the ends of the scale of the score: where runs could be that nobody has seen.
+
+    They are the task's bounds, or what a run in ``matrices`` has reached beyond them;
+    no other contestant moves them. None where the protocol has no agreed bounds: a scale from the
+    lowest to the highest score of a table depends on who is in it.
+    """
+    if not has_agreed_bounds(protocol):
+        return None
+    return _reached(task.bounds.ends, matrices)
+
+
+def _reached(ends: Iterable[float], matrices: Sequence[ScoreMatrix]) -> tuple[float, float]:
+    """Return two ends, or what the mean of a run has reached beyond them."""
+    values = np.concatenate([list(ends), *(one.run_means for one in matrices)])
+    return float(np.nanmin(values)), float(np.nanmax(values))
+
+
+def has_agreed_bounds(protocol: Protocol) -> bool:
+    """Whether the scale of normalised scores is the protocol's, and not that of a table."""
+    return not protocol.ad_hoc and protocol.report.normalisation != "minmax"
+
+
+def group_ends(
+    protocol: Protocol, group: str, members: Sequence[Sequence[ScoreMatrix]]
+) -> tuple[float, float] | None:
+    """Return the mean over the tasks of a group of ``scale_ends``, as normalised scores.
+
+    ``members`` are the normalised scores of one policy or of two, one matrix per task. None where
+    ``scale_ends`` is None.
+    """
+    if not has_agreed_bounds(protocol):
+        return None
+    ends = [
+        _reached(task.bounds.normalise(np.array(task.bounds.ends)), matrices)
+        for task, *matrices in zip(protocol.groups[group], *members, strict=True)
+    ]
+    floor, ceiling = np.mean(ends, axis=0)
+    return float(floor), float(ceiling)
