@@ -47,9 +47,10 @@ from typing import NamedTuple
 
 import coopbench
 from coopbench.protocol.loading import load_protocol
+from coopbench.report.document import document
 from coopbench.report.loading import load_report
 from coopbench.report.markdown import as_markdown
-from coopbench.report.plots.pictures import pictures
+from coopbench.report.plots.pictures import chart_pictures
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.shipping import ship
@@ -200,15 +201,16 @@ def tables(name):
     """
     report = load_report(EPISODES / name)
     learned = any(block.cell.run is not None for block in report.episodes)
-    drawn = pictures(report) if learned or report.protocol.report.chart else []
-    charts = [picture for picture in drawn if picture.kind == "chart"]
+    charts = chart_pictures(report) if report.protocol.report.chart else []
     kept = KEPT
     if learned:  # the whole report would take up megabytes
-        charts = [p for p in drawn if p.name.startswith(("efficiency-", "learning-"))]
+        charts = [
+            p for p in report.document.pictures if p.name.startswith(("efficiency-", "learning-"))
+        ]
         kept += KEPT_OF_RUNS
     files = {f"plots/{chart.name}.svg": chart.svg for chart in charts}
     if not learned:
-        files["report.md"] = as_markdown(report, charts)
+        files["report.md"] = as_markdown(document(report, drawn=False))
     with tempfile.TemporaryDirectory() as place:
         for file in report.save(place).values():
             text = file.read_text(encoding="utf-8") if file.name in kept else ""

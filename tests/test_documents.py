@@ -178,7 +178,7 @@ def test_one_task_with_one_seed_makes_a_report(tmp_path):
         tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, reproduces={"published_return": True}
     )
     report = Report(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
-    assert "nothing to normalise by" in as_markdown(report)
+    assert "nothing to normalise by" in as_markdown(report.document)
     content = json.loads(as_json(report))
     assert content["published"][0]["normalised"] is None
 
@@ -247,7 +247,7 @@ def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group():
     means = sorted(places[task, "return"].estimate for task in sizes)
     assert places["", "return"].estimate == pytest.approx(np.mean(means[1:3]))
     assert places["", "return"].low < places["", "return"].high
-    assert "Interquartile means of all metrics, by task and group" in as_markdown(report)
+    assert "Interquartile means of all metrics, by task and group" in as_markdown(report.document)
     quiet = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
     assert reported(quiet, {"mine": 1.0}).interquartile == ()
 
@@ -281,7 +281,7 @@ def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_pat
     asked = {"summary": ["return", "length"]}
     protocol = rich_protocol(tmp_path, effect="cohens_d", reproduces=asked)
     report = reported(protocol, {"mine": 1.0, "other": 2.0})
-    text = as_markdown(report)
+    text = as_markdown(report.document)
     assert "Algorithms, one row each" in text
     spread = np.std(report.episodes.of("three", "mine").team_returns)  # divisor n, as published
     assert f"{spread:.3f}" in text
@@ -297,7 +297,7 @@ def test_sensitivity_is_the_range_over_the_variants(tmp_path):
     means = [report.episodes.of(t, "mine").team_returns.mean() for t in ("three", "varied")]
     assert (row.base, row.low, row.high) == pytest.approx((means[0], min(means), max(means)))
     assert row.sensitivity == pytest.approx(abs(means[0] - means[1]) / abs(means[0]))
-    assert "Parameter sensitivity" in as_markdown(report)
+    assert "Parameter sensitivity" in as_markdown(report.document)
     for wrong, message in (("thre", "Did you mean 'three'"), ("two", "varies a task itself")):
         tasks = [*lift_tasks(), lift_task("more", 4, varies=wrong)]
         tasks[1] |= {"varies": "three"}
@@ -316,7 +316,7 @@ def test_minmax_is_allowed_under_any_name_and_without_a_publication():
     scores = [values for tasks in report.scores.values() for values in tasks.values()]
     assert min(map(np.min, scores)) == 0.0
     assert max(map(np.max, scores)) == pytest.approx(1.0, abs=1e-5)
-    assert "cannot be compared" in as_markdown(report)
+    assert "cannot be compared" in as_markdown(report.document)
 
 
 # --- Flatland -------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def _block(policy, run, returns):
 
 def _report(*blocks, progress=()):
     table = EpisodeTable(tuple(blocks), tuple(progress))
-    return Report(ad_hoc("TrustDilemma-v0", 3), table, (), (), (), ())
+    return Report(ad_hoc("TrustDilemma-v0", 3), table)
 
 
 @pytest.fixture

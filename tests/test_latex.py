@@ -11,6 +11,7 @@ from builders import GROUP_LEVELS, altered, group_blocks, group_protocol
 from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
 from coopbench.report.report import Report
+from coopbench.report.tables import tasks
 
 NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 
@@ -27,7 +28,8 @@ def tables_of(text):
     """Cells of every table, below its head; a policy has a line of values and one of intervals."""
     tables = []
     for body in re.findall(r"\\midrule\n(.*?)\\bottomrule", text, flags=re.DOTALL):
-        tables.append([re.split(r"(?<!\\) & ", line) for line in body.splitlines()])
+        lines = [line for line in body.splitlines() if "multicolumn" not in line]
+        tables.append([re.split(r"(?<!\\) & ", line) for line in lines])
     return tables
 
 
@@ -37,18 +39,20 @@ def bold(cells):
 
 def test_every_table_is_whole(report):
     text = report.latex()
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule")
-    for columns, cells in zip(re.findall(r"l\*\{(\d+)\}\{r\}", text), tables_of(text), strict=True):
-        assert {len(row) for row in cells} == {int(columns) + 1}
-        assert [row[0] for row in cells[::2]] == [
-            latex.escaped(n) for n in dict.fromkeys(block.cell.policy for block in report.episodes)
-        ]
+    names = [
+        latex.escaped(n) for n in dict.fromkeys(block.cell.policy for block in report.episodes)
+    ]
+    for columns, cells in zip(re.findall(r"@\{\}([lr]+)@", text), tables_of(text), strict=True):
+        assert {len(row) for row in cells} == {len(columns)}
+        assert [row[0] for row in cells[::2]][-len(names) :] == names
         assert all(row[-1].endswith(r"\\[2pt]") for row in cells[1::2])
+    assert re.findall(r"\\emph\{(.*)\}\}", text) == ["a", "b"]
     for words in (
         "n = 20",
         "training runs of learned policies, n = 10",
-        "intervals for new runs and new episodes",
+        "ntervals are for new runs and new episodes",
         "Not a standard",
         report.protocol.digest[:12],
         "Bold:",
@@ -67,30 +71,31 @@ def test_nothing_in_a_name_or_reason_is_a_command(report):
 
 def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
     task = report.protocol.task[2]
-    aggregate, values = tables_of(report.latex())[2:]
+    aggregate, _, values = tables_of(report.latex())
+    second = aggregate[len(aggregate) // 2 :]  # the rows of group b
     ranks = {row.policy: row for row in report.ranks if row.group == "b"}
-    assert bold(aggregate) == {name for name, row in ranks.items() if row.low == 1}
-    assert {"mine", "theirs"} <= bold(aggregate)
+    assert bold(second) == {name for name, row in ranks.items() if row.low == 1}
+    assert {"mine", "theirs"} <= bold(second)
     assert bold(values) == {"mine", "theirs"}
     worse = [
         dataclasses.replace(row, p_holm=0.01) if row.task == task.id else row
         for row in report.comparisons
     ]
-    assert bold(tables_of(altered(report, comparisons=tuple(worse)).latex())[3]) == {"mine"}
+    assert bold(tables_of(altered(report, comparisons=tuple(worse)).latex())[2]) == {"mine"}
     unseen = [dataclasses.replace(row, p_holm=0.01, not_shown="runs") for row in worse]
-    assert bold(tables_of(altered(report, comparisons=tuple(unseen)).latex())[3]) == {
+    assert bold(tables_of(altered(report, comparisons=tuple(unseen)).latex())[2]) == {
         row[0] for row in values[::2]
     }
     alone = altered(report, comparisons=(), ranks=())
-    assert [bold(cells) for cells in tables_of(alone.latex())] == [{"mine"}] * 4
+    assert [bold(cells) for cells in tables_of(alone.latex())] == [{"mine"}] * 3
 
 
 def test_wide_and_long_reports_are_cut_to_pages(report, monkeypatch):
-    monkeypatch.setattr(latex, "TASKS", 1)
+    monkeypatch.setattr(tasks, "TASKS", 1)
     monkeypatch.setattr(latex, "LINES", 4)
     text = report.latex()
     cut = tables_of(text)
-    assert len(cut) == 2 * (2 + 3)
+    assert len(cut) == 3 + 3 * 2
     assert {len(cells) for cells in cut} == {8, 4}
     assert "the tasks of a (2 of 2)" in text
 

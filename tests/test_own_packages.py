@@ -23,7 +23,6 @@ from coopbench.baselines import registry
 from coopbench.report import plots
 from coopbench.report.data import as_json, tables_as_csv
 from coopbench.report.markdown import as_markdown
-from coopbench.report.plots.pictures import pictures
 from coopbench.report.reading import reading
 from coopbench.workflows.verdicts import IDENTICAL, RERUN
 from coopbench.workflows.verification import verify
@@ -148,13 +147,13 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "worst_task" in tables_as_csv(report)["aggregates"]
     assert "worst_task" in {row["statistic"] for row in json.loads(as_json(report))["aggregates"]}
     assert "Worst task" in str(report)
-    assert "| Worst task |" in as_markdown(report)
+    assert "| Worst task |" in as_markdown(report.document)
     assert "& Worst task &" in report.latex()
     assert "trimmed mean, worst task and rank" in report.latex()
     assert reading(report)["Worst task"].endswith("where it is lowest.")
     axes = plots.aggregate(report, statistic="worst_task")
     assert axes.get_xlabel().startswith("worst task, mean of normalised")
-    (drawn,) = [picture for picture in pictures(report) if picture.name == "scores"]
+    (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]
     assert drawn.caption.startswith("Mean, trimmed mean and worst task of")
 
 

@@ -20,6 +20,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.card import cards
 from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
+from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown, escaped
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
@@ -65,7 +66,7 @@ def fixed(protocol):
 
 @pytest.fixture(scope="module")
 def page(report):
-    return as_html(report, ())
+    return as_html(document(report, drawn=False))
 
 
 def items(report):
@@ -237,7 +238,7 @@ def test_damaged_metadata_are_missing_not_an_error(report):
 
 
 def test_markdown_and_json_have_them_too(report):
-    written = as_markdown(report)
+    written = as_markdown(report.document)
     assert all(f"\n### {escaped(name)}\n" in written for name in cards(report))
     assert "- **Failed runs:** 51 on longer" in written
     content = json.loads(as_json(report))
@@ -278,32 +279,34 @@ def test_the_best_policy_shows_its_best_and_its_worst_episode(report, page):
     best = max(means, key=means.get)
     block = report.episodes.runs("dilemma", best)[0]
     scores = block.returns.sum(axis=1)
-    shown = replays(report)
+    shown = replays(report)[1:]
     for replay, k, name in zip(
         shown, (scores.argmax(), scores.argmin()), ("Best", "Worst"), strict=True
     ):
         assert replay.title.startswith(f"{name} episode: {best}")
         assert f"episode {k}, return {scores[k]:.6g}" in replay.title
-        data = json.loads(re.search(r'id="data">(.*?)</script>', replay.page, re.DOTALL)[1])
+        data = json.loads(
+            re.search(r'id="data">(.*?)</script>', replay.blocks[0].page, re.DOTALL)[1]
+        )
         steps = np.frombuffer(base64.b64decode(data["series"]["return"]), "<f4")
         assert steps[-1] == pytest.approx(scores[k], rel=1e-6)
-    assert players(page) == [replay.page for replay in shown]
+    assert players(page) == [replay.blocks[0].page for replay in shown]
 
 
 def test_an_ad_hoc_report_shows_the_best_mean():
     protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
     report = coopbench.evaluate(protocol, ["random", Invests(0.7, NASTY)])
     best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
-    text = as_html(report, ())
-    assert all(best in replay.title for replay in replays(report))
+    text = as_html(document(report, drawn=False))
+    assert all(best in replay.title for replay in replays(report)[1:])
     assert [html.escape(NASTY) in text, NASTY in text] == [True, False]
-    assert len(players(text)) == len(replays(report)) >= 1
+    assert len(players(text)) == len(replays(report)) - 1 >= 1
 
 
 def test_what_cannot_be_shown_is_told(fixed):
     bare = [dataclasses.replace(block, trace=None) for block in fixed.episodes.blocks]
     table = dataclasses.replace(fixed.episodes, blocks=tuple(bare))
-    assert NO_REPLAY in as_html(dataclasses.replace(fixed, episodes=table), ())
+    assert NO_REPLAY in as_html(document(dataclasses.replace(fixed, episodes=table), drawn=False))
     changed = [
         dataclasses.replace(
             block,
@@ -314,6 +317,6 @@ def test_what_cannot_be_shown_is_told(fixed):
         for block in fixed.episodes.blocks
     ]
     table = dataclasses.replace(fixed.episodes, blocks=tuple(changed))
-    text = as_html(dataclasses.replace(fixed, episodes=table), ())
+    text = as_html(document(dataclasses.replace(fixed, episodes=table), drawn=False))
     assert "the rewards of step 1 differ" in text
     assert players(text) == []

@@ -15,6 +15,7 @@ from coopbench.episodes.metrics import agent_values, values
 from coopbench.episodes.table import Cell, Progress
 from coopbench.files import write_text
 from coopbench.report.data import as_json
+from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
 from coopbench.results import reference
@@ -114,10 +115,11 @@ def test_reports_mark_what_is_shipped(package, tmp_path):
     report = coopbench.evaluate(protocol, ["random"], tmp_path)
     stored = json.loads(as_json(report))
     assert [(part["policy"], part["runs"]) for part in stored["reference"]] == [("ippo", [*RUNS])]
-    for text in (as_html(report, ()), as_markdown(report), report.latex()):
+    shown = document(report, drawn=False)
+    for text in (as_html(shown), as_markdown(shown), report.latex()):
         assert "ippo (shipped)" in text
         assert "shipped with coopbench" in text
-    assert "random vs ippo (shipped)" in as_markdown(report)
+    assert "random vs ippo (shipped)" in as_markdown(report.document)
     assert "ippo (shipped)" in str(coopbench.load_report(tmp_path))
 
 

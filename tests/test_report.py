@@ -22,10 +22,12 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
 from coopbench.report import plots
 from coopbench.report.data import as_csv, as_json, columns_as_csv
+from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall, pictures, style
+from coopbench.report.plots import overall, style
 from coopbench.report.plots.overall import drawn_pairs
+from coopbench.report.plots.pictures import chart_pictures, overall_pictures
 from coopbench.report.plots.style import styles
 from coopbench.report.reading import reading
 from coopbench.report.report import Report
@@ -100,12 +102,12 @@ def report():
 
 @pytest.fixture(scope="module")
 def drawn(report):
-    return pictures.pictures(report)
+    return report.document.pictures
 
 
 @pytest.fixture(scope="module")
-def page(report, drawn):
-    return as_html(report, drawn)
+def page(report):
+    return as_html(report.document)
 
 
 def number(text):
@@ -280,7 +282,7 @@ def test_agents_count_in_the_seats_of_the_policy(report):
 def test_ad_hoc_has_no_aggregate():
     report = make_report(ad_hoc=True)
     assert aggregate_table(report) is None
-    assert NO_AGGREGATE in as_markdown(report)
+    assert NO_AGGREGATE in as_markdown(report.document)
 
 
 def test_one_policy_one_episode():
@@ -288,7 +290,7 @@ def test_one_policy_one_episode():
     assert comparison_table(report, report.protocol.task[0]) is None
     row = task_table(report, report.protocol.task[0]).groups[0].rows[0]
     assert [row[k].text for k in (2, 5)] == [formats.MISSING] * 2
-    assert NO_COMPARISON in as_html(report, ())
+    assert NO_COMPARISON in as_html(document(report, drawn=False))
 
 
 # --- training runs -------------------------------------------------------------------------------
@@ -344,7 +346,7 @@ def test_missing_runs_are_listed(trained, report):
     shown = [[entry.text for entry in row] for row in rows_of(missing_table(trained))]
     assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
     assert len(shown) == 5
-    for text in (as_text(trained, 60), as_markdown(trained)):
+    for text in (as_text(trained.document, 60), as_markdown(trained.document)):
         assert "2 of 4 checkpoints" in text
     content = json.loads(as_json(trained))
     assert [row["state"] for row in content["missing_runs"]] == [row[3] for row in rows]
@@ -429,9 +431,10 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in pictures._group_pictures(many, "95 %")]
-    kinds = ("scores", "profiles", "improvements")
-    assert drawn == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
+    drawn = [picture.name for picture in (*overall_pictures(many), *chart_pictures(many))]
+    assert drawn[:2] == ["scores-few", "scores-large"]
+    kinds = ("profiles", "improvements")
+    assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
     for statistic in ("trimmed_mean", "optimality_gap"):
         ax = plots.aggregate(many, new_axes(), "large", statistic)
         assert ax.get_title(loc="left") == "large"
@@ -482,12 +485,12 @@ def test_the_overview_holds_all_scores(many):
 
 
 def test_many_tasks_are_folded(many):
-    text = as_html(many, ())
+    text = as_html(document(many, drawn=False))
     checker = checked_page(text)
     assert text.count('<details class="task">') == 8
     assert checker.count["table"] == 3 + 2 + 3 * 8  # two groups of comparisons
-    assert "all 8 tasks in full" in str(many)
-    assert as_markdown(many).count("Results on") == 8
+    assert "Results on" not in str(many)
+    assert as_markdown(many.document).count("Results on") == 8
 
 
 # --- terminal and Markdown -----------------------------------------------------------------------
@@ -496,7 +499,7 @@ def test_many_tasks_are_folded(many):
 def test_text_fits_and_is_plain(report, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     for width in (60, 120):
-        text = as_text(report, width)
+        text = as_text(report.document, width)
         assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
     assert "NOT A STANDARD REPORT" in text
@@ -513,12 +516,12 @@ def test_show_takes_names_literally(report):
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=160)
-    show(report, console)
+    show(report.document, console)
     assert NASTY in console.file.getvalue()
 
 
-def test_markdown_tables_are_rectangular(report, drawn):
-    text = as_markdown(report, drawn)
+def test_markdown_tables_are_rectangular(report):
+    text = as_markdown(report.document)
     blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
     assert len(blocks) == 3 + 3 * len(report.protocol.task)
     for block in blocks:
@@ -564,7 +567,7 @@ def test_every_part_of_a_report_is_made_once(report, monkeypatch):
     monkeypatch.setattr(part, "func", lambda findings: made.append(findings) or ())
     again = dataclasses.replace(report)
     as_json(again)
-    as_markdown(again)
+    as_markdown(again.document)
     assert made == [again]
     assert row_types()["estimates"] is Estimate
 
@@ -678,7 +681,7 @@ def test_page_says_everything_in_order(report, checked):
         place = text.index(words, place)
     assert NASTY in text
     assert not re.search(r"\bnan\b", text)
-    standard = checked_page(as_html(altered(report, departures=()), ())).text
+    standard = checked_page(as_html(document(altered(report, departures=()), drawn=False))).text
     assert "Standard report" in standard
     assert "Not a standard report" not in standard
 
@@ -753,7 +756,7 @@ def test_names_in_other_scripts_are_drawn_without_a_warning():
     ax.set_yticks([0, 1], labels=["多智能体", "سلام"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        written = style.picture("names", None, "", ax).svg
+        written = style.Picture("names", "", lambda: ax).svg
     assert "多智能体" in written
 
 

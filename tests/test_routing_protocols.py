@@ -30,7 +30,6 @@ from coopbench.protocol.user_maps import maps_text, with_maps
 from coopbench.report import plots
 from coopbench.report.data import as_csv
 from coopbench.report.markdown import as_markdown
-from coopbench.report.plots.pictures import pictures
 from coopbench.report.reading import reading
 from coopbench.report.tables.published import published_table
 from coopbench.report.tables.tasks import comparison_table
@@ -347,7 +346,7 @@ def test_charts_are_drawn_and_shown(report):
     assert log.get_title(loc="left") == "agents = 2"
     rows = as_csv(report.charts, ChartPoint).splitlines()
     assert len(rows) == 1 + len(report.charts) == 1 + 4 * 2 * 3
-    text = as_markdown(report, pictures(report))
+    text = as_markdown(report.document)
     assert "plots/chart-coordination-by-agents.svg" in text
 
 

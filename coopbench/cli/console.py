@@ -82,7 +82,7 @@ def present(report: Any, out: Path | None) -> None:
     from coopbench.report.terminal import show as show_tables
 
     files = None if out is None else save(report, out)
-    show_tables(report, console())
+    show_tables(report.document, console())
     if files is None:
         say("Nothing was written; name a folder with --out to keep the results.")
         return

@@ -3,21 +3,21 @@
 import dataclasses
 import json
 import math
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from coopbench.analysis.meetings import Meeting, Meetings
 from coopbench.files import write_all
 from coopbench.provenance import versions
+from coopbench.report.blocks import ALWAYS, Document, Facts, Pictures, Section, Text
 from coopbench.report.data import as_csv, finite
-from coopbench.report.markdown import bullet_facts, escaped, markdown_table
+from coopbench.report.markdown import as_markdown
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of
 from coopbench.report.plots.heat_maps import heat_map
-from coopbench.report.plots.style import Picture, picture
+from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.terminal import print_table, printed
 
-__all__ = ["as_json", "as_markdown", "as_text", "matrix_table", "pictures", "save", "show"]
+__all__ = ["as_json", "document", "matrix_table", "save"]
 
 
 ROUNDING = "the values differ by rounding only: a width of zero is not certainty"
@@ -57,12 +57,28 @@ def _entry(meeting: Meeting, scale: Scale, notes: Footnotes) -> Entry:
     return Entry(f"{scale(meeting.mean)} ± {half}", meeting.mean, marks)
 
 
-def _facts(result: Meetings) -> dict[str, str]:
+def document(result: Meetings) -> Document:
+    """Return the matrices and heat maps of all tasks."""
     protocol = result.protocol
-    return {
+    facts = {
         "Protocol": f"{protocol.name}, digest {protocol.digest[:12]}",
         "Seats": result.places.rule,
     }
+    tasks = (
+        Section(
+            task,
+            (
+                Text(_game(result, task)),
+                Pictures((_picture(result, task),)),
+                matrix_table(result, task),
+            ),
+            shown=ALWAYS,
+        )
+        for task in result.tasks
+    )
+    return Document(
+        f"Cross-play on {protocol.name}", (Facts(facts), *tasks), "coopbench cross-play"
+    )
 
 
 def _game(result: Meetings, name: str) -> str:
@@ -71,34 +87,13 @@ def _game(result: Meetings, name: str) -> str:
     return f"{task.env}, {settings or 'defaults'}"
 
 
-def show(result: Meetings, console: Any) -> None:
-    """Print the matrices on a rich console."""
-    from rich.text import Text
-
-    console.print(Text(f"Cross-play on {result.protocol.name}", style="bold"))
-    for label, text in _facts(result).items():
-        console.print(Text(f"{label}: {text}"))
-    for task in result.tasks:
-        console.print("", Text(task, style="bold"), Text(_game(result, task)), sep="\n")
-        print_table(matrix_table(result, task), console)
-
-
-def as_text(result: Meetings, width: int | None = None) -> str:
-    """Return the matrices as plain text, ``width`` columns wide or as wide as the terminal."""
-    return printed(lambda console: show(result, console), width)
-
-
-def as_markdown(result: Meetings) -> str:
-    """Return the matrices as Markdown, with links to the heat maps of the folder ``plots``."""
-    parts = [f"# Cross-play on {escaped(result.protocol.name)}", bullet_facts(_facts(result))]
-    for task in result.tasks:
-        parts += [
-            f"## {escaped(task)}",
-            escaped(_game(result, task)),
-            f"![{_caption(result, task)}](plots/crossplay-{task}.svg)",
-            markdown_table(matrix_table(result, task)),
-        ]
-    return "\n\n".join(parts) + "\n"
+def _picture(result: Meetings, task: str) -> Picture:
+    places = result.places
+    caption = (
+        f"Mean {places.value} on {task}: the policy of the row plays {places.row}, that of the "
+        f"column {places.column}. Framed: self-play."
+    )
+    return Picture(f"crossplay-{task}", caption, partial(heat_map, result, task))
 
 
 def as_json(result: Meetings) -> str:
@@ -116,29 +111,14 @@ def as_json(result: Meetings) -> str:
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def pictures(result: Meetings) -> tuple[Picture, ...]:
-    """Draw a heat map for every task."""
-    return tuple(
-        picture(f"crossplay-{task}", task, _caption(result, task), heat_map(result, task))
-        for task in result.tasks
-    )
-
-
-def _caption(result: Meetings, task: str) -> str:
-    places = result.places
-    return (
-        f"Mean {places.value} on {task}: the policy of the row plays {places.row}, that of the "
-        f"column {places.column}. Framed: self-play."
-    )
-
-
 def save(result: Meetings, folder: Path) -> dict[str, Path]:
     """Write all files below ``folder``, as the files of a report are; return {what: file}."""
-    contents: dict[str, str | bytes] = {}
-    for drawn in pictures(result):
-        contents[f"plots/{drawn.name}.svg"] = drawn.svg
+    shown = document(result)
+    contents: dict[str, str | bytes] = {
+        f"plots/{picture.name}.svg": picture.svg for picture in shown.pictures
+    }
     contents |= {
-        "crossplay.md": as_markdown(result),
+        "crossplay.md": as_markdown(shown),
         "crossplay.csv": as_csv(result.meetings, Meeting),
         "crossplay.json": as_json(result),
     }

@@ -5,10 +5,10 @@ from pathlib import Path
 from coopbench.analysis.findings import Findings
 from coopbench.files import write_all
 from coopbench.report.data import as_json, columns_as_csv, tables_as_csv
+from coopbench.report.document import document, paper
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots.pictures import pictures
 from coopbench.results.folder import is_results_folder
 
 __all__ = ["save"]
@@ -25,14 +25,16 @@ def save(findings: Findings, folder: Path) -> dict[str, Path]:
     Raises:
         OSError: the folder cannot be written.
     """
-    drawn = pictures(findings)
-    contents: dict[str, str | bytes] = {f"plots/{pic.name}.svg": pic.svg for pic in drawn}
+    shown = document(findings)
+    contents: dict[str, str | bytes] = {
+        f"plots/{picture.name}.svg": picture.svg for picture in shown.pictures
+    }
     contents["report.json"] = as_json(findings)
     contents |= {f"{name}.csv": content for name, content in tables_as_csv(findings).items()}
     contents |= {
-        "report.tex": as_latex(findings),
-        "report.md": as_markdown(findings, drawn),
-        "report.html": as_html(findings, drawn),
+        "report.tex": as_latex(paper(findings)),
+        "report.md": as_markdown(shown),
+        "report.html": as_html(shown),
     }
     if not is_results_folder(folder):
         contents["episodes.csv"] = columns_as_csv(findings.played.columns())

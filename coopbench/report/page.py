@@ -1,75 +1,45 @@
-"""The page of a report: one HTML file that needs nothing else, for screen, phone and paper."""
+"""The page of a document: one HTML file that needs nothing else, for screen, phone and paper."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from coopbench.analysis.findings import Findings
-from coopbench.protocol.sections import Task
-from coopbench.report.card import cards
-from coopbench.report.facts import identity, provenance, task_facts
-from coopbench.report.plots.pictures import pictures
-from coopbench.report.plots.style import Picture, styles
-from coopbench.report.reading import reading
-from coopbench.report.replays import NO_REPLAY, RULE, replays
-from coopbench.report.tables.aggregates import aggregate_table
-from coopbench.report.tables.checklist import checklist_table
-from coopbench.report.tables.groups import group_tables
-from coopbench.report.tables.overall import extra_tables, overview_table
-from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
-from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
+from coopbench.report.blocks import ALWAYS, Block, Document, Row, Section, Verdict
+from coopbench.report.plots.style import styles
+from coopbench.report.tables.model import Table
 from coopbench.report.templates import render
 
-__all__ = ["as_html"]
+__all__ = ["as_html", "as_notebook"]
+
+_MORE = "print(report) shows all tables; report.save(folder) writes the page with plots."
 
 
-def as_html(findings: Findings, drawn: Sequence[Picture] | None = None) -> str:
-    """Return the page; ``drawn`` are its plots, if they have been made already.
+def as_html(document: Document) -> str:
+    """Return the page of a document.
 
     It loads nothing from anywhere. Its scripts only sort tables and play two episodes; without
     them all numbers are there. The players take 3 MB of it at most.
     """
-    drawn = pictures(findings) if drawn is None else drawn
-    names = policies(findings)
+    # What stands before the first section belongs to the head of the page.
+    head = [block for block in document.blocks if not isinstance(block, Section)]
+    return render("page.html", document=document, head=head, looks=styles(document.names))
+
+
+def as_notebook(document: Document) -> str:
+    """Return what a notebook shows below a cell: the verdict, and the first table of sections."""
+    shown = [section.blocks for section in document.sections if section.shown == ALWAYS]
+    firsts = (next(_tables(blocks), None) for blocks in shown)
     return render(
-        "page.html",
-        findings=findings,
-        protocol=findings.protocol,
-        identity=identity(findings),
-        names=names,
-        looks=styles(names),
-        overall=aggregate_table(findings),
-        no_aggregate=NO_AGGREGATE,
-        no_comparison=NO_COMPARISON,
-        drawn_overall=[picture for picture in _of(drawn, None) if picture.kind != "chart"],
-        pairs=group_tables(findings),
-        charts=[picture for picture in drawn if picture.kind == "chart"],
-        extras=extra_tables(findings),
-        overview=overview_table(findings) if is_long(findings) else None,
-        groups={
-            name: [_task(findings, task, drawn) for task in tasks]
-            for name, tasks in findings.protocol.groups.items()
-        },
-        replays=replays(findings),
-        rule=RULE,
-        no_replay=NO_REPLAY,
-        reading=reading(findings),
-        checklist=checklist_table(findings),
-        cards=cards(findings),
-        protocol_json=findings.protocol.model_dump_json(indent=1),
-        provenance=provenance(findings),
+        "notebook.html",
+        title=document.title,
+        verdict=[block for block in document.blocks if isinstance(block, Verdict)],
+        looks=styles(document.names),
+        tables=[table for table in firsts if table is not None],
+        more=_MORE,
     )
 
 
-def _task(findings: Findings, task: Task, drawn: Sequence[Picture]) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "facts": task_facts(findings, task),
-        "table": task_table(findings, task),
-        "compared": comparison_table(findings, task),
-        "agents": agent_table(findings, task),
-        "drawn": _of(drawn, task.id),
-    }
-
-
-def _of(drawn: Sequence[Picture], task: str | None) -> list[Picture]:
-    return [picture for picture in drawn if picture.task == task]
+def _tables(blocks: tuple[Block, ...]) -> Iterator[Table]:
+    for block in blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Row):
+            yield from _tables(block.blocks)

@@ -1,7 +1,6 @@
 """Replays of a report: the best and the worst episode, played again from recorded actions."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +9,11 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import recorded_episode
+from coopbench.report.blocks import Block, Details, Player, Text
 from coopbench.report.player import as_html
 from coopbench_envs.foreign_names import is_foreign
 
-__all__ = ["NO_REPLAY", "RULE", "Replay", "replays"]
+__all__ = ["NO_REPLAY", "RULE", "replays"]
 
 RULE = (
     "The first task, and the best policy that has recorded episodes there: of these, the one with "
@@ -27,28 +27,20 @@ NO_REPLAY = (
 _SHARE = 0.2  # of the size of a separate page
 
 
-@dataclass(frozen=True)
-class Replay:
-    """An episode to watch."""
-
-    title: str
-    page: str  # HTML of its player; empty if it cannot be played again
-    problem: str  # why it cannot be played again; empty if it can
-
-
-def replays(findings: Findings) -> tuple[Replay, ...]:
-    """Return the players of the episodes that ``RULE`` chooses: two, one, or none."""
+def replays(findings: Findings) -> tuple[Block, ...]:
+    """Return the rule by which episodes are chosen, and their players: two, one, or none."""
     block = next(_recorded(findings), None)
     if block is None or block.trace is None:
-        return ()
+        return (Text(NO_REPLAY),)
     scores = values(block, findings.protocol.report.score)
     order = sorted(block.trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
     chosen = dict.fromkeys((order[0], order[-1]))
     names = ("Best", "Worst") if len(chosen) > 1 else ("An",)
-    return tuple(
+    players = (
         _replay(findings, block, k, f"{name} episode", float(scores[k]))
         for name, k in zip(names, chosen, strict=True)
     )
+    return (Text(RULE), *players)
 
 
 def _recorded(findings: Findings) -> Iterator[Episodes]:
@@ -75,13 +67,14 @@ def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
     return {name: value for name, value in scores.items() if np.isfinite(value)}
 
 
-def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Replay:
+def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Details:
+    """Return the player of an episode, or why it cannot be played again."""
     cell = block.cell
     run = "" if cell.run is None else f", run {cell.run}"
     metric = findings.protocol.report.score
     title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
     try:
-        page = as_html(recorded_episode(findings.protocol, block, k), _SHARE)
+        shown: Block = Player(as_html(recorded_episode(findings.protocol, block, k), _SHARE))
     except ReplayError as error:
-        return Replay(title, "", str(error))
-    return Replay(title, page, "")
+        shown = Text(str(error), warning=True)
+    return Details(title, (shown,), "replay")

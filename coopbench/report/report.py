@@ -1,13 +1,16 @@
 """Report: the findings about a protocol, with everything that shows and saves them."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from coopbench.analysis.findings import Findings
+from coopbench.report.blocks import Document
+from coopbench.report.document import document, paper
 from coopbench.report.files import save
 from coopbench.report.frames import frame
 from coopbench.report.latex import as_latex
-from coopbench.report.notebook import as_notebook
+from coopbench.report.page import as_notebook
 from coopbench.report.terminal import as_text
 
 __all__ = ["Report"]
@@ -21,11 +24,16 @@ class Report(Findings):
         return f"<Report of {self.protocol.name}: tasks {tasks}, policies {len(names)}>"
 
     def __str__(self) -> str:
-        return as_text(self)
+        return as_text(self.document)
+
+    @cached_property
+    def document(self) -> Document:
+        """The blocks of the report, which every format renders."""
+        return document(self)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows below a cell."""
-        return as_notebook(self)
+        return as_notebook(self.document)
 
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Write the report below ``folder``; return the files by format.
@@ -39,7 +47,7 @@ class Report(Findings):
 
     def latex(self) -> str:
         """Return the tables of aggregates and of the score for a paper, as in ``report.tex``."""
-        return as_latex(self)
+        return as_latex(paper(self))
 
     def to_frame(self, what: str = "episodes") -> Any:
         """Return a part as a pandas ``DataFrame``; see ``coopbench.report.frames``."""

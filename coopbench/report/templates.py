@@ -34,6 +34,7 @@ def _environment() -> Any:
         "breakable": _breakable,
         "embedded": embedded,
         "inline": _inline,
+        "kind": lambda block: type(block).__name__,
         "typeset": _typeset,
     }
     return environment

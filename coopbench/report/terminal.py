@@ -1,4 +1,4 @@
-"""Reports and tables in a terminal, or as plain text."""
+"""Documents and tables in a terminal, or as plain text."""
 
 import io
 import shutil
@@ -6,24 +6,29 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from coopbench.analysis.findings import Findings
-from coopbench.report.facts import identity, provenance, task_facts
+from coopbench.report.blocks import (
+    ALWAYS,
+    Block,
+    Details,
+    Document,
+    Facts,
+    Items,
+    Row,
+    Section,
+    Text,
+    Verdict,
+)
 from coopbench.report.numbers import MISSING
-from coopbench.report.tables.aggregates import aggregate_table
-from coopbench.report.tables.groups import group_tables
 from coopbench.report.tables.model import Table
-from coopbench.report.tables.overall import extra_tables, overview_table
-from coopbench.report.tables.tasks import comparison_table, task_table
-from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long
 
 __all__ = ["as_text", "encodable", "print_table", "printed", "show"]
 
 NOT_STANDARD = "NOT A STANDARD REPORT"
 
 
-def as_text(findings: Findings, width: int | None = None) -> str:
-    """Return the report as plain text; see ``printed``."""
-    return printed(lambda console: show(findings, console), width)
+def as_text(document: Document, width: int | None = None) -> str:
+    """Return a document as plain text; see ``printed``."""
+    return printed(lambda console: show(document, console), width)
 
 
 def printed(show: Callable[[Any], None], width: int | None = None) -> str:
@@ -54,61 +59,88 @@ def encodable(text: str, encoding: str) -> str:
     return text
 
 
-def show(findings: Findings, console: Any) -> None:
-    """Print the report on a rich console."""
-    from rich.text import Text
-
-    def say(text: str, style: str = "") -> None:
-        console.print(Text(text, style=style))
-
-    say(findings.protocol.name, "bold")
-    say(*("Standard report", "green") if findings.is_standard else (NOT_STANDARD, "bold yellow"))
-    for reason in findings.departures:
-        say(f"  - {reason}")
-    for label, text in identity(findings).items():
-        say(f"{label}: {text}")
-    say("")
-    print_table(aggregate_table(findings) or NO_AGGREGATE, console)
-    for table in extra_tables(findings, not is_long(findings)):
-        say("")
-        print_table(table, console)
-    for table in [] if is_long(findings) else group_tables(findings):
-        say("")
-        print_table(table, console)
-    if is_long(findings):
-        say("")
-        print_table(overview_table(findings), console)
-        say("")
-        say(f"The files of the saved report show all {len(findings.protocol.task)} tasks in full.")
-    for task in () if is_long(findings) else findings.protocol.task:
-        say("")
-        say(task.id, "bold")
-        say("; ".join(f"{label}: {text}" for label, text in task_facts(findings, task).items()))
-        print_table(task_table(findings, task), console)
-        say("")
-        print_table(comparison_table(findings, task) or NO_COMPARISON, console)
-    say("")
-    for label, text in provenance(findings).items():
-        say(f"{label}: {text}")
-    for note in findings.notes:
-        say(f"Note: {note}", "yellow")
+def show(document: Document, console: Any) -> None:
+    """Print a document on a rich console, without plots and what a page folds."""
+    _say(console, document.title, "bold")
+    for block in document.blocks:
+        _show(block, console)
+    if any(section.shown != ALWAYS for section in document.sections):
+        _say(console, "The files of the saved report show plots, folded tables and explanations.")
 
 
-def print_table(table: Table | str, console: Any) -> None:
-    """Print a table, or why there is none; a wide one is cut into parts that repeat the names."""
-    from rich.text import Text
+def _show(block: Block, console: Any) -> None:
+    printer = _PRINTERS.get(type(block))  # none of what only files show
+    if printer is not None:
+        printer(block, console)
 
-    if isinstance(table, str):
-        console.print(Text(table))
-        return
-    console.print(Text(table.title, style="italic"))
+
+def _verdict(block: Verdict, console: Any) -> None:
+    standard = ("Standard report", "green") if not block.departures else (NOT_STANDARD, "yellow")
+    _say(console, *standard)
+    for reason in block.departures:
+        _say(console, f"  - {reason}")
+
+
+def _facts(block: Facts, console: Any) -> None:
+    for label, text in block.pairs.items():
+        _say(console, f"{label}: {text}")
+
+
+def _items(block: Items, console: Any) -> None:
+    for line in block.lines:
+        _say(console, f"  - {line}")
+
+
+def _table(block: Table, console: Any) -> None:
+    print_table(block, console)
+    _say(console, "")
+
+
+def _section(block: Section, console: Any) -> None:
+    if block.shown == ALWAYS:
+        _say(console, "")
+        _say(console, block.title, "bold")
+        _row(block, console)
+
+
+def _details(block: Details, console: Any) -> None:
+    if block.open:
+        _row(block, console)
+
+
+def _row(block: Row | Section | Details, console: Any) -> None:
+    for part in block.blocks:
+        _show(part, console)
+
+
+_PRINTERS: dict[type, Callable[[Any, Any], None]] = {
+    Verdict: _verdict,
+    Facts: _facts,
+    Items: _items,
+    Text: lambda block, console: _say(console, block.text),
+    Table: _table,
+    Section: _section,
+    Details: _details,
+    Row: _row,
+}
+
+
+def _say(console: Any, text: str, style: str = "") -> None:
+    from rich.text import Text as Line
+
+    console.print(Line(text, style=style))
+
+
+def print_table(table: Table, console: Any) -> None:
+    """Print a table; a wide one is cut into parts that repeat the names."""
+    _say(console, table.title, "italic")
     longest = max(16, 2 * console.width // 5)  # of a name; a longer one is broken, if need be
     if len(_parts(table, console.width, console.width)) == 1:
         longest = console.width
     for number, part in enumerate(_parts(table, console.width, longest)):
         console.print(*([""] if number else []), _grid(table, part, longest), sep="\n")
     for text in table.notes:
-        console.print(Text(text, style="dim"))
+        _say(console, text, "dim")
 
 
 def _parts(table: Table, width: int, longest: int) -> list[list[int]]:

@@ -22,7 +22,8 @@ from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
-from coopbench.report.crossplay import as_text, save
+from coopbench.report.crossplay import document, save
+from coopbench.report.terminal import as_text
 from coopbench_envs.core import POLICY
 
 __all__ = ["CrossPlay", "crossplay"]
@@ -34,7 +35,7 @@ class CrossPlay(Meetings):
     """Result of ``coopbench.crossplay``; print it, or ``save`` it."""
 
     def __str__(self) -> str:
-        return as_text(self)
+        return as_text(document(self))
 
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Write the matrices below ``folder``; return the files by format.

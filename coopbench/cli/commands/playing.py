@@ -216,7 +216,8 @@ def crossplay(
     """Play every policy in one seat with every policy in the others: one matrix for each task."""
     from coopbench.files import make_folder
     from coopbench.protocol.loading import load_protocol
-    from coopbench.report.crossplay import show as show_matrices
+    from coopbench.report.crossplay import document
+    from coopbench.report.terminal import show
     from coopbench.workflows.crossplay import crossplay as run
 
     loaded = load_protocol(protocol)
@@ -228,7 +229,7 @@ def crossplay(
             progress.task(name, "cross-play", share)
 
         result = run(loaded, chosen(policy, loaded), task, tell, backend, workers, against)
-    show_matrices(result, console())
+    show(document(result), console())
     files = result.save(out)
     say(f"Matrices: {files['md']}")
 

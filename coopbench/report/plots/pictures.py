@@ -1,74 +1,97 @@
-"""Pictures of a report: all its plots with their captions."""
+"""Pictures of a report: its plots with their captions."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement
 from coopbench.analysis.reproduction import LEAD
+from coopbench.protocol.sections import Task
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.charts import chart, charts_of
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import height_of, open_markers
 from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
 from coopbench.report.plots.overall import aggregate, drawn_pairs, improvements, profiles
-from coopbench.report.plots.style import WIDTH, Picture, picture
+from coopbench.report.plots.style import WIDTH, Picture
 from coopbench.report.tables.words import listed, policies, unit_names
 
-__all__ = ["pictures"]
+__all__ = ["chart_pictures", "overall_pictures", "task_pictures"]
 
 
-def pictures(findings: Findings) -> tuple[Picture, ...]:
-    """Draw all plots of a report: aggregates, charts, then those of every task."""
-    level = level_text(findings.protocol)
-    drawn = _group_pictures(findings, level) + _chart_pictures(findings, level)
-    score = findings.protocol.report.score
-    for task in findings.protocol.task:
-        metric = findings.protocol.curve_of(task)
-        rows = [row for row in findings.estimates if (row.task, row.metric) == (task.id, score)]
-        caption = f"Mean {score} with {level} interval." + open_markers(rows)
-        drawn.append(picture(f"score-{task.id}", task.id, caption, scores(findings, task.id)))
-        caption = (
-            f"Course of {metric} over an episode: its value so far, mean over episodes. "
-            "A curve ends where its last episode does."
-        )
-        drawn.append(picture(f"curve-{task.id}", task.id, caption, curves(findings, task.id)))
-    return (*drawn, *_learning_pictures(findings, level))
-
-
-def _group_pictures(findings: Findings, level: str) -> list[Picture]:
-    """Draw aggregates, profiles and improvements of every group that a policy has finished."""
-    drawn, groups = [], tuple(findings.protocol.groups)
-    shown = shown_statistics()
-    names = listed([statistic.name for statistic in shown.values()])
-    for group in groups:
+def overall_pictures(findings: Findings) -> list[Picture]:
+    """Return a picture of the statistics of every group that a policy has finished."""
+    shown, drawn = shown_statistics(), []
+    names, level = listed([one.name for one in shown.values()]), level_text(findings.protocol)
+    for group, (end, whose) in _finished(findings).items():
         rows = [row for row in findings.aggregates if row.group == group]
-        if not rows:
-            continue
-        end, whose = (f"-{group}", f" of {group}") if len(groups) > 1 else ("", "")
-        caption = f"{names} of normalised scores{whose} with {level} interval." + open_markers(
-            [row for row in rows if row.statistic in shown]
+        caption = f"{names} of normalised scores{whose} with {level} interval."
+        caption += open_markers([row for row in rows if row.statistic in shown])
+        drawn.append(Picture(f"scores{end}", caption, partial(_statistics, findings, group)))
+    return drawn
+
+
+def chart_pictures(findings: Findings) -> list[Picture]:
+    """Return the pictures over several tasks: of groups, of the protocol's axes, of training."""
+    return [*_group_charts(findings), *_charts(findings), *_training_charts(findings)]
+
+
+def task_pictures(findings: Findings, task: Task) -> list[Picture]:
+    """Return the pictures of one task: scores, the course of an episode, learning curves."""
+    score, level = findings.protocol.report.score, level_text(findings.protocol)
+    metric = findings.protocol.curve_of(task)
+    rows = [row for row in findings.estimates if (row.task, row.metric) == (task.id, score)]
+    scored = f"Mean {score} with {level} interval." + open_markers(rows)
+    course = (
+        f"Course of {metric} over an episode: its value so far, mean over episodes. "
+        "A curve ends where its last episode does."
+    )
+    drawn = [
+        Picture(f"score-{task.id}", scored, partial(scores, findings, task.id)),
+        Picture(f"curve-{task.id}", course, partial(curves, findings, task.id)),
+    ]
+    if any(curve.task == task.id for curve in findings.learning):
+        caption = (
+            f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
+            f"{level} interval of each point, over runs and episodes. Dotted: the evaluation of "
+            "the best fixed policy, and of the best that ignores its observations, with the "
+            f"{level} interval; its episodes are not those of the curves."
         )
-        drawn.append(picture(f"scores{end}", None, caption, _statistics(findings, group)))
+        draw = partial(learning_curves, findings, task.id)
+        drawn.append(Picture(f"learning-{task.id}", caption, draw))
+    return drawn
+
+
+def _finished(findings: Findings) -> dict[str, tuple[str, str]]:
+    """Return the groups with aggregates, each with the end of its files and a phrase."""
+    several = len(findings.protocol.groups) > 1
+    return {
+        group: (f"-{group}", f" of {group}") if several else ("", "")
+        for group in findings.protocol.groups
+        if any(row.group == group for row in findings.aggregates)
+    }
+
+
+def _group_charts(findings: Findings) -> Iterator[Picture]:
+    """Iterate over profiles and improvements of every group that a policy has finished."""
+    level = level_text(findings.protocol)
+    for group, (end, whose) in _finished(findings).items():
         units = dict.fromkeys(point.unit for point in findings.profiles if point.group == group)
-        if not units:
-            continue
         for unit in units:
             caption = (
                 f"Performance profiles{whose}: share of {unit} whose normalised score is "
                 f"above the threshold, with pointwise {level} band."
             )
             kind = f"-{unit}" if len(units) > 1 else ""
-            axes = profiles(findings, group, unit=unit)
-            drawn.append(_chart(f"profiles{kind}{end}", caption, axes))
+            draw = partial(profiles, findings, group, unit=unit)
+            yield Picture(f"profiles{kind}{end}", caption, draw)
         pairs = drawn_pairs(findings, group)
-        if pairs:
+        if units and pairs:
             caption = _improvement_caption(findings, group, pairs, level)
-            drawn.append(_chart(f"improvements{end}", caption, improvements(findings, group)))
-    return drawn
+            yield Picture(f"improvements{end}", caption, partial(improvements, findings, group))
 
 
 def _statistics(findings: Findings, group: str) -> Any:
@@ -83,11 +106,6 @@ def _statistics(findings: Findings, group: str) -> Any:
     for ax, statistic in zip(axes[1:], others, strict=True):
         aggregate(findings, ax, group, statistic).set_title("", loc="left")
     return aggregate(findings, axes[0], group, first)
-
-
-def _chart(name: str, caption: str, ax: Any) -> Picture:
-    """Write a figure over several tasks that is shown among the charts."""
-    return replace(picture(name, None, caption, ax), kind="chart")
 
 
 def _improvement_caption(
@@ -108,8 +126,8 @@ def _improvement_caption(
     return caption + open_markers(pairs)
 
 
-def _chart_pictures(findings: Findings, level: str) -> list[Picture]:
-    drawn = []
+def _charts(findings: Findings) -> Iterator[Picture]:
+    level = level_text(findings.protocol)
     for name, (spec, _) in charts_of(findings).items():
         points = [point for point in findings.charts if point.chart == name]
         if not points:
@@ -120,38 +138,27 @@ def _chart_pictures(findings: Findings, level: str) -> list[Picture]:
         )
         if any(point.unit == "models" for point in points):
             caption += " For several models: the mean of theirs, and the t interval over models."
-        drawn.append(_chart(f"chart-{name}", caption, chart(findings, name)))
-    return drawn
+        yield Picture(f"chart-{name}", caption, partial(chart, findings, name))
 
 
-def _learning_pictures(findings: Findings, level: str) -> list[Picture]:
-    """Draw the sample efficiency over every group, then the learning curves of every task."""
-    score, drawn = findings.protocol.report.score, []
+def _training_charts(findings: Findings) -> Iterator[Picture]:
+    """Iterate over the sample efficiency of every group, and the medians over all tasks."""
+    score, level = findings.protocol.report.score, level_text(findings.protocol)
     for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
             f"Sample efficiency: trimmed mean over tasks of the mean normalised {score} "
             f"at every checkpoint, with the {level} interval of each point, over runs and episodes."
         )
         name = f"efficiency-{group}" if group else "efficiency"
-        drawn.append(_chart(name, caption, efficiency(findings, group)))
+        yield Picture(name, caption, partial(efficiency, findings, group))
     if any(not row.task for row in findings.medians):
         caption = (
             f"Mean over all tasks of the median over runs of the normalised {score} at every "
             "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
         )
-        drawn.append(_chart("medians", caption, medians(findings)))
+        yield Picture("medians", caption, partial(medians, findings))
         caption = (
             f"Number of tasks on which the median over runs is the highest by at least 1/"
             f"{1 / LEAD:g} of the normalised {score}, at every checkpoint."
         )
-        drawn.append(_chart("tasks-led", caption, tasks_led(findings)))
-    for task in dict.fromkeys(curve.task for curve in findings.learning if curve.task):
-        caption = (
-            f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
-            f"{level} interval of each point, over runs and episodes. Dotted: the evaluation of "
-            "the best "
-            "fixed policy, and of the best that ignores its observations, with the "
-            f"{level} interval; its episodes are not those of the curves."
-        )
-        drawn.append(picture(f"learning-{task}", task, caption, learning_curves(findings, task)))
-    return drawn
+        yield Picture("tasks-led", caption, partial(tasks_led, findings))

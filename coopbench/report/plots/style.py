@@ -9,8 +9,9 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "legend_columns",
     "legend_height",
     "new_axes",
-    "picture",
     "plain",
     "share_limits",
     "styles",
@@ -66,13 +66,21 @@ class Style:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn plot; ``task`` is None for one over several tasks."""
+    """A plot, which is drawn when it is first read."""
 
-    name: str  # of its files, without the ending
-    task: str | None
+    name: str  # of its file, without the ending
     caption: str
-    svg: str
-    kind: str = ""  # "chart": shown among the charts
+    draw: Callable[[], Any]  # makes a figure of axes that stand one above the other; returns axes
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure, always with the same bytes."""
+        with warnings.catch_warnings():
+            # Of names in other scripts: the font only measures here, and a browser has others.
+            warnings.filterwarnings("ignore", r"Glyph .* missing from|.*not support \w+ natively")
+            figure = self.draw().figure
+            _fit(figure)
+            return svg(figure, self.name)
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
@@ -169,15 +177,6 @@ def share_limits(ax: Any, values: Sequence[float]) -> None:
     """Show the whole range of a share, so that plots can be compared."""
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)
-
-
-def picture(name: str, task: str | None, caption: str, ax: Any) -> Picture:
-    """Write a figure of axes that stand one above the other as SVG, always with the same bytes."""
-    with warnings.catch_warnings():
-        # Of names in other scripts: the font only measures here, and a browser has others.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from|.*does not support \w+ natively")
-        _fit(ax.figure)
-        return Picture(name, task, caption, svg(ax.figure, name))
 
 
 def _fit(figure: Any) -> None:

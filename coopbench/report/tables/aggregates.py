@@ -1,7 +1,7 @@
 """Table of aggregates: the statistics of every policy over the tasks of a group, and its rank."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from coopbench.analysis.aggregates import (
     STATISTICS,
     TWO_WAY,
     Aggregate,
+    Statistic,
     shown_statistics,
 )
 from coopbench.analysis.findings import Findings
@@ -68,7 +69,7 @@ def aggregate_table(findings: Findings) -> Table | None:
         groups=tuple(groups),
         footnotes=notes.all(),
         unit=f"{unit_text(((row.unit, row.count) for row in rows), ' per task')} Intervals are for "
-        "new runs and new episodes.",
+        "new runs and new episodes. Bold: the best, and means whose interval of ranks holds 1.",
         kind="Group",
     )
 
@@ -111,6 +112,11 @@ def _rows(
     ]
     scales = [scale_of_rows(rows.values(), "estimate") for rows in by_statistic]
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
+    strong = [
+        _best(rows, statistic)
+        for rows, statistic in zip(by_statistic, shown_statistics().values(), strict=True)
+    ]
+    strong[0] |= {name for name, row in ranked.items() if row.low == 1.0}
 
     def entries_of(policy: str) -> tuple[Entry, ...]:
         name = policy_entry(findings, policy)
@@ -118,9 +124,9 @@ def _rows(
             return (name, *missing_entries(columns))
         values = [
             entry
-            for rows, scale in zip(by_statistic, scales, strict=True)
+            for rows, scale, best in zip(by_statistic, scales, strong, strict=True)
             for entry in (
-                number_entry(rows[policy].estimate, scale),
+                replace(number_entry(rows[policy].estimate, scale), strong=policy in best),
                 interval_entry(rows[policy], scale, notes),
             )
         ]
@@ -129,6 +135,13 @@ def _rows(
         return (name, *values, _rank(ranked.get(policy), notes), count, information_entry(policy))
 
     return tuple(entries_of(policy) for policy in policies(findings))
+
+
+def _best(rows: Mapping[str, Aggregate], statistic: Statistic) -> set[str]:
+    """Return the policies with the best value of a statistic."""
+    values = [row.estimate for row in rows.values()]
+    best = (min if statistic.lowest else max)(values, default=math.nan)
+    return {name for name, row in rows.items() if row.estimate == best}
 
 
 def _beyond(findings: Findings, group: str, policy: str) -> str:

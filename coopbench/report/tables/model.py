@@ -34,6 +34,11 @@ class Column:
     meaning: str
     numeric: bool = True
 
+    @property
+    def is_interval(self) -> bool:
+        """Whether it holds the intervals of the column before it."""
+        return self.name.endswith("interval")
+
 
 @dataclass(frozen=True)
 class Group:
@@ -54,6 +59,7 @@ class Table:
     footnotes: tuple[tuple[str, str], ...]  # letter, sentence
     unit: str  # unit of inference
     kind: str = "Metric"  # what the names of the groups are
+    matrix: bool = False  # with a column for each of many policies or tasks
 
     @property
     def grouped(self) -> bool:

@@ -1,6 +1,6 @@
 """Tables over all tasks: scores of every task, models, published returns, missing runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
@@ -32,6 +32,7 @@ from coopbench.report.tables.words import (
 
 __all__ = [
     "extra_tables",
+    "long_tables",
     "missing_table",
     "model_table",
     "overview_table",
@@ -65,6 +66,7 @@ def overview_table(findings: Findings) -> Table:
         footnotes=(),
         unit=unit_text(((row.unit, row.count) for row in rows.values()), " per task and policy"),
         kind="Group",
+        matrix=True,
     )
 
 
@@ -133,8 +135,9 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
     return number_entry((row.mean - scale.low) / scale.width, Scale(3))
 
 
+Maker = Callable[[Findings], Table | None]
 # Makers of the tables that only some reports have, in the order in which a report shows them.
-EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+EXTRA_TABLES: tuple[Maker, ...] = (
     registered_table,
     runs_table,
     context_table,
@@ -145,16 +148,24 @@ EXTRA_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
     sensitivity_table,
     published_table,
 )
-# Those with rows for every task: left out where only an overview is printed.
-LONG_TABLES: tuple[Callable[[Findings], Table | None], ...] = (
+# Those with rows for every task, which are folded where there are many.
+LONG_TABLES: tuple[Maker, ...] = (
     certificate_table,
     interquartile_table,
     summary_table,
 )
 
 
-def extra_tables(findings: Findings, whole: bool = True) -> list[Table]:
-    """Return the tables over all tasks that only some reports have; ``whole``: also long ones."""
-    makers = (*EXTRA_TABLES, *(LONG_TABLES if whole else ()))
+def extra_tables(findings: Findings) -> list[Table]:
+    """Return the tables over all tasks that only some reports have."""
+    return _made(EXTRA_TABLES, findings)
+
+
+def long_tables(findings: Findings) -> list[Table]:
+    """Return those of them that have rows for every task."""
+    return _made(LONG_TABLES, findings)
+
+
+def _made(makers: Sequence[Maker], findings: Findings) -> list[Table]:
     tables = (make(findings) for make in makers)
     return [table for table in tables if table is not None]

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.estimates import AgentEstimate, Estimate
@@ -29,7 +30,11 @@ from coopbench.report.tables.words import (
     unit_text,
 )
 
-__all__ = ["agent_table", "comparison_table", "estimate_row", "task_table"]
+__all__ = ["agent_table", "comparison_table", "estimate_row", "score_tables", "task_table"]
+
+
+TASKS = 4  # columns of a table of scores: as many as fit the width of a page of one column
+Scores = dict[str, tuple[Estimate, bool]]  # of policies on a task, and whether one is the best
 
 
 def task_table(findings: Findings, task: Task) -> Table:
@@ -195,6 +200,73 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
         footnotes=notes.all(),
         unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(findings)))),
     )
+
+
+def score_tables(findings: Findings) -> list[Table]:
+    """Return the score of all policies on the tasks of every group, a few tasks in each table."""
+    tables = []
+    for group, members in findings.protocol.groups.items():
+        parts = [members[k : k + TASKS] for k in range(0, len(members), TASKS)]
+        for number, part in enumerate(parts, start=1):
+            count = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
+            tables.append(_score_table(findings, f"{f' of {group}' if group else ''}{count}", part))
+    return tables
+
+
+def _score_table(findings: Findings, whose: str, tasks: Sequence[Task]) -> Table:
+    settings, level = findings.protocol.report, level_text(findings.protocol)
+    columns = [_scores(findings, task) for task in tasks]
+    rows = [row for column in columns for row, _ in column.values()]
+    scales = [scale_of_rows([row for row, _ in column.values()], "mean") for column in columns]
+    notes = Footnotes()
+
+    def entry(name: str, column: Scores, scale: Scale) -> Entry:
+        if name not in column:
+            return Entry("missing")
+        row, best = column[name]
+        interval = interval_text(row.low, row.high, scale)
+        value = number_entry(row.mean, scale)
+        marks = notes.mark(row.flag)
+        return dataclasses.replace(value, marks=marks, strong=best, below=interval)
+
+    body = tuple(
+        (policy_entry(findings, name), *map(partial(entry, name), columns, scales))
+        for name in policies(findings)
+    )
+    unit = unit_text((row.unit, row.count) for row in rows)
+    return Table(
+        title=f"Mean {settings.score} on the tasks{whose}",
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(task.id, "mean; below it the interval") for task in tasks),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=notes.all(),
+        unit=f"{level} intervals are for new runs and new episodes. Bold: the best mean of a task, "
+        "and those that are not significantly worse (Holm-adjusted p of the comparison with the "
+        f"best at least {settings.alpha:g}, or unseen runs could undo it). {unit}",
+    )
+
+
+def _scores(findings: Findings, task: Task) -> Scores:
+    """Return the score of every policy on a task, and whether none is significantly better."""
+    settings = findings.protocol.report
+    rows = {
+        row.policy: row
+        for row in findings.estimates
+        if (row.task, row.metric) == (task.id, settings.score)
+    }
+    defined = {name: row.mean for name, row in rows.items() if math.isfinite(row.mean)}
+    best = max(defined, key=defined.__getitem__, default="")
+    even = {
+        row.second if row.first == best else row.first
+        for row in findings.comparisons
+        if row.task == task.id
+        and best in (row.first, row.second)
+        and (row.p_holm >= settings.alpha or row.not_shown)
+    }
+    even |= {name for name, mean in defined.items() if mean == defined[best]}
+    return {name: (row, name in even and name in defined) for name, row in rows.items()}
 
 
 def _filled(

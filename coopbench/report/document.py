@@ -1,0 +1,165 @@
+"""The document of a report: its blocks, in the order in which every format shows them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from coopbench.analysis.findings import Findings
+from coopbench.protocol.sections import Task
+from coopbench.report.blocks import (
+    ALWAYS,
+    PAGE,
+    Block,
+    Code,
+    Deferred,
+    Details,
+    Document,
+    Facts,
+    Items,
+    Pictures,
+    Row,
+    Section,
+    Text,
+    Verdict,
+)
+from coopbench.report.card import cards
+from coopbench.report.facts import identity, provenance, reference_text, task_facts
+from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
+from coopbench.report.plots.style import Picture
+from coopbench.report.reading import reading
+from coopbench.report.replays import replays
+from coopbench.report.tables.aggregates import aggregate_table
+from coopbench.report.tables.checklist import checklist_table
+from coopbench.report.tables.groups import group_tables
+from coopbench.report.tables.overall import extra_tables, long_tables, overview_table
+from coopbench.report.tables.tasks import agent_table, comparison_table, score_tables, task_table
+from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
+
+__all__ = ["document", "paper"]
+
+_DIGEST = (
+    "The digest is the SHA-256 of the parts of this that decide what is trained and played; the "
+    "digest of a protocol read from it (Protocol.digest in Python) is that of the report."
+)
+_FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
+
+
+def document(findings: Findings, *, drawn: bool = True) -> Document:
+    """Return everything that a report shows; plots and episodes are made when rendered.
+
+    Without ``drawn`` it has no plots.
+    """
+    protocol, notes = findings.protocol, findings.notes or ("none",)
+    explained = (Facts(reading(findings)),)
+    policy_cards = tuple(
+        Details(name, (Facts(card),), "card") for name, card in cards(findings).items()
+    )
+    whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
+    blocks: tuple[Block, ...] = (
+        Verdict(findings.departures),
+        Facts(identity(findings)),
+        Section("All tasks", tuple(_overall(findings)), "all-tasks", ALWAYS),
+        *_pairs(findings),
+        *_charts(findings),
+        *(_folded_tasks(findings) if is_long(findings) else _tasks(findings)),
+        Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
+        Section("How to read it", explained, "reading"),
+        Section("Checklist", (checklist_table(findings),), "checklist"),
+        Section("Policies", policy_cards, "policies"),
+        Section(
+            "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
+        ),
+        Section(
+            "Seeds, versions, notes",
+            (Facts(provenance(findings)), Section("Notes", (Items(notes),), shown=ALWAYS)),
+            "provenance",
+            ALWAYS,
+        ),
+    )
+    shown = blocks if drawn else _undrawn(blocks)
+    return Document(protocol.name, shown, names=policies(findings), footer=_FOOTER)
+
+
+def paper(findings: Findings) -> Document:
+    """Return the tables for a paper: aggregates, and the score on every task."""
+    protocol, overall = findings.protocol, aggregate_table(findings)
+    facts = {
+        "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
+        **{reference.policy: reference_text(reference) for reference in findings.reference},
+    }
+    standing = "" if findings.is_standard else " Not a standard report."
+    return Document(
+        protocol.name,
+        (
+            Facts(facts),
+            Verdict(findings.departures),
+            *([overall] if overall and findings.aggregates else []),
+            *score_tables(findings),
+        ),
+        footer=f"Protocol {protocol.name} (SHA-256 {protocol.digest[:12]}).{standing}",
+    )
+
+
+def _overall(findings: Findings) -> Iterator[Block]:
+    """Iterate over what is over all tasks; tables with rows for every task fold if these are many.
+
+    A table that only some reports have is a line of ``EXTRA_TABLES`` or ``LONG_TABLES``.
+    """
+    yield aggregate_table(findings) or Text(NO_AGGREGATE)
+    yield from _drawn(overall_pictures(findings))
+    yield from extra_tables(findings)
+    for table in long_tables(findings):
+        yield Details(table.title, (table,)) if is_long(findings) else table
+
+
+def _pairs(findings: Findings) -> Iterator[Section]:
+    tables = group_tables(findings)
+    shown = not is_long(findings) or len(tables) == 1
+    blocks = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
+    if blocks:
+        yield Section("Comparisons over groups", blocks, "pairs", ALWAYS)
+
+
+def _charts(findings: Findings) -> Iterator[Section]:
+    drawn = tuple(_drawn(chart_pictures(findings)))
+    if drawn:
+        yield Section("Charts", drawn, "charts")
+
+
+def _tasks(findings: Findings) -> Iterator[Section]:
+    """Iterate over a section for every task, linked by its number."""
+    for number, task in enumerate(findings.protocol.task, start=1):
+        yield Section(task.id, tuple(_task(findings, task)), f"task-{number}", ALWAYS)
+
+
+def _folded_tasks(findings: Findings) -> Iterator[Section]:
+    """Iterate over the overview of all tasks and the groups, in which every task is folded."""
+    yield Section("Every task", (overview_table(findings),), "tasks", ALWAYS)
+    for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
+        blocks = tuple(Details(task.id, tuple(_task(findings, task)), "task") for task in tasks)
+        title = f"Tasks of {name}" if name else "Task by task"
+        yield Section(title, blocks, f"group-{number}")
+
+
+def _task(findings: Findings, task: Task) -> Iterator[Block]:
+    compared, agents = comparison_table(findings, task), agent_table(findings, task)
+    yield Facts(task_facts(findings, task))
+    yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
+    yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=ALWAYS)
+    if agents is not None:
+        yield Details("By agent", (agents,))
+
+
+def _undrawn(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return blocks without their plots."""
+    return tuple(
+        replace(block, blocks=_undrawn(block.blocks))
+        if isinstance(block, Row | Details | Section)
+        else block
+        for block in blocks
+        if not isinstance(block, Pictures)
+    )
+
+
+def _drawn(pictures: Sequence[Picture]) -> Iterator[Pictures]:
+    if pictures:
+        yield Pictures(tuple(pictures))
