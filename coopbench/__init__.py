@@ -12,9 +12,9 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {
-    "Checkpoints": "coopbench.playing.models",
-    "Failed": "coopbench.playing.models",
-    "Models": "coopbench.playing.models",
+    "Checkpoints": "coopbench.playing.contestants",
+    "Failed": "coopbench.playing.contestants",
+    "Models": "coopbench.playing.contestants",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
     "crossplay": "coopbench.workflows.crossplay",
@@ -45,9 +45,9 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.catalogue import policies as policies
     from coopbench.catalogue import warmup as warmup
     from coopbench.episodes.trained import Trained as Trained
-    from coopbench.playing.models import Checkpoints as Checkpoints
-    from coopbench.playing.models import Failed as Failed
-    from coopbench.playing.models import Models as Models
+    from coopbench.playing.contestants import Checkpoints as Checkpoints
+    from coopbench.playing.contestants import Failed as Failed
+    from coopbench.playing.contestants import Models as Models
     from coopbench.protocol.loading import load_protocol as load_protocol
     from coopbench.protocol.schema import Protocol as Protocol
     from coopbench.report.loading import load_report as load_report

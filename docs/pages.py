@@ -26,8 +26,8 @@ a documented interface of their own are described where they are used:
 [metrics](metrics.md).
 
 In the signatures, a `PolicyLike` is the name of a policy, an object with `act`, or a function of
-observations. An `Entrant`, which can be evaluated, is a `PolicyLike`, `Trained`, `Checkpoints`,
-`Failed` or `Models`.
+observations. A `PolicyArgument`, which can be evaluated, is a `PolicyLike`, `Trained`,
+`Checkpoints`, `Failed` or `Models`.
 """
 
 
@@ -119,10 +119,10 @@ def without_modules(text: str) -> str:
 @cache
 def aliases() -> dict[str, str]:
     """Return the unions in signatures as {name: text}, the longest first."""
-    from coopbench.playing import models
+    from coopbench.playing import contestants
 
-    names = ("Entrant", "Model", "PolicyLike")
-    return {name: str(getattr(models, name)) for name in names}
+    names = ("PolicyArgument", "Model", "PolicyLike")
+    return {name: str(getattr(contestants, name)) for name in names}
 
 
 def docstring(value: Any) -> str:

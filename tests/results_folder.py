@@ -15,7 +15,7 @@ import pytest
 import coopbench
 from coopbench.errors import ProtocolError
 from coopbench.files import gunzipped, gzipped, write_text
-from coopbench.playing.models import Checkpoints, Failed, Models
+from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.report.data import as_json
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol

@@ -89,6 +89,10 @@ def _wait_for(file):
         time.sleep(0.01)
 
 
+def _jobs(protocol, policies):
+    return [PlayJob(protocol, cell, who.model) for cell, who in plan(protocol, policies)]
+
+
 def _results(folder):
     """Contents of all files of cells but the metadata, which have times."""
     return {
@@ -198,8 +202,7 @@ def test_a_wrong_number_of_workers_is_refused(file, tmp_path, backend, workers, 
 def test_one_job_of_each_kind_and_the_largest_come_first(file):
     """One of each kind first, the largest before the others in both parts."""
     protocol = load_protocol(file)
-    cells = plan(protocol, ["random", "tit_for_tat"])
-    jobs = [PlayJob(protocol, cell, policy) for cell, policy in cells]
+    jobs = _jobs(protocol, ["random", "tit_for_tat"])
     assert [job.cost for job in jobs] == [2 * steps * 6 for steps in (8, 8, 20, 20, 9, 9)]
     assert in_turn(jobs) == [2, 4, 3, 5, 0, 1]
 
@@ -422,7 +425,7 @@ def test_an_error_of_a_ray_task_names_its_cell(file, tmp_path, fake):
 
 def test_ray_tasks_end_with_their_iterator(file, fake):
     protocol = load_protocol(file)
-    jobs = [PlayJob(protocol, *pair) for pair in plan(protocol, ["random", "tit_for_tat"])]
+    jobs = _jobs(protocol, ["random", "tit_for_tat"])
     with closing(BACKENDS["ray"](jobs, None, None)) as results:
         assert not fake.calls  # nothing is started before a result is asked for
         next(results)
@@ -434,7 +437,7 @@ def test_ray_tasks_end_with_their_iterator(file, fake):
 def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
     here = "coopbench.playing.ray_tasks.versions"
     monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.0"})
-    jobs = [PlayJob(load_protocol(file), *plan(load_protocol(file), ["random"])[0])]
+    jobs = _jobs(load_protocol(file), ["random"])[:1]
     results = BACKENDS["ray"](jobs, None, None)
     monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.1"})
     with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):

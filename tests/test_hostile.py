@@ -32,7 +32,7 @@ from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.exchange.episodes_csv import progress_csv
 from coopbench.files import gunzipped, gzipped, parsed, read_bounded, write_bytes, write_file
-from coopbench.playing.models import Models
+from coopbench.playing.contestants import Models
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol

@@ -10,7 +10,7 @@ from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.files import gunzipped, gzipped
-from coopbench.playing.models import Failed, Models
+from coopbench.playing.contestants import Failed, Models
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.leaderboard import tables
 from coopbench.results.manifest import NAME

@@ -11,7 +11,7 @@ from coopbench.analysis.score_matrix import units_of
 from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
-from coopbench.playing.models import Checkpoints, Failed, Models
+from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 

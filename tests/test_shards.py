@@ -13,7 +13,7 @@ import coopbench
 from coopbench.cli.commands import playing
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.models import Failed, Models
+from coopbench.playing.contestants import Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import ad_hoc, load_protocol
@@ -88,12 +88,14 @@ def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
     cells, turned = plan(protocol, POLICIES), plan(protocol, POLICIES[::-1])
     for count in (1, 2, 4, 9):
         parts = [part(protocol, cells, (k, count)) for k in range(1, count + 1)]
-        assert sorted(cells, key=str) == sorted((pair for each in parts for pair in each), key=str)
-        costs = [[PlayJob(protocol, *pair).cost for pair in each] for each in parts]
+        chosen = [cell for each in parts for cell, _ in each]
+        assert sorted(map(str, chosen)) == sorted(str(cell) for cell, _ in cells)
+        costs = [[PlayJob(protocol, cell, who.model).cost for cell, who in each] for each in parts]
         largest = max(cost for each in costs for cost in each)
         assert max(map(sum, costs)) - min(map(sum, costs)) <= largest
         for k, each in enumerate(parts):
-            assert set(part(protocol, turned, (k + 1, count))) == set(each)
+            again = part(protocol, turned, (k + 1, count))
+            assert {cell for cell, _ in again} == {cell for cell, _ in each}
     assert part(protocol, cells, (10, 10)) == []
 
 

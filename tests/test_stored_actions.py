@@ -8,7 +8,7 @@ from results_folder import FIXED, LEARNED, add, edit_row, sign
 import coopbench
 from coopbench.episodes import actions, fingerprints
 from coopbench.episodes.actions import Actions, packed, unpacked
-from coopbench.playing.origin import origin_of
+from coopbench.playing.contestants import contestant_of
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.checklist import checklist
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED
@@ -76,8 +76,8 @@ def test_float32_takes_half():
         ("rule:any.json", "foreign"),
     ],
 )
-def test_the_name_says_where_a_policy_comes_from(name, origin):
-    assert origin_of(name) == origin
+def test_the_name_says_where_a_policy_comes_from(protocol, name, origin):
+    assert contestant_of(protocol, name).origin == origin
 
 
 def test_only_actions_of_others_are_stored(source):

@@ -12,7 +12,7 @@ import pytest
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError, WorkerError
-from coopbench.playing.models import Failed, Models
+from coopbench.playing.contestants import Failed, Models
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import with_limits
 from coopbench.workflows import timed_policy

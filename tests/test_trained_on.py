@@ -117,8 +117,8 @@ def test_a_model_plays_all_tasks_that_name_its_own(protocol):
         "slcd": {100: "constant:0.4", 101: "constant:0.5", 102: "constant:0.6"},
     }
     cells = {
-        (cell.task, cell.run): model
-        for cell, model in plan(protocol, ["random", coopbench.Models("mine", runs)])
+        (cell.task, cell.run): contestant.model
+        for cell, contestant in plan(protocol, ["random", coopbench.Models("mine", runs)])
         if cell.policy == "mine"
     }
     assert set(cells) == {(task.id, run) for task in protocol.task for run in RUNS}

@@ -128,7 +128,8 @@ def dilemma():
 
 
 def play_all(protocol, policy):
-    return play(protocol, *plan(protocol, [policy])[0])
+    ((cell, contestant),) = plan(protocol, [policy])
+    return play(protocol, cell, contestant.model)
 
 
 def test_an_early_end_counts_its_own_steps(dilemma):

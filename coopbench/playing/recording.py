@@ -21,7 +21,7 @@ from coopbench.baselines.player import Player
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
-from coopbench.playing.models import PolicyLike
+from coopbench.playing.contestants import PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol

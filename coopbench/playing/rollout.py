@@ -17,8 +17,8 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.episodes.trajectories import Recorder
+from coopbench.playing.contestants import Checkpoints, Failed, Model, PolicyLike, name_of
 from coopbench.playing.jobs import Resources, Tell
-from coopbench.playing.models import Checkpoints, Failed, Model, PolicyLike, name_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol

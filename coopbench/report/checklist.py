@@ -13,7 +13,7 @@ import numpy as np
 from coopbench.analysis.departures import chooses
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.actions import stored_episodes
-from coopbench.playing.origin import is_elsewhere
+from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.report.facts import training_text
 from coopbench.report.metadata import (
@@ -230,7 +230,8 @@ def _sample_text(findings: Findings) -> str:
     stored = total = 0
     for block in findings.episodes.blocks:
         trained = findings.metadata.get(block.cell, {}).get("training") is not None
-        if block.trace is None or trained or not is_elsewhere(findings.protocol, block.cell):
+        elsewhere = contestant_of(findings.protocol, block.cell.policy).elsewhere
+        if block.trace is None or trained or not elsewhere:
             continue
         game = game_of(findings.protocol.played_in(block.cell))
         width = int(np.prod(game.action_space.shape or ()))

@@ -9,7 +9,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import make_folder, read_bounded, write_text
-from coopbench.playing.models import Failed, Model, Models
+from coopbench.playing.contestants import Failed, Model, Models
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
 from coopbench.results.manifest import cell_folders

@@ -51,7 +51,7 @@ from coopbench.files import (
     read_bounded,
     write_bytes,
 )
-from coopbench.playing.models import Checkpoints, Model
+from coopbench.playing.contestants import Checkpoints, Model
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack

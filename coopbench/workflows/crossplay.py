@@ -14,8 +14,7 @@ from coopbench.baselines.registry import granted
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
-from coopbench.playing.entrants import Entrants
-from coopbench.playing.models import Checkpoints, Failed, PolicyLike
+from coopbench.playing.contestants import Checkpoints, Failed, PolicyArguments, PolicyLike
 from coopbench.playing.plan import game_of, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Event, Runner
@@ -47,7 +46,7 @@ class CrossPlay(Meetings):
 
 def crossplay(
     protocol: str | Path | Protocol,
-    policies: Entrants | None = None,
+    policies: PolicyArguments | None = None,
     tasks: Sequence[str] | None = None,
     progress: Progress | None = None,
     backend: str = "serial",
@@ -110,15 +109,16 @@ def _by_task(
     return tell
 
 
-def _policies(protocol: Protocol, entrants: Entrants) -> dict[Cell, PolicyLike]:
+def _policies(protocol: Protocol, arguments: PolicyArguments) -> dict[Cell, PolicyLike]:
     """Return the policy of every cell; ``ValueError`` for training runs."""
     policies: dict[Cell, PolicyLike] = {}
-    for cell, model in plan(protocol, entrants):
-        if cell.run is not None or isinstance(model, Trained | Checkpoints | Failed):
+    for cell, contestant in plan(protocol, arguments):
+        model = contestant.model
+        if cell.run is not None or isinstance(model, Trained | Checkpoints | Failed | None):
             raise ValueError(f"{cell.policy} has several training runs; name the policy of one.")
-        if granted(cell.policy):
+        if contestant.granted:
             raise ValueError(
-                f"{cell.policy} plays tasks with {dict(granted(cell.policy))}, which its partners "
+                f"{cell.policy} plays tasks with {dict(contestant.granted)}, which its partners "
                 f"and opponents do not have: leave it out."
             )
         policies[cell] = model

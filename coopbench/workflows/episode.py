@@ -7,7 +7,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating
 from coopbench.baselines.registry import from_code, make_policy
 from coopbench.files import write_bytes
-from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.contestants import PolicyLike, name_of
 from coopbench.playing.recording import Recording, check_place, play
 from coopbench.report.gif import as_gif
 from coopbench.report.player import as_html

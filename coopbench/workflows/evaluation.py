@@ -5,14 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopbench.baselines.registry import learners, parse_name, trained_policy
+from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.table import Cell, Episodes, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
 from coopbench.playing.bars import CellProgress, shown
-from coopbench.playing.entrants import Entrants, entrants
-from coopbench.playing.models import Entrant, Failed
-from coopbench.playing.origin import stores_actions
+from coopbench.playing.contestants import (
+    Contestant,
+    Failed,
+    PolicyArgument,
+    PolicyArguments,
+    policy_list,
+)
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
@@ -34,7 +38,7 @@ _RESERVED = ("episodes", "seed", "partners", "env", "metrics", "comparison", "ef
 
 def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
-    policies: Entrants,
+    policies: PolicyArguments,
     out: str | Path | None = None,
     backend: str = "serial",
     progress: CellProgress | bool | None = None,
@@ -153,12 +157,12 @@ def _report(
     )
 
 
-def planned(protocol: Protocol, policies: Entrants) -> list[Planned]:
+def planned(protocol: Protocol, policies: PolicyArguments) -> list[Planned]:
     """Return the plan of an evaluation; ``learner:FOLDER`` stands for all runs in that folder."""
-    return plan(protocol, [_expanded(protocol, policy) for policy in entrants(policies)])
+    return plan(protocol, [_expanded(protocol, policy) for policy in policy_list(policies)])
 
 
-def _expanded(protocol: Protocol, policy: Entrant) -> Entrant:
+def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
     if not isinstance(policy, str):
         return policy
     learner, folder = parse_name(policy)
@@ -174,18 +178,15 @@ def play_cells(
     root, notes = None if out is None else Path(out), list[str]()
     if root is not None:
         check_folder(root, [cell for cell, _ in cells])
-    jobs = [
-        PlayJob(
-            protocol,
-            cell,
-            model,
-            with_actions=root is not None and stores_actions(protocol, cell, model),
+    reusable = [
+        (
+            job_of(protocol, cell, contestant, root),
+            _finished(root, protocol, cell, contestant, notes),
         )
-        for cell, model in cells
+        for cell, contestant in cells
     ]
-    reusable = [(job, _finished(root, job, notes)) for job in jobs]
     results = {job.cell: stored for job, stored in reusable if stored is not None}
-    with runner.run([job for job in jobs if job.cell not in results]) as finished:
+    with runner.run([job for job, _ in reusable if job.cell not in results]) as finished:
         if root is not None:
             write_protocol(root, protocol)
         for job, stored in reusable:
@@ -195,6 +196,14 @@ def play_cells(
         for job, played in finished:
             results[job.cell] = _stored(root, job, played)
     return [(cell, results[cell]) for cell, _ in cells], tuple(notes)
+
+
+def job_of(protocol: Protocol, cell: Cell, contestant: Contestant, root: Path | None) -> PlayJob:
+    """Return the play of a cell, with the actions that results below ``root`` have to hold."""
+    if contestant.model is None:
+        raise ValueError(f"There is nothing that plays {cell.policy!r}.")
+    with_actions = root is not None and contestant.stores_actions
+    return PlayJob(protocol, cell, contestant.model, with_actions=with_actions)
 
 
 def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
@@ -218,54 +227,60 @@ def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) 
         store.write_failure(root, protocol, stored.failure)
 
 
-def _finished(root: Path | None, job: PlayJob, notes: list[str]) -> store.Stored | None:
-    """Return the result of a job that need not be played: a failure, or what ``root`` holds.
+def _finished(
+    root: Path | None, protocol: Protocol, cell: Cell, contestant: Contestant, notes: list[str]
+) -> store.Stored | None:
+    """Return the result of a cell that need not be played: a failure, or what ``root`` holds.
 
     Add to ``notes`` which results are damaged.
     """
-    cell, model = job.cell, job.policy
+    model = contestant.model
     failure = Failure(cell, model.reason) if isinstance(model, Failed) else None
     failed = None if failure is None else store.Stored({}, None, None, failure)
     # Any other object may have changed since: it plays again.
     if root is None or not isinstance(model, str | Trained | Failed):
         return failed
     try:
-        stored = store.read(root, job.protocol, cell)
+        stored = store.read(root, protocol, cell)
     except DamagedResultError as error:
         notes.append(f"redone: {error}")
         return failed
-    _check_same_run(root, job, stored)
-    if stored is not None and _has_other_code(job, stored):
-        notes.append(f"redone: {cell.folder} was played with other code of {job.task.env}.")
+    _check_same_run(root, cell, contestant, stored)
+    env = protocol.played_in(cell).env
+    if stored is not None and _has_other_code(env, stored):
+        notes.append(f"redone: {cell.folder} was played with other code of {env}.")
         return failed
     if isinstance(model, Failed):
         return stored if stored is not None and stored.failure == failure else failed
-    return stored if stored is not None and _is_of(stored, model) else None
+    return stored if stored is not None and _is_of(stored, contestant) else None
 
 
-def _has_other_code(job: PlayJob, stored: store.Stored) -> bool:
+def _has_other_code(env: str, stored: store.Stored) -> bool:
     """Whether the code of an environment from elsewhere has changed since a cell was played."""
     if stored.episodes is None:
         return False
-    return bool(stored.episodes.environment.get("code", {}) != code_of(job.task.env))
+    return bool(stored.episodes.environment.get("code", {}) != code_of(env))
 
 
-def _check_same_run(root: Path, job: PlayJob, stored: store.Stored | None) -> None:
+def _check_same_run(
+    root: Path, cell: Cell, contestant: Contestant, stored: store.Stored | None
+) -> None:
     """Raise ``ValueError`` if another training run with the same seed is stored."""
-    if stored is None or stored.policy is None or job.cell.run is None:
+    if stored is None or stored.policy is None or cell.run is None:
         return
-    model = job.policy
+    model = contestant.model
     if not isinstance(model, Trained) or model.policy.pack() != stored.policy.pack():
         raise ValueError(
-            f"{root / job.cell.folder} holds another training run with the seed {job.cell.run}. "
+            f"{root / cell.folder} holds another training run with the seed {cell.run}. "
             f"Choose another folder, or remove that one."
         )
 
 
-def _is_of(stored: store.Stored, model: str | Trained) -> bool:
-    """Whether stored episodes were played by ``model`` as it is now."""
-    if stored.episodes is None or (isinstance(model, str) and stored.meta["plays"] != model):
+def _is_of(stored: store.Stored, contestant: Contestant) -> bool:
+    """Whether stored episodes were played by the model of a contestant as it is now."""
+    named = isinstance(contestant.model, str)
+    if stored.episodes is None or (named and stored.meta["plays"] != contestant.model):
         return False
-    policy = model.policy if isinstance(model, Trained) else trained_policy(model)
+    weights = contestant.weights
     played = None if stored.policy is None else stored.policy.pack()
-    return policy is None or policy.pack() == played
+    return weights is None or weights.pack() == played

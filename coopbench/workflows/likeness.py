@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from coopbench.episodes.table import Cell, Episodes
-from coopbench.playing.origin import origin_of
+from coopbench.playing.contestants import contestant_of
 from coopbench.protocol.schema import Protocol
 from coopbench.results.reference import reference_runs
 from coopbench.results.rounding import FINE
@@ -103,7 +103,7 @@ def _most(episodes: int) -> int:
 
 
 def _is_fixed(protocol: Protocol, cell: Cell) -> bool:
-    return origin_of(protocol.family(cell.policy)[0]) == "fixed"
+    return contestant_of(protocol, cell.policy).origin == "fixed"
 
 
 def _alike(played: list[Played]) -> Iterator[tuple[Cell, Cell, str]]:

@@ -16,7 +16,7 @@ from coopbench.baselines.registry import (
     make_policy,
     parse_name,
 )
-from coopbench.playing.origin import origin_of
+from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
@@ -46,11 +46,12 @@ def player_of(
     """
     if stored.episodes is None:
         raise ValueError("A failed run has no policy.")
-    name = protocol.family(stored.episodes.cell.policy)[0]
-    origin = origin_of(name)
-    if origin == "trained":
+    contestant = contestant_of(protocol, stored.episodes.cell.policy)
+    if contestant.origin == "trained":
         return _trained(stored)
-    return _fixed(task, stored, name) if origin == "fixed" else _foreign(stored, trust)
+    if contestant.origin == "fixed":
+        return _fixed(task, stored, contestant.family)
+    return _foreign(stored, trust)
 
 
 def _trained(stored: Stored) -> Player:

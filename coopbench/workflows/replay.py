@@ -14,7 +14,7 @@ from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing import recording
-from coopbench.playing.models import name_of
+from coopbench.playing.contestants import name_of
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording
 from coopbench.playing.rollout import play_again

@@ -14,7 +14,7 @@ from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
-from coopbench.playing.models import PolicyLike
+from coopbench.playing.contestants import PolicyLike
 from coopbench.playing.rollout import CellJob, engine_of, play_again, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task

@@ -8,9 +8,8 @@ from typing import Any
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.bars import CellProgress
-from coopbench.playing.entrants import Entrants
+from coopbench.playing.contestants import PolicyArguments
 from coopbench.playing.plan import Planned, check_units
-from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.registration import Registration
@@ -22,7 +21,7 @@ from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.registration import read_registration, write_registration
-from coopbench.workflows.evaluation import planned, play_cells
+from coopbench.workflows.evaluation import job_of, planned, play_cells
 
 _MOST = 100_000  # shards
 
@@ -39,7 +38,7 @@ class Shard:
 
 def play_shard(
     protocol: str | Path | Protocol,
-    policies: Entrants,
+    policies: PolicyArguments,
     shard: tuple[int, int],
     out: str | Path,
     backend: str = "serial",
@@ -71,14 +70,14 @@ def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -
         raise ValueError(f"'shard' was {number} of {count}; allowed: i of n with 1 <= i <= n.")
     if count > _MOST:
         raise ValueError(f"'shard' was one of {count:,}; allowed: up to {_MOST:,}.")
-    jobs = [PlayJob(protocol, cell, model) for cell, model in cells]
+    jobs = [job_of(protocol, cell, contestant, None) for cell, contestant in cells]
     costs, mine = [0.0] * count, set()
     for job in sorted(jobs, key=lambda job: (-job.cost, job.cell.folder)):
         least = costs.index(min(costs))
         costs[least] += job.cost
         if least == number - 1:
             mine.add(job.cell)
-    return [(cell, model) for cell, model in cells if cell in mine]
+    return [(cell, contestant) for cell, contestant in cells if cell in mine]
 
 
 def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = True) -> Report:

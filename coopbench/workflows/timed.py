@@ -23,7 +23,7 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
 from coopbench.files import write_text
-from coopbench.playing.models import Models, PolicyLike
+from coopbench.playing.contestants import Models, PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import outcome
 from coopbench.protocol.instances import instance_state

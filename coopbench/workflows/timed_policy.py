@@ -14,7 +14,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import entries
 from coopbench.errors import WorkerError
-from coopbench.playing.models import PolicyLike, name_of
+from coopbench.playing.contestants import PolicyLike, name_of
 from coopbench.playing.processes import WorkerProcess, how_ended, start_failure
 from coopbench.protocol.sections import Limits
 

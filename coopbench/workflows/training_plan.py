@@ -11,14 +11,13 @@ from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError
+from coopbench.playing.contestants import is_seed
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.workflows.keeper import FolderKeeper
 from coopbench.workflows.training_run import TrainJob, cell_of
 from coopbench_envs.parameters import describe, named, resolve, unknown
-
-__all__ = ["Scope", "budget_of", "runs"]
 
 _SMOKE, _SMOKE_CHECKPOINTS = 100, 4
 _SEEDS = 2**63  # a training seed is below
@@ -248,16 +247,10 @@ def _seeds(protocol: Protocol, seeds: Sequence[int] | None) -> tuple[int, ...]:
         raise ValueError(f"seeds was {seeds!r}; allowed: a list of whole numbers >= 0.")
     spans = [protocol.seeds.evaluation, protocol.seeds.selection]
     held = [seed for seed in seeds for span in spans if span is not None and seed in span.seeds]
-    wrong = [seed for seed in seeds if not _is_training_seed(seed)]
+    wrong = [seed for seed in seeds if not (is_seed(seed) and seed < _SEEDS)]
     if held or wrong or len(set(seeds)) != len(seeds) or not seeds:
         raise ValueError(
             f"Training seeds were {list(seeds)}; allowed: different whole numbers >= 0 that "
             f"{protocol.name} does not evaluate on; its own are {list(planned)}."
         )
     return tuple(map(int, seeds))
-
-
-def _is_training_seed(seed: Any) -> bool:
-    """Return whether this can be the seed of a training run."""
-    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
-    return whole and 0 <= int(seed) < _SEEDS

@@ -21,8 +21,8 @@ from coopbench.baselines.registry import learners, make_learner
 from coopbench.episodes.table import Cell, Failure, Played, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import Diverged
+from coopbench.playing.contestants import Failed
 from coopbench.playing.jobs import Resources, Tell
-from coopbench.playing.models import Failed
 from coopbench.playing.rollout import CellJob, PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task

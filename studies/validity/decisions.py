@@ -126,7 +126,7 @@ def groups(arguments: argparse.Namespace) -> Iterator[list[str]]:
     labels: dict[tuple[str, str], list[np.ndarray | None]] = {}
     for again in range(AGAIN):
         played = _with_seeds(protocol, again)
-        blocks = [play(played, cell, str(policy)) for cell, policy in plan(played, PLAYERS)]
+        blocks = [play(played, cell, who.family) for cell, who in plan(played, PLAYERS)]
         for group, members in group_matrices(played, EpisodeTable(tuple(blocks))).items():
             for policy, plays in members.items():
                 rows.setdefault((group, policy), []).append(np.array([p.values for p in plays]))

@@ -112,7 +112,7 @@ def register(
 ) -> None:
     """Register a study before it is evaluated; its report checks itself against the file."""
     from coopbench.baselines.registry import from_code
-    from coopbench.playing.models import name_of
+    from coopbench.playing.contestants import name_of
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import registration
     from coopbench.results.registration import now, write_registration

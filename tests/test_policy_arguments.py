@@ -12,7 +12,7 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
-from coopbench.playing.entrants import Named
+from coopbench.playing.contestants import Named
 
 ENV = "coopbench/TrustDilemma-v1"
 SHORT = {"episodes": 3, "seed": 5, "parameters": {"horizon": 6}}
