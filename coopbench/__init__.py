@@ -29,6 +29,7 @@ _PUBLIC = {
     "play_shard": "coopbench.workflows.shards",
     "learners": "coopbench.catalogue",
     "policies": "coopbench.catalogue",
+    "protocol_names": "coopbench.catalogue",
     "record": "coopbench.workflows.episode",
     "timed_evaluate": "coopbench.workflows.timed",
     "train": "coopbench.workflows.training",
@@ -36,13 +37,14 @@ _PUBLIC = {
     "warmup": "coopbench.catalogue",
 }
 
-__all__ = ["__version__", "protocols", *sorted(_PUBLIC)]
+__all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 if TYPE_CHECKING:  # the same names for type checkers and editors; a test compares the two lists
     from coopbench.catalogue import environments as environments
     from coopbench.catalogue import learners as learners
     from coopbench.catalogue import policies as policies
+    from coopbench.catalogue import protocol_names as protocol_names
     from coopbench.catalogue import warmup as warmup
     from coopbench.episodes.trained import Trained as Trained
     from coopbench.playing.contestants import Checkpoints as Checkpoints
@@ -63,18 +65,13 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.workflows.training import train as train
     from coopbench.workflows.verification import verify as verify
 
-    def protocols() -> tuple[str, ...]:
-        """Return the names of the protocols of this package."""
-
 else:  # type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name in _PUBLIC:
             return getattr(importlib.import_module(_PUBLIC[name]), name)
-        if name == "protocols":  # a package that can be called, see there
-            return importlib.import_module("coopbench.protocols")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC, "protocols"})
+    return sorted({*globals(), *_PUBLIC})

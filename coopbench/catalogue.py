@@ -21,7 +21,7 @@ from coopbench.baselines.player import Player
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench_envs.drivers import MANY_LANES
 
-__all__ = ["compilations", "environments", "learners", "policies", "protocols", "warmup"]
+__all__ = ["compilations", "environments", "learners", "policies", "protocol_names", "warmup"]
 
 _PLANNED = ("coopbench/Routing-v0", "coopbench/Routing-v1")
 _PLANNERS = ("astar_pibt", "greedy", "orca", "potential_field", "prioritised_rrt_star")
@@ -46,7 +46,7 @@ def learners() -> dict[str, str]:
     return registry.summaries()
 
 
-def protocols() -> tuple[str, ...]:
+def protocol_names() -> tuple[str, ...]:
     """Return the names of the protocols that come with this package."""
     return tuple(sorted(protocol_files()))
 
@@ -111,7 +111,7 @@ def _source_length(env_id: str) -> int:
 def _settings() -> dict[str, list[dict[str, Any]]]:
     """Return the parameters of every environment in the tasks of protocols, each of them once."""
     settings: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for name in protocols():
+    for name in protocol_names():
         for task in load_protocol(name).task:
             if task.parameters not in settings[task.env]:
                 settings[task.env].append(task.parameters)

@@ -101,7 +101,7 @@ def has_range(kind: str, allowed: Allowed) -> bool:
 
 def protocols() -> str:
     """Table of all protocols."""
-    loaded = [load_protocol(name) for name in catalogue.protocols()]
+    loaded = [load_protocol(name) for name in catalogue.protocol_names()]
     return rows_table(
         ["Protocol", "Tasks", "Episodes", "What it is"],
         [
@@ -155,7 +155,7 @@ def listing() -> str:
     """Facts of all protocols; tasks that two of them share are listed once."""
     parts: list[str] = []
     shown: list[Protocol] = []
-    for protocol in map(load_protocol, catalogue.protocols()):
+    for protocol in map(load_protocol, catalogue.protocol_names()):
         same = [other.protocol.name for other in shown if other.task == protocol.task]
         parts.append(f"## {protocol.protocol.name}\n\n{describe_protocol(protocol, *same[:1])}")
         shown.append(protocol)

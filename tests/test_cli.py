@@ -71,7 +71,7 @@ def test_a_retired_name_answers_with_the_new_one(command, name, now):
 
 def test_everything_is_listed_shown_and_planned(command):
     listed = command("list").out
-    for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocols()):
+    for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocol_names()):
         if not name.startswith("test/"):
             assert name in listed
     assert "`horizon`" in command("show", "Routing-v0").out

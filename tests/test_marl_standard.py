@@ -120,7 +120,7 @@ def test_its_seeds_are_nobody_elses():
     seeds = protocol.seeds
     own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
     assert len(own) == 10 + 320 + 32
-    for name in coopbench.protocols():
+    for name in coopbench.protocol_names():
         other = load_protocol(name).seeds
         if name != "marl-standard":
             assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name

@@ -105,7 +105,7 @@ def test_its_seeds_are_no_other_protocols():
     seeds = load_protocol("skirmish-standard").seeds
     own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
     assert len(own) == 10 + 320 + 32
-    for name in set(coopbench.protocols()) - {"skirmish-standard"}:
+    for name in set(coopbench.protocol_names()) - {"skirmish-standard"}:
         other = load_protocol(name).seeds
         assert own.isdisjoint({*other.training, *other.evaluation.seeds}), name
 

@@ -307,7 +307,7 @@ TRACKS = ("coopetition-standard", "coopetition-team")
 def test_its_selection_seeds_are_in_no_other_protocol():
     selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
     assert len(selection) == 84
-    for name in coopbench.protocols():
+    for name in coopbench.protocol_names():
         seeds = load_protocol(name).seeds
         assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
         if seeds.selection is not None and name not in TRACKS:

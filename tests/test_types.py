@@ -19,7 +19,7 @@ import coopbench
 import coopbench_envs
 
 report = coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"])
-print(report.estimates, coopbench.protocols()[0].upper(), coopbench_envs.spec("Routing-v1").id)
+print(report.estimates, coopbench.protocol_names()[0].upper(), coopbench_envs.spec("Routing-v1").id)
 coopbench.evalute("coopbench/TrustDilemma-v1", ["random"])  # wrong: evalute
 coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], nope=4)  # wrong: nope
 report.nonsense()  # wrong: nonsense

@@ -56,13 +56,13 @@ def evaluate(
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
-    ``protocol`` is a name (``coopbench.protocols()``), a TOML file or a ``Protocol``; ``tasks``
-    chooses some of its tasks. The id of an environment in its place makes a protocol of one task
-    with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the environment, in
-    self-play or with ``partners``: names of policies for the other seats, or {role: names}. Its
-    report shows ``metrics`` (None: those of the game, and fairness), compares policies by
-    ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or "cohens_d" too. The
-    report of an environment or of some tasks is marked as not standard. Environments of other
+    ``protocol`` is a name (``coopbench.protocol_names()``), a TOML file or a ``Protocol``;
+    ``tasks`` chooses some of its tasks. The id of an environment in its place makes a protocol of
+    one task with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the
+    environment, in self-play or with ``partners``: names of policies for the other seats, or {role:
+    names}. Its report shows ``metrics`` (None: those of the game, and fairness), compares policies
+    by ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or "cohens_d" too.
+    The report of an environment or of some tasks is marked as not standard. Environments of other
     packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a function or class that makes
     a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the ``parameters``.
 

@@ -17,7 +17,7 @@ def list_all() -> None:
         ("Environments", dict.fromkeys(catalogue.environments(), "")),
         ("Policies", catalogue.policies()),
         ("Learners", catalogue.learners()),
-        ("Protocols", dict.fromkeys(catalogue.protocols(), "")),
+        ("Protocols", dict.fromkeys(catalogue.protocol_names(), "")),
     ):
         console().print(f"[bold]{title}[/bold]")
         for name, text in names.items():
