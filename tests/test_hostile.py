@@ -42,9 +42,9 @@ from coopbench.report.data import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
-from coopbench.workflows.consistency import episode_findings, size_findings
+from coopbench.workflows.consistency import episode_discrepancies, size_discrepancies
+from coopbench.workflows.identities import equal_play
 from coopbench.workflows.keeper import FolderKeeper
-from coopbench.workflows.likeness import likenesses
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
 from coopbench_envs.engine import DISABLED, Engine
@@ -92,41 +92,38 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
 
 def test_a_repeated_run_is_found(root):
     place = call(root, LEARNED, "learner/run-52", run=52)
-    text = f"{place} repeats {LEARNED} in 6 of 6 episodes: two trainings rarely do"
+    text = f"{place} plays all episodes like {LEARNED}: two trainings rarely do"
     assert text in verify(root).departures
 
 
-class Wave:
-    """Follows what it observes; with ``odd``, otherwise in that episode."""
+def test_equal_play_is_named(tmp_path):
+    """A copy under another seed or another name, and not what differs in one episode."""
 
-    def __init__(self, speed, odd=None):
-        self.speed, self.odd = speed, odd
+    def wave(speed, odd=None):
+        def act(observations):
+            actions = 50 + 50 * np.sin(speed * observations.sum(axis=2, keepdims=True))
+            if odd is not None:
+                actions[odd] /= 2
+            return actions
 
-    def act(self, observations):
-        actions = 50 + 50 * np.sin(self.speed * observations.sum(axis=2, keepdims=True))
-        if self.odd is not None:
-            actions[self.odd] /= 2
-        return actions
+        return act
 
-
-def test_what_plays_alike_is_named(tmp_path):
-    """A copy that differs in one episode, under another seed or another name."""
     file = builders.protocol_file(tmp_path, tasks=[builders.make_task(high=1000)])
-    runs = Models("trained", {50: Wave(2.0), 51: Wave(2.0, odd=3)})
-    policies = {"one": Wave(1.0), "two": Wave(1.0, odd=2), "three": Wave(1.1), "trained": runs}
+    runs = Models("trained", {50: wave(2.0), 51: wave(2.0), 52: wave(2.0, odd=3)})
+    policies = {"one": wave(1.0), "two": wave(1.0), "three": wave(1.0, odd=2), "trained": runs}
     coopbench.evaluate(file, policies, tmp_path / "r")
     result = verify(tmp_path / "r")
     assert result.identical
     shown = " ".join(result.departures)
     assert "two plays like one on dilemma: they may be one policy with two names" in shown
-    assert "trained/run-51 repeats dilemma/trained/run-50 in 5 of 6 episodes" in shown
-    assert shown.count("plays like") == 1
+    assert "trained/run-51 plays all episodes like dilemma/trained/run-50" in shown
+    assert shown.count("like") == 2
 
 
 @pytest.mark.parametrize(
     ("first", "second", "alike"),
     [
-        (builders.random_network(), builders.random_network(3.0), True),
+        (builders.random_network(), builders.random_network(), True),
         (builders.random_network(), builders.random_network(seed=1), False),
         # Two trainings may end with the same constant; both networks are there to be looked at.
         (builders.trained_to_invest(1.0, 50), builders.trained_to_invest(1.0, 51), False),
@@ -137,7 +134,7 @@ def test_trained_runs_are_compared_by_what_they_play(source, first, second, alik
     for run, policy in ((50, first), (51, second)):
         cell = Cell("dilemma", "ippo", run)
         cells[cell.folder] = cell, Stored({}, play(protocol, cell, policy), None, None, policy)
-    assert len(list(likenesses(protocol, cells))) == alike
+    assert len(list(equal_play(protocol, cells))) == alike
 
 
 @pytest.mark.parametrize("model", ["random", Learner(0.5)])
@@ -463,7 +460,7 @@ def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
     lengths[-1] = longest
     block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), lengths=lengths)
     stored = Stored({}, block, None, None, size=size)
-    findings = list(size_findings(protocol, protocol.task[0], stored))
+    findings = list(size_discrepancies(protocol, protocol.task[0], stored))
     assert [f"{size:,} bytes account for" in finding.text for finding in findings] == (
         [] if fits else [True]
     )
@@ -492,7 +489,7 @@ def test_episodes_are_those_of_the_protocol(source, count, changes, finding):
     fields = {"agents": game_of(protocol.task[0]).agents, "lengths": np.full(count, 6)}
     fields |= {"terminated": ended} | changes
     block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), **fields)
-    first = next(episode_findings(protocol, protocol.task[0], block)).text
+    first = next(episode_discrepancies(protocol, protocol.task[0], block)).text
     assert first.startswith(finding or "the metrics are []")  # is what is checked next
 
 

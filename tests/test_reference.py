@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import builders
 import numpy as np
@@ -243,24 +242,6 @@ def test_failed_runs_ship_as_failures(tmp_path, monkeypatch):
     assert any(
         "run 51 of ippo" in reason and "out of numbers" in reason for reason in report.departures
     )
-
-
-def test_a_copy_of_a_shipped_run_under_another_name_is_named(tmp_path, monkeypatch):
-    protocol = required(tmp_path)
-    networks = {seed: builders.random_network(seed=seed) for seed in RUNS}
-    runs = {seed: replace(trained("dilemma", seed), policy=networks[seed]) for seed in RUNS}
-    source, shipped = tmp_path / "trained", tmp_path / "package"
-    coopbench.evaluate(protocol, [coopbench.Models("ippo", {"dilemma": runs})], source)
-    monkeypatch.setattr(reference, "reference_folder", lambda: shipped)
-    ship(source, shipped / "small", "ippo")
-    others = {"mine": networks[51], "new": builders.random_network(seed=1)}
-    coopbench.evaluate(protocol, others, tmp_path / "results")
-    copies = [
-        text for text in coopbench.verify(tmp_path / "results").departures if "plays like" in text
-    ]
-    who = "plays like run 51 of ippo, which ships with this package, in 400 of 400 episodes"
-    assert copies == [f"dilemma/mine {who}", f"focal/mine {who}"]
-    assert not any("ships with" in text for text in coopbench.verify(source).departures)
 
 
 @pytest.mark.parametrize(

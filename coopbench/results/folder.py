@@ -15,16 +15,6 @@ from coopbench.results import store
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
-__all__ = [
-    "check_folder",
-    "earlier_runs",
-    "is_results_folder",
-    "models_of",
-    "stored_cells",
-    "table_of",
-    "write_protocol",
-]
-
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
 _ALL_RUNS = f"*/*/{_RUNS}"  # of all training runs in a results folder
 
@@ -66,23 +56,28 @@ def stored_cells(
     root: Path, protocol: Protocol, notes: list[str]
 ) -> Iterator[tuple[Cell, store.Stored]]:
     """Yield the cells of a results folder; add to ``notes`` which are left out, and why."""
-    tasks = [task.id for task in protocol.task]
-    for file in (root / place / "meta.json" for place in cell_folders(root)):
+    for place in cell_folders(root):
         try:
-            cell = store.cell_of(file)
-            if cell.task not in tasks:
-                notes.append(
-                    f"left out: {file} is of {cell.task!r}, which is no task of the protocol."
-                )
-                continue
-            stored = store.read(root, protocol, cell)
+            yield read_cell(root, protocol, place)
         except (DamagedResultError, OtherProtocolError) as error:
             notes.append(f"left out: {error}")
-            continue
-        if stored is None or root / cell.folder != file.parent:  # a copy lies deeper
-            notes.append(f"left out: {file} is not in the folder of its cell, {cell.folder}.")
-            continue
-        yield cell, stored
+
+
+def read_cell(root: Path, protocol: Protocol, place: str) -> tuple[Cell, store.Stored]:
+    """Return the cell in a folder ``place`` of results, and what is stored of it.
+
+    Raises:
+        DamagedResultError: it cannot be read, is not of the protocol, or is of another folder.
+        OtherProtocolError: it was played with another protocol.
+    """
+    file = root / place / "meta.json"
+    cell = store.cell_of(file)
+    if cell.task not in (task.id for task in protocol.task):
+        raise DamagedResultError(f"{file} is of {cell.task!r}, which is no task of the protocol.")
+    stored = store.read(root, protocol, cell) if cell.folder == place else None
+    if stored is None:  # a copy lies deeper
+        raise DamagedResultError(f"{file} is not in the folder of its cell, {cell.folder}.")
+    return cell, stored
 
 
 def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:

@@ -16,16 +16,6 @@ from coopbench.errors import DamagedResultError
 from coopbench.files import digest_of, parsed, read_bounded, write_text
 from coopbench.protocol.schema import Protocol
 
-__all__ = [
-    "NAME",
-    "Manifest",
-    "cell_folders",
-    "read_manifest",
-    "results_digest",
-    "unreadable",
-    "write_manifest",
-]
-
 NAME = "manifest.json"
 SCHEMA = 1
 
@@ -43,7 +33,9 @@ def write_manifest(root: Path, protocol: Protocol) -> str:
     Folders whose ``meta.json`` cannot be read are left out; ``unreadable`` names them.
     """
     left_out = unreadable(root)
-    sums = {folder: _sum(root, folder) for folder in cell_folders(root) if folder not in left_out}
+    sums = {
+        folder: cell_sum(root, folder) for folder in cell_folders(root) if folder not in left_out
+    }
     links = _links(protocol.digest, sums)
     content = {
         "schema": SCHEMA,
@@ -83,7 +75,7 @@ def read_manifest(root: Path, digest: str) -> Manifest:
 
 def results_digest(root: Path, protocol: Protocol) -> str:
     """Return the digest of the results that are in a folder, without reading its manifest."""
-    sums = {folder: _sum(root, folder) for folder in cell_folders(root)}
+    sums = {folder: cell_sum(root, folder) for folder in cell_folders(root)}
     return _links(protocol.digest, sums)[-1]
 
 
@@ -98,13 +90,14 @@ def unreadable(root: Path) -> dict[str, str]:
     reasons = {}
     for folder in cell_folders(root):
         try:
-            _sum(root, folder)
+            cell_sum(root, folder)
         except DamagedResultError as error:
             reasons[folder] = str(error)
     return reasons
 
 
-def _sum(root: Path, folder: str) -> str:
+def cell_sum(root: Path, folder: str) -> str:
+    """Return the SHA-256 of the metadata of a cell."""
     return digest_of(read_bounded(root / folder / "meta.json"))
 
 

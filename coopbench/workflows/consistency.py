@@ -19,10 +19,8 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored
 from coopbench.workflows.episode_diff import differences, trace_of
-from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
+from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy
 from coopbench_envs.foreign_names import is_foreign
-
-__all__ = ["episode_findings", "metadata_findings", "policy_findings", "size_findings"]
 
 # Steps that any cell may say it has played, and for every byte of its files. A step of all lanes
 # takes as long as if there were so many more of them.
@@ -32,14 +30,14 @@ _STEPS, _PER_BYTE, _LANES = 1 << 22, 256, 256
 # --- the episodes ---------------------------------------------------------------------------------
 
 
-def episode_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
+def episode_discrepancies(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Discrepancy]:
     """Yield how episodes are not those of the protocol."""
     if len(block) != protocol.episodes(task):
-        yield Finding(f"{len(block)} episodes; the protocol has {protocol.episodes(task)}")
+        yield Discrepancy(f"{len(block)} episodes; the protocol has {protocol.episodes(task)}")
         return
     game = game_of(task)
     if block.agents != game.agents:
-        yield Finding(f"the agents are {block.agents}; those of the game are {game.agents}")
+        yield Discrepancy(f"the agents are {block.agents}; those of the game are {game.agents}")
         return
     expected = {
         "seeds": protocol.seeds_of(task),
@@ -54,12 +52,12 @@ def episode_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterato
     if early.any():
         k = int(np.flatnonzero(early)[0])
         text = f"episode {k} has {ends[k]} steps and was {'' if block.terminated[k] else 'not '}"
-        yield Finding(f"{text}terminated; the horizon is {horizon}", episodes=(k,))
+        yield Discrepancy(f"{text}terminated; the horizon is {horizon}", episodes=(k,))
         return
-    yield from _array_findings(task, block, int(ends.max()))
+    yield from _array_discrepancies(task, block, int(ends.max()))
 
 
-def _array_findings(task: Task, block: Episodes, longest: int) -> Iterator[Finding]:
+def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[Discrepancy]:
     """Yield how arrays are not those of the game, or do not fit each other."""
     environment = task.spec
     measured = list(environment.metrics)
@@ -70,20 +68,21 @@ def _array_findings(task: Task, block: Episodes, longest: int) -> Iterator[Findi
     }
     for kind, (stored, expected) in names.items():
         if stored != expected:
-            yield Finding(f"the {kind} are {stored}; those of the game are {expected}")
+            yield Discrepancy(f"the {kind} are {stored}; those of the game are {expected}")
             return
     steps = trace_of(block).steps
     if steps.shape != (longest,) or steps.dtype != np.uint64:
-        yield Finding(f"there are checksums of {steps.shape} steps; the longest has {longest}")
+        yield Discrepancy(f"there are checksums of {steps.shape} steps; the longest has {longest}")
     for name, course in block.curves.items():
         if course.shape != (longest + 1,):
-            yield Finding(f"the curve of {name} has {course.size} points; allowed: {longest + 1}")
+            text = f"the curve of {name} has {course.size} points; allowed: {longest + 1}"
+            yield Discrepancy(text)
         elif not np.isclose(course[-1], block.metrics[name].mean(), RELATIVE, ABSOLUTE, True):
             mean = block.metrics[name].mean()
-            yield Finding(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
+            yield Discrepancy(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
 
 
-def size_findings(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Finding]:
+def size_discrepancies(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Discrepancy]:
     """Yield whether a cell has more steps than its files account for.
 
     Steps that were played leave checksums, so that long episodes make large files; of forged ones,
@@ -100,7 +99,7 @@ def size_findings(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Fi
         claims["selection episodes"] = sets * (selection.count + _LANES) * horizon
     for what, steps in claims.items():
         if steps > allowed:
-            yield Finding(
+            yield Discrepancy(
                 f"its {what} have {steps:,} steps with {_LANES} more lanes; its files of "
                 f"{stored.size:,} bytes account for up to {allowed:,}"
             )
@@ -109,24 +108,27 @@ def size_findings(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Fi
 # --- the metadata and the checkpoints -------------------------------------------------------------
 
 
-def metadata_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:
+def metadata_discrepancies(protocol: Protocol, stored: Stored) -> Iterator[Discrepancy]:
     """Yield how the metadata of a cell do not fit its protocol and its checkpoints."""
     meta, progress = stored.meta, stored.progress
     if meta["protocol"] != protocol.name:
-        yield Finding(f"meta.json names the protocol {meta['protocol']!r}; it is {protocol.name!r}")
+        text = f"meta.json names the protocol {meta['protocol']!r}; it is {protocol.name!r}"
+        yield Discrepancy(text)
     if not isinstance(meta["platform"], str) or not isinstance(meta["versions"], dict):
-        yield Finding("meta.json does not name the platform and versions that the cell was made on")
+        yield Discrepancy("meta.json does not name the platform and versions of the cell")
     if meta["run"] is None and meta["training"] is not None:
-        yield Finding("meta.json describes a training, but the cell is not of a training run")
+        yield Discrepancy("meta.json describes a training, but the cell is not of a training run")
     if progress is not None:
-        yield from _progress_findings(protocol, progress, meta["chosen_step"])
+        yield from _progress_discrepancies(protocol, progress, meta["chosen_step"])
 
 
-def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> Iterator[Finding]:
+def _progress_discrepancies(
+    protocol: Protocol, progress: Progress, chosen: Any
+) -> Iterator[Discrepancy]:
     """Yield how checkpoints are not those of the protocol, or whether the wrong one was chosen."""
     selection, steps = protocol.seeds.selection, progress.steps
     if selection is None or progress.cell.run is None:
-        yield Finding("there are checkpoints, but no selection seeds or no training run")
+        yield Discrepancy("there are checkpoints, but no selection seeds or no training run")
         return
     task = protocol.task_of(progress.cell.task)
     # What a protocol reports may change after the training; what it chooses by may not.
@@ -134,28 +136,28 @@ def _progress_findings(protocol: Protocol, progress: Progress, chosen: Any) -> I
     needed = {"return", protocol.report.score, *beside}
     allowed = {*known_metrics(task.spec), *protocol.selection_metrics_of(task)}
     if not needed <= {*progress.metrics} <= allowed:
-        yield Finding(
+        yield Discrepancy(
             f"checkpoints have the metrics {list(progress.metrics)}; needed: "
             f"{', '.join(sorted(needed))}; allowed: {', '.join(sorted(allowed))}"
         )
         return
     for name, values in progress.metrics.items():
         if values.shape != (len(steps), selection.count) or values.dtype != np.float64:
-            yield Finding(f"{name} of checkpoints is {values.shape} of {values.dtype}")
+            yield Discrepancy(f"{name} of checkpoints is {values.shape} of {values.dtype}")
             return
     if steps.dtype != np.int64 or not (np.diff(steps) > 0).all() or steps[0] < 0:
-        yield Finding("the steps of the checkpoints do not increase")
+        yield Discrepancy("the steps of the checkpoints do not increase")
     due = int(steps[protocol.chosen(progress)])
     if type(chosen) is not int or chosen != due:
         last = protocol.training is not None and protocol.training.evaluates == "last"
-        which = "last" if last else "best"
-        yield Finding(f"the checkpoint of step {chosen} was chosen; the {which} is that of {due}")
+        text = f"the checkpoint of step {chosen} was chosen; the {'last' if last else 'best'} is"
+        yield Discrepancy(f"{text} that of {due}")
 
 
 # --- the trained policy ---------------------------------------------------------------------------
 
 
-def policy_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Finding]:
+def policy_discrepancies(stored: Stored, policy: TrainedPolicy) -> Iterator[Discrepancy]:
     """Yield how a trained policy is not the one that the metadata describe."""
     meta = stored.meta
     pairs = {
@@ -164,25 +166,25 @@ def policy_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Finding]:
     }
     for name, (value, stated) in pairs.items():
         if value != stated:
-            yield Finding(f"{POLICY_FILE} has the {name} {value!r}; meta.json says {stated!r}")
+            yield Discrepancy(f"{POLICY_FILE} has the {name} {value!r}; meta.json says {stated!r}")
     learner = parse_name(str(meta["policy"])).kind
     if learner in learners() and policy.name != learner:
-        yield Finding(f"{POLICY_FILE} was trained by {policy.name!r}")
-    yield from _training_findings(stored, policy)
+        yield Discrepancy(f"{POLICY_FILE} was trained by {policy.name!r}")
+    yield from _training_discrepancies(stored, policy)
 
 
-def _training_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Finding]:
+def _training_discrepancies(stored: Stored, policy: TrainedPolicy) -> Iterator[Discrepancy]:
     """Yield how the training in the metadata is not that of the policy and its checkpoints."""
     facts, progress = stored.meta["training"], stored.progress
     stated = {name: facts.get(name) for name in ("steps", "interval", "chosen_step")}
     if not all(type(number) is int and number > 0 for number in stated.values()):
-        yield Finding(f"meta.json describes a training with {stated}; allowed: whole numbers > 0")
+        yield Discrepancy(f"the training in meta.json has {stated}; allowed: whole numbers > 0")
         return
     steps, interval, chosen = stated.values()
     if steps % interval or chosen % interval or chosen > steps:
-        yield Finding(f"meta.json describes a training with {stated}, which do not fit together")
+        yield Discrepancy(f"the training in meta.json has {stated}, which do not fit together")
     if not chosen - interval < policy.facts["steps"] <= chosen:
-        yield Finding(
+        yield Discrepancy(
             f"{POLICY_FILE} was trained for {policy.facts['steps']!r} steps; meta.json chose that "
             f"of {chosen}"
         )
@@ -190,6 +192,7 @@ def _training_findings(stored: Stored, policy: TrainedPolicy) -> Iterator[Findin
         return
     marks = range(interval, steps + 1, interval)
     if len(progress.steps) != len(marks) or (progress.steps != np.array(marks)).any():
-        yield Finding(f"the checkpoints are not every {interval} of {steps} steps")
+        yield Discrepancy(f"the checkpoints are not every {interval} of {steps} steps")
     if chosen != stored.meta["chosen_step"]:
-        yield Finding(f"meta.json names two checkpoints, {chosen} and {stored.meta['chosen_step']}")
+        other = stored.meta["chosen_step"]
+        yield Discrepancy(f"meta.json names two checkpoints, {chosen} and {other}")

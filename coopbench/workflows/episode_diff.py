@@ -6,9 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from coopbench.episodes.table import Episodes, Trace
-from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Finding
-
-__all__ = ["agreement", "columns", "compared", "differences", "part", "trace_of"]
+from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy
 
 
 def trace_of(block: Episodes) -> Trace:
@@ -35,7 +33,7 @@ def part(block: Episodes, numbers: Sequence[int]) -> Episodes:
     )
 
 
-def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Finding]:
+def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Discrepancy]:
     """Yield the differences between stored episodes and the same played again.
 
     ``numbers`` are those of the episodes in the cell.
@@ -47,34 +45,34 @@ def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterat
         differing = np.flatnonzero(one.steps[:common] != two.steps[:common])
         step = int(differing[0]) + 1 if len(differing) else common + 1
         same_length = len(one.steps) == len(two.steps)
-        yield Finding(f"the checksum of step {step} differs", close=same_length, step=step)
+        yield Discrepancy(f"the checksum of step {step} differs", close=same_length, step=step)
     yield from differences(columns(block), columns(again), numbers)
     yield from differences(_curves(block), _curves(again), None)
     yield from _recorded(block, again, numbers)
 
 
-def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Finding]:
+def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Discrepancy]:
     """Yield differences of the actions and rewards of the recorded episodes."""
     one, two = trace_of(block).recorded, trace_of(again).recorded
     if set(one) != set(two):
         shown = [tuple(numbers[position] for position in trace) for trace in (one, two)]
-        yield Finding(f"the episodes {shown[0]} are recorded; it should be {shown[1]}")
+        yield Discrepancy(f"the episodes {shown[0]} are recorded; it should be {shown[1]}")
     for position in (position for position in one if position in two):
         k = numbers[position]
         names = (f"actions of episode {k}", f"rewards of episode {k}")
         stored, played = (dict(zip(names, trace[position], strict=True)) for trace in (one, two))
-        for finding in differences(stored, played, None, steps=True):
-            yield replace(finding, episodes=(k,))
+        for discrepancy in differences(stored, played, None, steps=True):
+            yield replace(discrepancy, episodes=(k,))
 
 
 def _trajectories(
     one: Sequence[str], two: Sequence[str], episodes: Sequence[int]
-) -> Iterator[Finding]:
+) -> Iterator[Discrepancy]:
     """Compare the fingerprints of episodes, whose numbers are ``episodes``."""
     differing = [k for k, a, b in zip(episodes, one, two, strict=True) if a != b]
     if differing:
         text = f"the trajectory of episode {differing[0]} is another one ({len(differing)} in all)"
-        yield Finding(text, close=True, episodes=tuple(differing))
+        yield Discrepancy(text, close=True, episodes=tuple(differing))
 
 
 def columns(block: Episodes) -> dict[str, np.ndarray]:
@@ -93,7 +91,7 @@ def differences(
     again: Mapping[str, np.ndarray],
     episodes: Sequence[int] | None,
     steps: bool = False,
-) -> Iterator[Finding]:
+) -> Iterator[Discrepancy]:
     """Yield differences between arrays of the same names.
 
     ``episodes`` are the numbers of the episodes along axis 0; None if axis 0 is another one, with
@@ -101,17 +99,18 @@ def differences(
     """
     if set(stored) != set(again):
         odd = sorted(set(stored) ^ set(again))
-        yield Finding(f"{', '.join(odd)}: not in both of what is stored and what was played")
+        yield Discrepancy(f"{', '.join(odd)}: not in both of what is stored and what was played")
     for name in (name for name in stored if name in again):
         one, two = stored[name], again[name]
         if one.shape != two.shape or one.dtype != two.dtype:
-            yield Finding(f"{name}: {one.shape} of {one.dtype} instead of {two.shape}, {two.dtype}")
+            kinds = f"{one.shape} of {one.dtype} instead of {two.shape}, {two.dtype}"
+            yield Discrepancy(f"{name}: {kinds}")
             continue
         same, near = agreement(one, two)
         if not same.all():
-            finding = _difference(name, one, two, (same, near), episodes)
+            discrepancy = _difference(name, one, two, (same, near), episodes)
             first = int(np.argwhere(~same)[0, 0]) + 1 if steps else None
-            yield replace(finding, step=first)
+            yield replace(discrepancy, step=first)
 
 
 def _difference(
@@ -120,7 +119,7 @@ def _difference(
     two: np.ndarray,
     agree: tuple[np.ndarray, np.ndarray],
     episodes: Sequence[int] | None,
-) -> Finding:
+) -> Discrepancy:
     """Describe the first difference of two arrays, beyond tolerance if there is one."""
     same, near = agree
     places = np.argwhere(~near if not near.all() else ~same)
@@ -130,7 +129,7 @@ def _difference(
     where = differing[:1] + first[1:] if differing else first
     index = ", ".join(map(str, where))
     text = f"{name}[{index}] is {one[first]}; played again it is {two[first]}"
-    return Finding(text, close=bool(near.all()), episodes=differing)
+    return Discrepancy(text, close=bool(near.all()), episodes=differing)
 
 
 def agreement(one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

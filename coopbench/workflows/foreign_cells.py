@@ -19,8 +19,6 @@ from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign, permit
 from coopbench_envs.parameters import unknown
 
-__all__ = ["permit_environments", "unplayable", "with_code"]
-
 
 def permit_environments(protocol: Protocol, names: Sequence[str]) -> None:
     """Let the environments of other packages be made that the user names.

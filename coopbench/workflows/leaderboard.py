@@ -26,12 +26,10 @@ from coopbench.report.leaderboard import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.reference import not_included
-from coopbench.workflows.likeness import likenesses
+from coopbench.workflows.identities import equal_play
 from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
-
-__all__ = ["Leaderboard", "leaderboard"]
 
 SCHEMA = 1
 _UNVERIFIED = {"refuse": False, "mark": True}  # whether such a folder may take part
@@ -106,7 +104,7 @@ def leaderboard(
     table = table_of(cells)
     notes += [printable(entrant.note) for entrant in entrants.values() if entrant.note]
     played = {s.episodes.cell.folder: (s.episodes.cell, s) for s in cells if s.episodes is not None}
-    notes += [printable(f"{what} {why}") for what, why in likenesses(protocol, played)]
+    notes += [printable(f"{what} {why}") for what, why in equal_play(protocol, played)]
     notes += not_included(protocol, (entrant.policy for entrant in entrants.values()))
     return Leaderboard(
         protocol,

@@ -21,24 +21,20 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored
-from coopbench.workflows.consistency import policy_findings
-from coopbench.workflows.verdicts import Finding
-
-__all__ = ["Player", "player_of"]
+from coopbench.workflows.consistency import policy_discrepancies
+from coopbench.workflows.verdicts import Discrepancy
 
 
-class Player(NamedTuple):
+class ExpectedPolicy(NamedTuple):
     """The policy that must have played a cell, and how the cell contradicts it."""
 
-    policy: (
-        str | TrainedPolicy | CodePolicy | None
-    )  # None: it is not here, and its episodes are not played
-    findings: list[Finding]
+    policy: str | TrainedPolicy | CodePolicy | None  # None: it is not here to play
+    discrepancies: list[Discrepancy]
 
 
-def player_of(
+def expected_policy(
     protocol: Protocol, task: Task, stored: Stored, trust: tuple[str, ...] = ()
-) -> Player:
+) -> ExpectedPolicy:
     """Return who must have played a cell with episodes.
 
     Code that results have stored is executed only if ``trust`` holds the digest of its source, and
@@ -54,48 +50,49 @@ def player_of(
     return _foreign(stored, trust)
 
 
-def _trained(stored: Stored) -> Player:
+def _trained(stored: Stored) -> ExpectedPolicy:
     """Return the policy of a learner, which must lie in the cell."""
     cell, plays = stored.meta["policy"], stored.meta["plays"]
     learner = parse_name(cell).kind
-    findings = []
+    discrepancies = []
     if plays not in ((cell,) if stored.meta["run"] is None else (None,)):
-        findings.append(
-            Finding(f"meta.json says that {plays!r} plays, but the cell is of {cell!r}")
+        discrepancies.append(
+            Discrepancy(f"meta.json says that {plays!r} plays, but the cell is of {cell!r}")
         )
     if stored.policy is None:
         lacking = f"the cell of a policy of the learner {learner!r} has to hold {POLICY_FILE}"
-        return Player(None, [*findings, Finding(lacking)])
+        return ExpectedPolicy(None, [*discrepancies, Discrepancy(lacking)])
     if stored.policy.name != learner:
-        findings.append(Finding(f"{POLICY_FILE} was trained by {stored.policy.name!r}"))
+        discrepancies.append(Discrepancy(f"{POLICY_FILE} was trained by {stored.policy.name!r}"))
     if stored.meta["run"] is not None:
-        findings += policy_findings(stored, stored.policy)
-    return Player(stored.policy, findings)
+        discrepancies += policy_discrepancies(stored, stored.policy)
+    return ExpectedPolicy(stored.policy, discrepancies)
 
 
-def _fixed(task: Task, stored: Stored, name: str) -> Player:
+def _fixed(task: Task, stored: Stored, name: str) -> ExpectedPolicy:
     """Return the fixed policy of this package that a cell is named after."""
-    plays, findings = stored.meta["plays"], []
+    plays, discrepancies = stored.meta["plays"], []
     if plays not in (None, name):
         text = f"meta.json says that {plays!r} plays, but the cell is that of {name!r}"
-        findings.append(Finding(text))
+        discrepancies.append(Discrepancy(text))
     if stored.policy is not None:
-        findings.append(Finding(f"there is a {POLICY_FILE}, but {name!r} is not trained"))
+        discrepancies.append(Discrepancy(f"there is a {POLICY_FILE}, but {name!r} is not trained"))
     if stored.progress is not None:
-        findings.append(Finding(f"there are checkpoints, but {name!r} is not trained"))
+        discrepancies.append(Discrepancy(f"there are checkpoints, but {name!r} is not trained"))
     make_policy(name, game_of(task))
     stated, values = stored.meta.get("hyperparameters"), hyperparameters(name)
     if stated != json.loads(json.dumps(values)):
         text = f"meta.json has the hyperparameters {stated!r}; those of {name!r} are {values!r}"
-        findings.append(Finding(text, close=True))  # another version may have other defaults
-    return Player(name, findings)
+        # Another version may have other defaults.
+        discrepancies.append(Discrepancy(text, close=True))
+    return ExpectedPolicy(name, discrepancies)
 
 
-def _foreign(stored: Stored, trust: tuple[str, ...]) -> Player:
+def _foreign(stored: Stored, trust: tuple[str, ...]) -> ExpectedPolicy:
     """Return the policy that a cell of an unregistered name holds: trusted code or trained."""
     if stored.source is not None and stored.meta["code"]["sha256"] in trust:
         code = stored.meta["code"]
-        return Player(stored_code(code["place"], code["attribute"], stored.source), [])
+        return ExpectedPolicy(stored_code(code["place"], code["attribute"], stored.source), [])
     if stored.policy is None or stored.meta["run"] is None:
-        return Player(None, [])
-    return Player(stored.policy, list(policy_findings(stored, stored.policy)))
+        return ExpectedPolicy(None, [])
+    return ExpectedPolicy(stored.policy, list(policy_discrepancies(stored, stored.policy)))

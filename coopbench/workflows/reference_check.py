@@ -17,9 +17,7 @@ from coopbench.results.reference import TRAJECTORIES, reference_policy, referenc
 from coopbench.results.rounding import COARSE, FINE
 from coopbench.results.shipping import trajectories_digest
 from coopbench.results.store import Stored
-from coopbench.workflows.verdicts import RERUN, Check, Finding, concluded, elsewhere
-
-__all__ = ["Included", "included_runs", "played_again"]
+from coopbench.workflows.verdicts import RERUN, Check, Discrepancy, concluded, elsewhere
 
 
 class Included(NamedTuple):
@@ -65,11 +63,11 @@ class _ReferenceJob(CellJob):
         if block is None:
             raise ValueError("A failed run has no episodes to check.")
         again = play(self.protocol, self.cell, reference_policy(self.protocol, self.cell), tell)
-        findings = list(_findings(block, again))
+        discrepancies = list(_discrepancies(block, again))
         if trajectories_digest(again) != self.stored.meta[TRAJECTORIES]:
-            findings.append(Finding("its trajectories differ", close=not findings))
+            discrepancies.append(Discrepancy("its trajectories differ", close=not discrepancies))
         facts = {"how": RERUN, "episodes": len(block), "played": len(block)}
-        return concluded(what, findings, elsewhere(self.stored.meta), **facts)
+        return concluded(what, discrepancies, elsewhere(self.stored.meta), **facts)
 
 
 def played_again(protocol: Protocol, shipped: Included, runner: Runner) -> list[Check]:
@@ -84,7 +82,7 @@ def played_again(protocol: Protocol, shipped: Included, runner: Runner) -> list[
     return [checks[job.cell] for job in jobs]
 
 
-def _findings(block: Episodes, again: Episodes) -> Iterator[Finding]:
+def _discrepancies(block: Episodes, again: Episodes) -> Iterator[Discrepancy]:
     """Yield columns of shipped episodes that differ from those played by more than rounding."""
     pairs = {"returns": (block.returns, again.returns, FINE)}
     pairs |= {n: (values, again.metrics[n], COARSE) for n, values in block.metrics.items()}
@@ -95,6 +93,6 @@ def _findings(block: Episodes, again: Episodes) -> Iterator[Finding]:
         finite = played[np.isfinite(played)]
         tolerance = 0.51 * float(np.ptp(finite)) / steps if finite.size else 0.0
         if not np.allclose(stored, played, rtol=1e-6, atol=tolerance + 1e-9, equal_nan=True):
-            yield Finding(f"{name} differs by more than its rounding")
+            yield Discrepancy(f"{name} differs by more than its rounding")
     if not np.array_equal(block.lengths, again.lengths):
-        yield Finding("length differs")
+        yield Discrepancy("length differs")

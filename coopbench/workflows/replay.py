@@ -30,8 +30,6 @@ from coopbench.workflows.episode_diff import differences, trace_of
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import named
 
-__all__ = ["find_episode", "show"]
-
 
 class _Address(NamedTuple):
     """The last parts of an address, TASK/POLICY/K."""

@@ -19,12 +19,14 @@ from coopbench.playing.rollout import CellJob, engine_of, play_again, play_selec
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Task
 from coopbench.results.store import Stored, read_actions
-from coopbench.workflows.consistency import episode_findings, metadata_findings, size_findings
+from coopbench.workflows.consistency import (
+    episode_discrepancies,
+    metadata_discrepancies,
+    size_discrepancies,
+)
 from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
-from coopbench.workflows.players import player_of
-from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Finding, concluded, elsewhere
-
-__all__ = ["CheckJob"]
+from coopbench.workflows.players import expected_policy
+from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Discrepancy, concluded, elsewhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,36 +48,36 @@ class CheckJob(CellJob):
             return self._checked(tell)
         except Exception as error:  # the content of a file may cause any error
             text = f"cannot be played again: {type(error).__name__}: {error}"
-            return concluded(self.cell.folder, [Finding(text)], episodes=len(self._block))
+            return concluded(self.cell.folder, [Discrepancy(text)], episodes=len(self._block))
 
     def _checked(self, tell: Callable[[float], None] | None) -> Check:
         protocol, block, task = self.protocol, self._block, self.task
-        findings = [
-            *episode_findings(protocol, task, block),
-            *metadata_findings(protocol, self.stored),
-            *size_findings(protocol, task, self.stored),
+        discrepancies = [
+            *episode_discrepancies(protocol, task, block),
+            *metadata_discrepancies(protocol, self.stored),
+            *size_discrepancies(protocol, task, self.stored),
         ]
-        findings = findings or list(_recorded_findings(protocol, task, block))
-        if findings:  # what is not of the protocol is not played: it could be of any size
-            return concluded(block.cell.folder, findings, episodes=len(block))
-        policy, findings = player_of(protocol, task, self.stored, self.trust)
+        discrepancies = discrepancies or list(_recorded_discrepancies(protocol, task, block))
+        if discrepancies:  # what is not of the protocol is not played: it could be of any size
+            return concluded(block.cell.folder, discrepancies, episodes=len(block))
+        policy, discrepancies = expected_policy(protocol, task, self.stored, self.trust)
         if policy is not None:
             how, played, numbers = RERUN, len(block), range(len(block))
             again, _ = _again(protocol, block, policy, numbers, tell)
-            findings += _selection_findings(protocol, self.stored)
-            findings += compared(block, again, numbers)
+            discrepancies += _selection_discrepancies(protocol, self.stored)
+            discrepancies += compared(block, again, numbers)
         else:
             how = REPLAYED
             try:
                 actions = _stored_actions(protocol, task, self.stored, block)
             except DamagedResultError as error:
                 played = 0
-                findings.append(Finding(str(error)))
+                discrepancies.append(Discrepancy(str(error)))
             else:
                 played = len(actions.episodes)
-                findings += _replay_findings(protocol, block, actions, tell)
+                discrepancies += _replay_discrepancies(protocol, block, actions, tell)
         facts = {"how": how, "episodes": len(block), "played": played}
-        check = concluded(block.cell.folder, findings, elsewhere(self.stored.meta), **facts)
+        check = concluded(block.cell.folder, discrepancies, elsewhere(self.stored.meta), **facts)
         if self.stored.source is None or policy is not None:
             return check
         digest = self.stored.meta["code"]["sha256"]
@@ -95,16 +97,18 @@ def _again(
     return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
 
 
-def _recorded_findings(protocol: Protocol, task: Task, block: Episodes) -> Iterator[Finding]:
+def _recorded_discrepancies(
+    protocol: Protocol, task: Task, block: Episodes
+) -> Iterator[Discrepancy]:
     """Yield whether other episodes are recorded than the best and the worst one."""
     scores = values(block, protocol.report.score)
     expected = extremes(scores[: recordable(engine_of(task), len(block))])
     if tuple(trace_of(block).recorded) != expected:
         recorded = tuple(trace_of(block).recorded)
-        yield Finding(f"the episodes {recorded} are recorded; it should be {expected}")
+        yield Discrepancy(f"the episodes {recorded} are recorded; it should be {expected}")
 
 
-def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]:
+def _selection_discrepancies(protocol: Protocol, stored: Stored) -> Iterator[Discrepancy]:
     """Play the selection episodes with the chosen checkpoint; yield differences from those stored.
 
     The policies of the other checkpoints are not stored.
@@ -118,7 +122,7 @@ def _selection_findings(protocol: Protocol, stored: Stored) -> Iterator[Finding]
         same, near = agreement(progress.metrics[name][best], scores)
         if not same.all():
             text = f"{name} of the selection episodes differs from what is stored"
-            yield Finding(text, close=bool(near.all()))
+            yield Discrepancy(text, close=bool(near.all()))
 
 
 # --- stored actions -------------------------------------------------------------------------------
@@ -146,29 +150,29 @@ def _stored_actions(protocol: Protocol, task: Task, stored: Stored, block: Episo
     return actions
 
 
-def _replay_findings(
+def _replay_discrepancies(
     protocol: Protocol, block: Episodes, actions: Actions, tell: Callable[[float], None] | None
-) -> Iterator[Finding]:
+) -> Iterator[Discrepancy]:
     """Play episodes again from the actions of their policy; yield differences."""
     numbers = actions.episodes.tolist()
     again, played = _again(protocol, block, actions, numbers, tell)
     if played is not None:
-        yield from _action_findings(actions, played)
+        yield from _action_discrepancies(actions, played)
     if len(numbers) < len(block):
         block, again = part(block, numbers), part(again, range(len(numbers)))
     yield from compared(block, again, numbers)
 
 
-def _action_findings(stored: Actions, again: Actions) -> Iterator[Finding]:
+def _action_discrepancies(stored: Actions, again: Actions) -> Iterator[Discrepancy]:
     """Yield how stored actions differ from what was played with them.
 
     They may differ in the seats of partners and after the end of an episode, where they are zeros.
     """
     if stored.joint.shape != again.joint.shape:
-        yield Finding(f"the actions are those of {stored.joint.shape[1]} steps")
+        yield Discrepancy(f"the actions are those of {stored.joint.shape[1]} steps")
         return
     same, _ = agreement(stored.joint, again.joint)
     if not same.all():
         k, step = (int(index) for index in np.argwhere(~same)[0, :2])
         text = f"the actions of step {step + 1} are not those that were played"
-        yield Finding(text, step=step + 1, episodes=(int(stored.episodes[k]),))
+        yield Discrepancy(text, step=step + 1, episodes=(int(stored.episodes[k]),))

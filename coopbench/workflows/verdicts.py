@@ -8,24 +8,6 @@ from typing import Any
 from coopbench.episodes.names import one_line
 from coopbench.provenance import machine, versions
 
-__all__ = [
-    "ABSOLUTE",
-    "CLOSE",
-    "DIFFERENT",
-    "FAILED",
-    "IDENTICAL",
-    "MISSING",
-    "RELATIVE",
-    "REPLAYED",
-    "RERUN",
-    "UNVERIFIABLE",
-    "Check",
-    "Finding",
-    "concluded",
-    "elsewhere",
-    "printable",
-]
-
 # Verdicts.
 IDENTICAL = "identical"
 CLOSE = "equal within tolerance"  # made on another platform, where numbers are rounded differently
@@ -45,8 +27,8 @@ _LONGEST = 400  # characters of a reason
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that is not as it should be."""
+class Discrepancy:
+    """A discrepancy: one thing that a folder states and that does not hold."""
 
     text: str
     close: bool = False  # whether another platform could make this difference
@@ -73,21 +55,23 @@ class Check:
         return self.verdict not in (DIFFERENT, MISSING, UNVERIFIABLE)
 
 
-def concluded(what: str, findings: Sequence[Finding], elsewhere: str = "", **facts: Any) -> Check:
-    """Return the verdict on findings; ``elsewhere`` says how the platform differs from this one.
+def concluded(
+    what: str, discrepancies: Sequence[Discrepancy], elsewhere: str = "", **facts: Any
+) -> Check:
+    """Return the verdict on discrepancies; ``elsewhere`` says how this platform is another one.
 
     Differences within tolerance are only excused on another platform. ``facts`` are further fields
     of the ``Check``.
     """
-    reasons = [printable(finding.text) for finding in findings[:_SHOWN]]
-    close = all(finding.close for finding in findings)
-    verdict = IDENTICAL if not findings else CLOSE if close and elsewhere else DIFFERENT
-    if findings and elsewhere:
+    reasons = [printable(discrepancy.text) for discrepancy in discrepancies[:_SHOWN]]
+    close = all(discrepancy.close for discrepancy in discrepancies)
+    verdict = IDENTICAL if not discrepancies else CLOSE if close and elsewhere else DIFFERENT
+    if discrepancies and elsewhere:
         reasons.append(printable(f"made elsewhere: {elsewhere}"))
-    elif findings and close:
+    elif discrepancies and close:
         reasons.append("made with these versions on a machine like this: every bit has to agree")
-    steps = [finding.step for finding in findings if finding.step is not None]
-    episodes = sorted({episode for finding in findings for episode in finding.episodes})
+    steps = [one.step for one in discrepancies if one.step is not None]
+    episodes = sorted({episode for one in discrepancies for episode in one.episodes})
     first = min(steps, default=None)
     return Check(
         what, verdict, tuple(reasons), step=first, differing=tuple(episodes[:_SHOWN]), **facts
