@@ -219,14 +219,11 @@ def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
     return NetworkPolicy(network, facts | {"hyperparameters": {}})
 
 
-def random_network(scale: float = 1.0, seed: int = 0) -> NetworkPolicy:
-    """Return a perceptron of random weights; another ``scale`` of its layers changes no output."""
+def random_network(seed: int = 0) -> NetworkPolicy:
+    """Return a perceptron of random weights, another one for every seed."""
     policy, rng = trained_to_invest(0.5, 50), np.random.default_rng(seed)
     network, width = policy.network, len(policy.network.centre)
-    layers = (
-        rng.normal(0, 0.3, (1, width, 8)) * scale,
-        rng.normal(0, 0.3, (1, 8, 1)) / scale,
-    )
+    layers = rng.normal(0, 0.3, (1, width, 8)), rng.normal(0, 0.3, (1, 8, 1))
     weights = tuple(layer.astype(np.float32) for layer in layers)
     biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in weights)
     changed = replace(network, weights=weights, biases=biases, activation="relu", head="tanh")

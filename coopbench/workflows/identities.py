@@ -14,7 +14,7 @@ from coopbench.baselines.registry import entries
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.files import digest_of
-from coopbench.playing.origin import origin_of
+from coopbench.playing.contestants import contestant_of
 from coopbench.protocol.schema import Protocol
 from coopbench.results.store import Stored
 from coopbench.workflows.episode_diff import trace_of
@@ -96,7 +96,7 @@ def equal_play(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
     shared: dict[tuple[str, str], set[str]] = {}  # two policies -> tasks on which they are alike
     tasks: dict[str, set[str]] = {}  # of each policy
     for cell, stored in cells.values():
-        block, origin = stored.episodes, origin_of(protocol.family(cell.policy)[0])
+        block, origin = stored.episodes, contestant_of(protocol, cell.policy).origin
         if block is None or origin == "fixed" or (stored.policy and _takes_one_action(block)):
             continue
         tasks.setdefault(cell.policy, set()).add(cell.task)
