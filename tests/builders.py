@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench.baselines.networks.network import Network, NetworkPolicy, perceptron
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
@@ -207,8 +207,10 @@ def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
     features = max(part.stop for part in Game.at(TRUST).layout.values())
     network = Network(
         seats=np.zeros(2, np.int64),
-        weights=(np.zeros((1, features, 1), np.float32),),
-        biases=(np.full((1, 1), 2.0 * share - 1.0, np.float32),),
+        layers=perceptron(
+            [np.zeros((1, features, 1), np.float32)],
+            [np.full((1, 1), 2.0 * share - 1.0, np.float32)],
+        ),
         centre=np.zeros(features, np.float32),
         scale=np.ones(features, np.float32),
         identity=False,
@@ -223,11 +225,21 @@ def random_network(seed: int = 0) -> NetworkPolicy:
     """Return a perceptron of random weights, another one for every seed."""
     policy, rng = trained_to_invest(0.5, 50), np.random.default_rng(seed)
     network, width = policy.network, len(policy.network.centre)
-    layers = rng.normal(0, 0.3, (1, width, 8)), rng.normal(0, 0.3, (1, 8, 1))
-    weights = tuple(layer.astype(np.float32) for layer in layers)
-    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in weights)
-    changed = replace(network, weights=weights, biases=biases, activation="relu", head="tanh")
+    numbers = rng.normal(0, 0.3, (1, width, 8)), rng.normal(0, 0.3, (1, 8, 1))
+    weights = [layer.astype(np.float32) for layer in numbers]
+    biases = [np.zeros((1, layer.shape[2]), np.float32) for layer in weights]
+    layers = perceptron(weights, biases)
+    changed = replace(network, layers=layers, activation="relu", head="tanh")
     return NetworkPolicy(changed, policy.facts)
+
+
+def outputs_of(network: Network, observations: np.ndarray) -> np.ndarray:
+    """Return what a network says at the first step, (lanes, agents, actions)."""
+    shape = observations.shape[:2]
+    frames = observations.reshape(*shape, network.history, -1)
+    last = np.zeros((*shape, network.actions), np.float32)
+    hidden = np.zeros((*shape, network.hidden), np.float32)
+    return network.step(network.inputs(frames, last), hidden)[0]
 
 
 class Invests:

@@ -10,7 +10,7 @@ import pytest
 import toy_team
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench_envs import Engine, registration
 from coopbench_envs.engine import DISABLED

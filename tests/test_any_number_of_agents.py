@@ -6,6 +6,7 @@ import builders
 import numpy as np
 import pytest
 import toy_lift
+from builders import outputs_of
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -69,7 +70,7 @@ def test_one_model_plays_any_number_of_agents(protocol, tmp_path):
     engine.reset(np.arange(6, dtype=np.uint64))
     player = Player(policy, Game.of(engine))
     player.begin(engine.control.seed, engine.control.episode, np.ones(6, np.bool_))
-    outputs = policy.network.outputs(engine.control.obs.reshape(48, 1, 2)).reshape(6, 8, 1)
+    outputs = outputs_of(policy.network, engine.control.obs.reshape(48, 1, 2)).reshape(6, 8, 1)
     low, high = engine.action_bounds()
     expected = low + (outputs.astype(float) + 1) / 2 * (high - low)
     np.testing.assert_array_equal(player.act(engine.control.obs), expected)
@@ -78,9 +79,9 @@ def test_one_model_plays_any_number_of_agents(protocol, tmp_path):
 def test_the_same_observation_means_the_same_action_in_every_seat():
     policy, numbered = trained(seat_number=False).policy(), trained().policy()
     observations = np.repeat(np.random.default_rng(0).random((50, 1, 2)), 3, axis=1)
-    alike = policy.network.outputs(observations)
+    alike = outputs_of(policy.network, observations)
     assert (alike == alike[:, :1]).all()
-    different = numbered.network.outputs(observations)
+    different = outputs_of(numbered.network, observations)
     assert not (different == different[:, :1]).all()
 
 

@@ -22,7 +22,7 @@ from results_folder import FIXED, LEARNED, Learner, failing, meta_of, sign
 import coopbench
 import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.network import NetworkPolicy, perceptron
 from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
 from coopbench.cli.console import say
@@ -538,10 +538,10 @@ def test_zeros_are_packed_no_further_than_they_are_unpacked():
 def test_a_small_file_is_no_wide_network():
     policy = builders.trained_to_invest(0.5, 50)
     wide = [np.zeros((1, *s), np.float32) for s in ((policy.network.centre.size, 2080), (2080, 1))]
-    biases = tuple(np.zeros((1, layer.shape[2]), np.float32) for layer in wide)
-    wider = replace(policy.network, weights=tuple(wide), biases=biases)
+    biases = [np.zeros((1, layer.shape[2]), np.float32) for layer in wide]
+    wider = replace(policy.network, layers=perceptron(wide, biases))
     content = NetworkPolicy(wider, policy.facts).pack()
-    assert read_policy(content).network.weights[0].shape[2] == 2080
+    assert read_policy(content).network.layers[0].outputs == 2080
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **unpack(content), more=np.zeros(1 << 17))
     with pytest.raises(ValueError, match="unpacks to more than"):

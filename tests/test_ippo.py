@@ -5,6 +5,7 @@ import pytest
 import toy_echo
 import toy_meeting
 import toy_team
+from builders import outputs_of
 from team_training import PENNIES, TEAM, known, played, recorded, same, trained
 
 from coopbench.baselines import train_ippo
@@ -42,13 +43,13 @@ def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
     parameters = {"num_agents": 3}
     shared = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=True, scaled=True))
     alone = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=False, scaled=False))
-    (inputs,) = shared.observe()
+    (inputs,) = shared.parts(shared.observe())
     assert inputs.shape == (15, 6)
     obs = shared.engine.control.obs
     np.testing.assert_array_equal(inputs[:, 3:], np.tile(np.eye(3), (5, 1)))
     # The box of each feature is [-1, 27].
     np.testing.assert_allclose(inputs[:, :3], (obs.reshape(15, 3) - 13.0) / 14.0, rtol=1e-6)
-    for a, seat_inputs in enumerate(alone.observe()):
+    for a, seat_inputs in enumerate(alone.parts(alone.observe())):
         np.testing.assert_array_equal(seat_inputs, obs[:, a])
     assert len(np.unique(shared.engine.control.seed)) == 5
     assert shared.engine.control.seed.min() > 2**32
@@ -60,7 +61,7 @@ def test_rows_take_actions_in_units_of_each_seat_and_clip_them():
     rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 1, RowOptions(shared=False, scaled=False))
     low, high = rows.engine.action_bounds()
     for share, action in ((0.0, -1.0), (0.75, 0.5), (1.0, 3.0)):
-        rows.step([np.full((1, rows.outputs), action, np.float32)] * rows.agents)
+        rows.step(np.full((1, rows.agents, rows.outputs), action, np.float32))
         np.testing.assert_allclose(rows.engine.actions[0], low + share * (high - low), rtol=1e-6)
 
 
@@ -71,7 +72,7 @@ def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
         rewards = numbers.normal(3.0, 2.0, 4).astype(np.float32)
         done = np.full(4, t % 10 == 9)
         valid = np.array([True, True, t % 3 == 0, False])
-        scaled = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid))
+        scaled = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid, np.ones((4, 0))))
         sums = 0.9 * sums + rewards
         seen += sums[valid].tolist()
         sums[done] = 0.0
@@ -148,19 +149,16 @@ def _disturbed(learner):
     step, observe = rows.step, rows.observe
 
     def garbled_step(actions):
-        transitions = []
-        for moved in step(actions):
-            dead, rewards, following = ~moved.valid, moved.rewards.copy(), moved.following.copy()
-            rewards[dead] = numbers.normal(0.0, 100.0, dead.sum())
-            following[dead] = 100.0
-            transitions.append(moved._replace(rewards=rewards, following=following))
-        return transitions
+        moved = step(actions)
+        dead, rewards, following = ~moved.valid, moved.rewards.copy(), moved.following.copy()
+        rewards[dead] = numbers.normal(0.0, 100.0, dead.sum())
+        following[dead] = 100.0
+        return moved._replace(rewards=rewards, following=following)
 
     def garbled_observe():
-        seen = observe()
-        for inputs, group in zip(seen, rows.groups, strict=True):
-            inputs[~rows.engine.control.alive[:, group].ravel()] = 50.0
-        return seen
+        inputs = observe().copy()
+        inputs[~rows.engine.control.alive] = 50.0
+        return inputs
 
     rows.step, rows.observe = garbled_step, garbled_observe
 
@@ -219,9 +217,12 @@ def test_with_memory_minibatches_hold_about_as_many_rows_as_said(monkeypatch):
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
     step = learner._rows.step
-    monkeypatch.setattr(
-        learner._rows, "step", lambda a: [m._replace(valid=np.zeros_like(m.valid)) for m in step(a)]
-    )
+
+    def of_the_dead(actions):
+        moved = step(actions)
+        return moved._replace(valid=np.zeros_like(moved.valid))
+
+    monkeypatch.setattr(learner._rows, "step", of_the_dead)
     before = learner.save()
     report = learner.learn(128)
     after = learner.save()
@@ -277,8 +278,10 @@ def test_the_policy_does_what_torch_would_do(torch, name, game, more):
     assert again.facts["steps"] == 256
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
-    outputs = again.network.outputs(rows.engine.control.obs)
-    for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
+    outputs = outputs_of(again.network, rows.engine.control.obs)
+    for model, inputs, seats in zip(
+        learner._models, rows.parts(rows.observe()), rows.groups, strict=True
+    ):
         inputs = torch.from_numpy(inputs)
         if rows.discrete:
             expected = model.policy.action_net(model.policy.mlp_extractor.policy_net(inputs))

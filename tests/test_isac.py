@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import toy_echo
 import toy_lift
+from builders import outputs_of
 from team_training import known, same
 
 from coopbench.baselines.learners.isac import ISAC, Params
@@ -122,8 +123,10 @@ def test_the_policy_does_what_torch_would_do(name, activation):
     assert again.facts["steps"] == 120
     assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
-    outputs = again.network.outputs(rows.engine.control.obs)
-    for model, inputs, seats in zip(learner._models, rows.observe(), rows.groups, strict=True):
+    outputs = outputs_of(again.network, rows.engine.control.obs)
+    for model, inputs, seats in zip(
+        learner._models, rows.parts(rows.observe()), rows.groups, strict=True
+    ):
         expected, _ = model.predict(inputs, deterministic=True)
         np.testing.assert_allclose(outputs[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
         assert np.ptp(expected) > 0.0

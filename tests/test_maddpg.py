@@ -114,12 +114,12 @@ def test_an_end_by_time_alone_is_one_of_the_game_where_it_is_said(time_limit, en
 def test_what_everybody_did_is_known_in_units_of_each_seat():
     rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 3, RowOptions(shared=False, scaled=False))
     for action in (-1.0, 0.5, 3.0):
-        rows.step([np.full((3, rows.outputs), action, np.float32)] * rows.agents)
+        rows.step(np.full((3, rows.agents, rows.outputs), action, np.float32))
         np.testing.assert_allclose(rows.played(), min(action, 1.0), atol=1e-6)
     options = RowOptions(False, False, partners=("tit_for_tat",), share=1.0)
     rows = Rows(TRUST, {}, 0, 4, options)
     learning = rows.learning()
-    rows.step([np.full((4, 1), 0.25, np.float32)] * 2)
+    rows.step(np.full((4, 2, 1), 0.25, np.float32))
     np.testing.assert_allclose(rows.played()[learning], 0.25, atol=1e-6)
     assert (rows.played()[~learning] != 0.25).all()
 

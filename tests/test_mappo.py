@@ -133,7 +133,7 @@ def test_what_a_critic_sees(critic, masking):
     alive, agents = control.alive, learner._rows.agents
     assert not alive.all()
     (view,) = (part.numpy().reshape(8, agents, -1) for part in learner._views())
-    (inputs,) = (part.reshape(8, agents, -1) for part in learner._rows.observe())
+    inputs = learner._rows.observe()
     for lane in range(8):
         everything = inputs[lane, :, :-agents].ravel()
         for a in range(agents):
@@ -182,8 +182,10 @@ def test_a_recurrent_policy_does_what_the_actor_did(torch):
     hidden = np.stack([model.memory[0].numpy() for model in learner._models], axis=1)
     hidden[rows.first] = 0.0
     last = np.zeros((8, 2, network.actions), np.float32)
-    outputs, _ = network.step(rows.engine.control.obs, last, hidden)
-    for a, (model, inputs) in enumerate(zip(learner._models, rows.observe(), strict=True)):
+    frames = rows.engine.control.obs[:, :, None]
+    outputs, _ = network.step(network.inputs(frames, last), hidden)
+    seen = rows.parts(rows.observe())
+    for a, (model, inputs) in enumerate(zip(learner._models, seen, strict=True)):
         memory = torch.from_numpy(hidden[:, a].copy())
         expected = model.actor.body.run(torch.from_numpy(inputs)[None], memory)[0][0]
         np.testing.assert_allclose(outputs[:, a], expected.detach(), atol=1e-5)

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from builders import outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,15 +16,16 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.match import Match
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, Network, NetworkPolicy
-from coopbench.baselines.networks.policy import HEADS
-from coopbench.baselines.networks.recurrent import (
+from coopbench.baselines.networks.network import (
+    ACTIVATIONS,
     GRU,
     LINEAR,
     Layer,
-    RecurrentNetwork,
-    RecurrentPolicy,
+    Network,
+    NetworkPolicy,
+    perceptron,
 )
+from coopbench.baselines.networks.policy import HEADS
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.arrays import of_weights, pack, unpack
@@ -62,8 +64,10 @@ def network(
     sizes = [features + agents * (models == 1), *hidden, outputs]
     pairs = list(itertools.pairwise(sizes))
     return Network(
-        weights=tuple(rng.normal(0, spread, (models, a, b)).astype(np.float32) for a, b in pairs),
-        biases=tuple(rng.normal(0, spread, (models, b)).astype(np.float32) for _, b in pairs),
+        layers=perceptron(
+            [rng.normal(0, spread, (models, a, b)).astype(np.float32) for a, b in pairs],
+            [rng.normal(0, spread, (models, b)).astype(np.float32) for _, b in pairs],
+        ),
         **around(models, agents, features, head, activation, rng),
     )
 
@@ -77,7 +81,7 @@ def recurrent(*, agents=3, features=3, hidden=16, actions=3, models=1, head="arg
         parts = (rng.normal(0, spread, (models, *s)).astype(np.float32) for s in shapes)
         return Layer(kind, *parts)
 
-    return RecurrentNetwork(
+    return Network(
         layers=(
             layer(LINEAR, (inputs, 8), (8,)),
             layer(GRU, (8, gates), (gates,), (hidden, gates), (gates,)),
@@ -89,9 +93,8 @@ def recurrent(*, agents=3, features=3, hidden=16, actions=3, models=1, head="arg
 
 
 def policy(net=None, env=TRUST, learner="ippo"):
-    kind = RecurrentPolicy if isinstance(net, RecurrentNetwork) else NetworkPolicy
     facts = FACTS | {"environment": env, "learner": learner}
-    return kind(net or network(), facts | {"hyperparameters": {"gamma": 0.99}})
+    return NetworkPolicy(net or network(), facts | {"hyperparameters": {"gamma": 0.99}})
 
 
 def textbook(net, observations):
@@ -103,9 +106,9 @@ def textbook(net, observations):
         x = (observations[:, seat].astype(np.float64) - net.centre) * net.scale
         if net.identity:
             x = np.concatenate([x, np.tile(np.eye(len(net.seats))[seat], (len(x), 1))], axis=1)
-        for k, (weights, biases) in enumerate(zip(net.weights, net.biases, strict=True)):
-            x = x @ weights[model].astype(np.float64) + biases[model]
-            x = (last if k == len(net.weights) - 1 else hidden)(x)
+        for k, layer in enumerate(net.layers):
+            x = x @ layer.weights[model].astype(np.float64) + layer.biases[model]
+            x = (last if k == len(net.layers) - 1 else hidden)(x)
         rows.append(x)
     return np.stack(rows, axis=1)
 
@@ -117,14 +120,12 @@ def textbook(net, observations):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("models", [1, 3])
 def test_outputs_are_those_of_the_textbook(activation, head, models):
-    perceptron = network(
-        agents=3, models=models, outputs=4, activation=activation, head=head, spread=0.4
-    )
+    net = network(agents=3, models=models, outputs=4, activation=activation, head=head, spread=0.4)
     observations = np.random.default_rng(1).normal(0, 3, (20, 3, 7)).astype(np.float32)
-    expected = textbook(perceptron, observations)
+    expected = textbook(net, observations)
     assert np.ptp(expected) > 0.5
     size = 1.0 + np.abs(expected).max()
-    np.testing.assert_allclose(perceptron.outputs(observations), expected, atol=3e-6 * size)
+    np.testing.assert_allclose(outputs_of(net, observations), expected, atol=3e-6 * size)
 
 
 @settings(max_examples=15, deadline=None)
@@ -132,7 +133,7 @@ def test_outputs_are_those_of_the_textbook(activation, head, models):
 def test_the_hyperbolic_tangent_is_right_everywhere(seed, spread):
     observations = np.random.default_rng(seed).normal(size=(4, 2, 7)).astype(np.float32)
     out, raw = (
-        network(hidden=(), outputs=6, head=head, seed=seed, spread=spread).outputs(observations)
+        outputs_of(network(hidden=(), outputs=6, head=head, seed=seed, spread=spread), observations)
         for head in ("tanh", "argmax")
     )
     np.testing.assert_allclose(out, np.tanh(raw.astype(np.float64)), atol=4e-7)
@@ -143,9 +144,9 @@ def test_actions_cover_the_range_of_each_seat():
     game = Game.at("coopbench/PartnerHoldUp-v0")
     features = max(part.stop for part in game.layout.values())
     for bias, share in ((-9.0, 0.0), (0.5, 0.75), (9.0, 1.0)):
-        perceptron = network(features=features, hidden=(), spread=0.0)
-        perceptron.biases[0][:] = bias
-        playing = policy(perceptron, game.env_id)
+        net = network(features=features, hidden=(), spread=0.0)
+        net.layers[0].biases[:] = bias
+        playing = policy(net, game.env_id)
         memory = playing.initial(game, np.zeros(5, np.uint64))
         actions, _ = playing.act(np.zeros((5, 2, features), np.float32), memory, None)
         expected = game.low + share * (game.high - game.low)
@@ -154,9 +155,9 @@ def test_actions_cover_the_range_of_each_seat():
 
 def test_choices_are_legal_whatever_the_network_prefers():
     engine = Engine(PENNIES, 64)
-    perceptron = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
-    perceptron.biases[0][:] = [-3.0, -2.0, -1.0]  # flip, else give, else wait
-    player = Player(policy(perceptron, PENNIES), Game.of(engine))
+    net = network(agents=3, features=3, hidden=(), outputs=3, head="argmax", spread=0.0)
+    net.layers[0].biases[:] = [-3.0, -2.0, -1.0]  # flip, else give, else wait
+    player = Player(policy(net, PENNIES), Game.of(engine))
     match, chosen = Match(engine, [player]), set()
     match.begin(np.arange(64, dtype=np.uint64))
     masks = engine.control.masks.astype(np.bool_)
@@ -172,8 +173,8 @@ def test_choices_are_legal_whatever_the_network_prefers():
 
 
 def test_what_was_seen_before_enters_lane_by_lane():
-    perceptron = dataclasses.replace(network(features=21, hidden=(9,)), history=3)
-    playing, game = policy(perceptron), Game.at(TRUST)
+    net = dataclasses.replace(network(features=21, hidden=(9,)), history=3)
+    playing, game = policy(net), Game.at(TRUST)
     seen = np.random.default_rng(3).random((5, 6, 2, 7)).astype(np.float32)  # step, lane
     begun = np.array([0, 0, 2, 1, 0, 3])  # the step at which a lane's episode begins anew
     player = Player(playing, game)
@@ -187,7 +188,7 @@ def test_what_was_seen_before_enters_lane_by_lane():
         for lane in range(6):
             first = begun[lane] if begun[lane] <= step else 0
             latest = [seen[max(step - back, first), lane] for back in range(3)]
-            expected = textbook(perceptron, np.concatenate(latest, axis=1)[None])[0]
+            expected = textbook(net, np.concatenate(latest, axis=1)[None])[0]
             np.testing.assert_allclose(actions[lane], (expected + 1) / 2, atol=1e-5)
     assert read_policy(playing.pack()).network.history == 3
     assert playing.check(game) is None
@@ -231,7 +232,7 @@ def played(net, frames):
     memory = acting.initial(Game.at(PENNIES), np.zeros(frames.shape[1], np.uint64))
     outputs, choices = [], []
     for seen in frames:
-        outputs.append(net.step(seen, memory.last, memory.hidden)[0])
+        outputs.append(net.step(net.inputs(seen[:, :, None], memory.last), memory.hidden)[0])
         actions, memory = acting.act(seen, memory, None)
         choices.append(np.eye(net.actions, dtype=np.float32)[actions])
     return np.stack(outputs), np.stack(choices)
@@ -251,7 +252,7 @@ def test_outputs_over_many_steps_are_those_of_torch(torch, models, hidden, steps
 def test_what_is_remembered_is_not_written_to():
     net = recurrent()
     hidden, last = np.zeros((2, 3, 16), np.float32), np.zeros((2, 3, 3), np.float32)
-    _, later = net.step(np.ones((2, 3, 3), np.float32), last, hidden)
+    _, later = net.step(net.inputs(np.ones((2, 3, 1, 3), np.float32), last), hidden)
     assert not hidden.any()
     assert later.all()
     assert (np.abs(later) < 1.0).all()
@@ -280,7 +281,7 @@ def test_numbers_of_an_action_enter_as_they_left_the_network():
     memory = acting.initial(game, np.zeros(3, np.uint64))
     seen = np.random.default_rng(4).random((3, 2, 7)).astype(np.float32)
     actions, after = acting.act(seen, memory, None)
-    outputs, _ = net.step(seen, memory.last, memory.hidden)
+    outputs, _ = net.step(net.inputs(seen[:, :, None], memory.last), memory.hidden)
     assert np.array_equal(after.last, outputs)
     share = (outputs.astype(np.float64) + 1) / 2
     np.testing.assert_array_equal(actions, game.low + share * (game.high - game.low))
@@ -297,8 +298,8 @@ def test_bits_do_not_depend_on_the_lanes_beside(lanes):
     few = np.ascontiguousarray(frames[:, :lanes])
     net = recurrent(hidden=33)
     assert np.array_equal(played(net, frames)[0][:, :lanes], played(net, few)[0])
-    perceptron = network(agents=3, features=3, hidden=(33, 7), outputs=3)
-    assert np.array_equal(perceptron.outputs(frames[0])[:lanes], perceptron.outputs(few[0]))
+    net = network(agents=3, features=3, hidden=(33, 7), outputs=3)
+    assert np.array_equal(outputs_of(net, frames[0])[:lanes], outputs_of(net, few[0]))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +384,6 @@ REFUSED = {
     ),
     "not a policy": (
         pack({"weights.0": np.zeros(3)}),
-        broken(biases_1=None),
         broken(history=np.inf),
     ),
     "it has the format '2'; this version reads 1": (broken(format=2),),
@@ -396,6 +396,7 @@ REFUSED = {
         gated(layers=[["gru"]]),
     ),
     "it holds the arrays": (
+        broken(biases_1=None),
         gated(layers=["linear", "linear", "linear"]),
         gated(layers=["linear", "gru"]),
         gated(layers=[]),

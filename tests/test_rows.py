@@ -29,43 +29,42 @@ def rows_of(env_id, **parameters):
 
 def choices(rows, numbers):
     """Random actions of all rows, legal ones if they are choices."""
-    (legal,) = rows.legal()
-    if legal is None:
-        return numbers.uniform(-1, 1, (LANES * rows.agents, rows.outputs)).astype(np.float32)
-    return np.array([numbers.choice(np.flatnonzero(row)) for row in legal])
+    if not rows.discrete:
+        return numbers.uniform(-1, 1, (LANES, rows.agents, rows.outputs)).astype(np.float32)
+    legal = rows.legal()
+    chosen = [numbers.choice(np.flatnonzero(row)) for row in legal.reshape(-1, rows.outputs)]
+    return np.array(chosen).reshape(legal.shape[:2])
 
 
 def sequences(rows, steps, seed=0):
     """Play and cut at ``first``: per episode (lane, actions, states, inputs, legal, team, end)."""
     numbers, running, episodes = np.random.default_rng(seed), [None] * LANES, []
     for _ in range(steps):
-        (inputs,), (legal,) = rows.observe(), rows.legal()
+        inputs, legal = rows.observe(), rows.legal()
         state, first, actions = rows.state(), rows.first, choices(rows, numbers)
-        (step,), played = rows.step([actions]), rows.engine.actions.copy()
+        step, played = rows.step(actions), rows.engine.actions.copy()
         lanes = rows.lane_step
         for i in range(LANES):
-            mine = slice(i * rows.agents, (i + 1) * rows.agents)
             if first[i]:
                 running[i] = {name: [] for name in ("actions", "state", "inputs", "legal", "team")}
                 running[i]["lane"] = i
             episode = running[i]
             episode["actions"].append(played[i])
             episode["state"].append(state[i])
-            episode["inputs"].append(inputs[mine])
-            episode["legal"].append(None if legal is None else legal[mine])
+            episode["inputs"].append(inputs[i])
+            episode["legal"].append(legal[i])
             episode["team"].append(lanes.team[i])
             if lanes.over[i]:
                 episode["truncated"] = lanes.truncated[i]
                 episode["state"].append(lanes.state[i])
-                episode["inputs"].append(step.following[mine])
-                episode["legal"].append(None if legal is None else step.legal[mine])
+                episode["inputs"].append(step.following[i])
+                episode["legal"].append(step.legal[i])
                 episodes.append(episode)
             else:
-                (after,) = rows.observe()
+                after = rows.observe()
                 np.testing.assert_array_equal(lanes.state[i], rows.state()[i])
-                np.testing.assert_array_equal(step.following[mine], after[mine])
-                if legal is not None:
-                    np.testing.assert_array_equal(step.legal[mine], rows.legal()[0][mine])
+                np.testing.assert_array_equal(step.following[i], after[i])
+                np.testing.assert_array_equal(step.legal[i], rows.legal()[i])
     return episodes
 
 
@@ -122,23 +121,23 @@ def test_a_teams_reward_is_earned_once():
     rows = rows_of(SQUAD)
     numbers, after_a_fall = np.random.default_rng(1), 0
     for _ in range(40):
-        (step,) = rows.step([choices(rows, numbers)])
-        rewards, valid = step.rewards.reshape(LANES, -1), step.valid.reshape(LANES, -1)
+        step = rows.step(choices(rows, numbers))
+        rewards, valid = step.rewards, step.valid
         np.testing.assert_array_equal(rewards, np.repeat(rows.lane_step.team[:, None], 4, axis=1))
         after_a_fall += int((rewards[~valid] > 0).sum())
     assert after_a_fall > 0
     apart = rows_of(FREELANCERS)
     for _ in range(20):
-        (step,) = apart.step([choices(apart, numbers)])
-        total = step.rewards.reshape(LANES, -1).sum(axis=1)
+        step = apart.step(choices(apart, numbers))
+        total = step.rewards.sum(axis=1)
         np.testing.assert_allclose(apart.lane_step.team, total, rtol=1e-6)
 
 
 def test_who_has_fallen_is_not_cut_off_by_the_time_limit():
     rows, numbers, fallen, cut = rows_of(PENNIES, horizon=9), np.random.default_rng(1), 0, 0
     for _ in range(60):
-        (step,) = rows.step([choices(rows, numbers)])
-        truncated, control = step.truncated.reshape(LANES, -1), rows.engine.control
+        step = rows.step(choices(rows, numbers))
+        truncated, control = step.truncated, rows.engine.control
         assert not (truncated & (control.terminated != 0)).any()
         fallen += int((control.terminated[control.truncated != 0] != 0).sum())
         cut += int(truncated.sum())
@@ -149,7 +148,7 @@ def test_who_has_fallen_is_not_cut_off_by_the_time_limit():
 def test_the_state_is_kept_only_where_it_is_asked_for():
     rows = Rows(SQUAD, {}, 3, LANES, RowOptions(shared=True, scaled=False))
     assert rows.state().shape == (LANES, 0)
-    rows.step([choices(rows, np.random.default_rng(0))])
+    rows.step(choices(rows, np.random.default_rng(0)))
     assert rows.lane_step.state.shape == (LANES, 0)
     assert rows_of(SQUAD).state().shape == (LANES, 6)
     assert rows_of(FREELANCERS).state().shape == (LANES, 16)  # all observations
@@ -158,10 +157,10 @@ def test_the_state_is_kept_only_where_it_is_asked_for():
 def test_what_is_returned_belongs_to_the_caller():
     rows, numbers = rows_of(SQUAD), np.random.default_rng(0)
     state, first = rows.state(), rows.first
-    (step,), lanes = rows.step([choices(rows, numbers)]), rows.lane_step
+    step, lanes = rows.step(choices(rows, numbers)), rows.lane_step
     copies = [np.array(array) for array in (state, first, *step, *lanes)]
     for _ in range(15):
-        rows.step([choices(rows, numbers)])
+        rows.step(choices(rows, numbers))
     for array, copy in zip((state, first, *step, *lanes), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
 
@@ -169,14 +168,14 @@ def test_what_is_returned_belongs_to_the_caller():
 def test_a_saved_game_goes_on_with_the_same_sequences():
     one, numbers = rows_of(SQUAD), np.random.default_rng(4)
     for _ in range(7):
-        one.step([choices(one, numbers)])
+        one.step(choices(one, numbers))
     other = rows_of(SQUAD)
     other.load(one.save())
     np.testing.assert_array_equal(one.state(), other.state())
     np.testing.assert_array_equal(one.first, other.first)
     for _ in range(20):
         actions = choices(one, numbers)
-        for a, b in zip(one.step([actions])[0], other.step([actions])[0], strict=True):
+        for a, b in zip(one.step(actions), other.step(actions), strict=True):
             np.testing.assert_array_equal(a, b)
         for a, b in zip(one.lane_step, other.lane_step, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -84,11 +84,11 @@ def test_the_team_reward_of_a_seat_is_the_mean_of_all():
     options = RowOptions(shared=False, scaled=False)
     own = Rows("TrustDilemma-v1", {}, 0, 4, options)
     team = Rows("TrustDilemma-v1", {}, 0, 4, options._replace(team_reward=True))
-    actions = [np.full((4, 1), -1.0), np.full((4, 1), 1.0)]
-    first, second = (step.rewards for step in own.step(actions))
+    actions = np.broadcast_to([[-1.0], [1.0]], (4, 2, 1))
+    first, second = own.step(actions).rewards.T
     assert (first > second).all()
-    for step in team.step(actions):
-        np.testing.assert_allclose(step.rewards, (first + second) / 2, rtol=1e-6)
+    for rewards in team.step(actions).rewards.T:
+        np.testing.assert_allclose(rewards, (first + second) / 2, rtol=1e-6)
 
 
 def test_pools_are_disjoint_and_have_members_of_all_families():

@@ -25,7 +25,7 @@ from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench.baselines.networks.network import Network, NetworkPolicy, perceptron
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
@@ -108,8 +108,10 @@ class Steady:
         share = 1.0 - abs(self.steps - self._params.peak) / 100.0 + self._noise
         network = Network(
             seats=np.zeros(len(game.agents), np.int64),
-            weights=(np.zeros((1, features, game.high.shape[1]), np.float32),),
-            biases=(np.full((1, game.high.shape[1]), 2.0 * share - 1.0, np.float32),),
+            layers=perceptron(
+                [np.zeros((1, features, game.high.shape[1]), np.float32)],
+                [np.full((1, game.high.shape[1]), 2.0 * share - 1.0, np.float32)],
+            ),
             centre=np.zeros(features, np.float32),
             scale=np.ones(features, np.float32),
             identity=False,
@@ -542,7 +544,7 @@ def test_results_of_training_are_verified_and_tampering_is_seen(protocol, tmp_pa
     assert {check.how for check in played} == {"all episodes played again"}
     place = run_of(tmp_path)
     other = read_policy((place / "policy.npz").read_bytes())
-    other.network.biases[0][:] -= 0.01
+    other.network.layers[0].biases[:] -= 0.01
     (place / "policy.npz").write_bytes(other.pack())
     assert not coopbench.verify(tmp_path).holds
     sign(place, protocol)
@@ -683,7 +685,7 @@ def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
     assert played() == "done"
     assert played() == "kept"
     other = read_policy((place / "policy.npz").read_bytes())
-    other.network.biases[0][:] -= 0.5
+    other.network.layers[0].biases[:] -= 0.5
     (place / "policy.npz").write_bytes(other.pack())
     assert coopbench.verify(results).holds  # by the policy that played
     assert played() == "done"  # it is another one now
@@ -864,7 +866,7 @@ def test_a_run_is_a_policy_wherever_one_is_named(protocol, tmp_path):
     env.reset(seed=100)
     env.step(np.array([0.2], np.float32))
     policy = read_policy((run_of(tmp_path) / "policy.npz").read_bytes())
-    invested = min(1.0, float(policy.network.biases[0][0, 0]) / 2 + 0.5)
+    invested = min(1.0, float(policy.network.layers[0].biases[0, 0]) / 2 + 0.5)
     played = env.unwrapped.engine.state.fraction[0]
     np.testing.assert_allclose(played, [0.2, invested], rtol=1e-6)
     recording = coopbench.find_episode(f"{tmp_path}/trust/steady/run-5/2")

@@ -1,7 +1,7 @@
 """Networks of actors and critics, with and without memory, and what actors draw from."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,19 @@ import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Recurrent, network_of
-from coopbench.baselines.learners.torch_tools import layer_sizes
-from coopbench.baselines.networks.perceptron import NetworkPolicy
-from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.networks.recurrent import RecurrentPolicy
+from coopbench.baselines.learners.sequences import Recurrent, layers_of
+from coopbench.baselines.learners.torch_tools import array_of, layer_sizes
+from coopbench.baselines.networks.network import Layer, NetworkPolicy, perceptron
 
-__all__ = ["Actor", "Perceptron", "ValueScale", "body_of", "memory_width", "policy_of"]
+__all__ = [
+    "Actor",
+    "Perceptron",
+    "ValueScale",
+    "body_of",
+    "linear_layers",
+    "memory_width",
+    "policy_of",
+]
 
 _HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
 _MEMORY_OF_SCALE = 0.99999  # of the running moments of values, as published
@@ -177,15 +183,20 @@ class ValueScale:
         self._moments = arrays["moments"].copy()
 
 
+def linear_layers(models: Sequence[Sequence[torch.nn.Linear]]) -> tuple[Layer, ...]:
+    """Return the linear layers of all models as data."""
+    layers = list(zip(*models, strict=True))
+    weights = [np.stack([array_of(linear.weight).T for linear in layer]) for layer in layers]
+    return perceptron(weights, [np.stack([array_of(m.bias) for m in layer]) for layer in layers])
+
+
 def policy_of(
     bodies: list[Perceptron | Recurrent], rows: Rows, params: Any, facts: dict[str, Any]
-) -> TrainedPolicy:
+) -> NetworkPolicy:
     """Return the mean actions, or the most probable legal choices, of actors as a policy."""
     head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
     if params.recurrent:
-        recurrent = [body for body in bodies if isinstance(body, Recurrent)]
-        any_number = not params.seat_number
-        network = network_of(recurrent, rows, any_number=any_number, head=head, last_action=False)
-        return RecurrentPolicy(network, facts)
-    layers = [body.layers for body in bodies if isinstance(body, Perceptron)]
+        layers = layers_of([body for body in bodies if isinstance(body, Recurrent)])
+        return NetworkPolicy(rows.network(layers, "relu", head), facts)
+    layers = linear_layers([body.layers for body in bodies if isinstance(body, Perceptron)])
     return NetworkPolicy(rows.network(layers, params.activation, head), facts)

@@ -22,7 +22,7 @@ from coopbench.baselines.learners.sequences import (
     Episodes,
     Playing,
     Recurrent,
-    network_of,
+    layers_of,
 )
 from coopbench.baselines.learners.torch_tools import (
     module_arrays,
@@ -31,7 +31,7 @@ from coopbench.baselines.learners.torch_tools import (
     put_optimiser,
     torch_apart,
 )
-from coopbench.baselines.networks.recurrent import RecurrentPolicy
+from coopbench.baselines.networks.network import Network, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 
 __all__ = [
@@ -162,14 +162,14 @@ class EpisodeLearner(RowLearner):
                 f"ippo, mappo and maddpg."
             )
 
-    def _acting(self) -> Any:
+    def _acting(self) -> Network:
         """Return the present networks as data."""
-        any_number = not self._params.seat_number
-        return network_of(self._algorithm.models, self._rows, any_number=any_number)
+        layers = layers_of(self._algorithm.models)
+        return self._rows.network(layers, "relu", "argmax", last_action=True)
 
-    def policy(self) -> RecurrentPolicy:
+    def policy(self) -> NetworkPolicy:
         """Return the choices of largest output as a policy."""
-        return RecurrentPolicy(self._acting(), self.facts())
+        return NetworkPolicy(self._acting(), self.facts())
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update as often as finished episodes allow."""

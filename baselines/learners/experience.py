@@ -1,4 +1,4 @@
-"""A game as rows: what the models of a learner act on, and the results of their steps.
+"""A game for learners: what networks get, and the results of steps, of all seats of all lanes.
 
 A row is one seat in one lane. Each model learns from the rows of its seats: of one seat if agents
 learn independently, of all seats if they share parameters (lane by lane, the seat fastest).
@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from gymnasium.spaces import Box
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.beside import Beside
 from coopbench.baselines.learners.checkpoint import part, under
-from coopbench.baselines.learners.torch_tools import array_of
-from coopbench.baselines.networks.perceptron import Network
+from coopbench.baselines.networks.network import Layer, Network, encoded
 from coopbench_envs.core import streams
 from coopbench_envs.engine import SAME_STEP, Engine
 
@@ -27,20 +25,20 @@ _FRAMES, _PARTNERS = "past_frames", "partners"  # among the fields of a game's s
 
 
 class Transition(NamedTuple):
-    """Result of one step for the rows of one model."""
+    """Result of one step for all rows, (lanes, agents, ...), or for those of one model."""
 
-    rewards: np.ndarray  # (rows,) float32
-    done: np.ndarray  # (rows,) bool, the agent is terminated or its lane is over
-    truncated: np.ndarray  # (rows,) bool, its lane is over by time alone: it is not terminated
-    # (rows, inputs) float32, observed after the step: where the lane is over the last observation
+    rewards: np.ndarray  # float32
+    done: np.ndarray  # bool, the agent is terminated or its lane is over
+    truncated: np.ndarray  # bool, its lane is over by time alone: it is not terminated
+    # (..., inputs) float32, observed after the step: where the lane is over the last observation
     # of the old episode, not the first of the new one.
     following: np.ndarray
-    # (rows,) bool, the agent was alive when it acted, and no partner had its seat: no actor learns
-    # from other rows.
+    # bool, the agent was alive when it acted, and no partner had its seat: no actor learns from
+    # other rows.
     valid: np.ndarray
-    # (rows, choices) bool, legal after the step, of the same episode as ``following``; None for
-    # Box actions. A row without any legal choice, or of a dead agent, has all of them.
-    legal: np.ndarray | None = None
+    # (..., choices) bool, legal after the step, of the same episode as ``following``; none for Box
+    # actions. A row without any legal choice, or of a dead agent, has all of them.
+    legal: np.ndarray
 
 
 class LaneStep(NamedTuple):
@@ -73,8 +71,9 @@ class Rows:
 
     Inputs of a row are its latest ``history`` observations, the last one first and scaled as
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
-    shared by more than one and ``seat_number`` is True. Before an episode's first observation its
-    history is filled with that one. Arrays that are returned belong to the caller.
+    shared by more than one and ``seat_number`` is True; see ``networks.network.encoded``. Before an
+    episode's first observation its history is filled with that one. Arrays that are returned are
+    (lanes, agents, ...), and nobody writes to them; ``parts`` cuts them into rows of each model.
 
     Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
     are those of a new episode, while ``step`` and ``lane_step`` return the end of the old one.
@@ -104,7 +103,8 @@ class Rows:
         if options.blind:
             self.scale = np.zeros_like(self.scale)
         self.history = options.history
-        self.inputs = self.history * len(self.centre) + (self.agents if self.identity else 0)
+        self.centre, self.scale = (np.tile(v, self.history) for v in (self.centre, self.scale))
+        self.inputs = len(self.centre) + (self.agents if self.identity else 0)
         # Outputs of a model: the numbers of an action, or one logit for every choice.
         shape = self.engine.control.masks.shape if self.discrete else self.engine.actions.shape
         self.outputs = int(shape[2])
@@ -122,12 +122,12 @@ class Rows:
         self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def observe(self) -> list[np.ndarray]:
-        """Return the inputs of each model's rows, (rows, inputs) float32; zeros of dead agents."""
-        return self.parts(self._seen)
+    def observe(self) -> np.ndarray:
+        """Return the inputs of all rows, (lanes, agents, inputs) float32; zeros of dead agents."""
+        return self._seen
 
-    def legal(self) -> list[np.ndarray | None]:
-        """Return each model's legal choices, (rows, choices) bool; None for Box actions.
+    def legal(self) -> np.ndarray:
+        """Return legal choices, (lanes, agents, choices) bool; of no choices for Box actions.
 
         A row without any has all of them: the choice of a dead agent is ignored.
         """
@@ -143,16 +143,16 @@ class Rows:
         begins: np.ndarray = self.engine.state.time == 0
         return begins
 
-    def step(self, actions: Sequence[np.ndarray]) -> list[Transition]:
-        """Play one step in all lanes with each model's actions.
+    def step(self, actions: np.ndarray) -> Transition:
+        """Play one step in all lanes.
 
-        These are (rows, numbers) floats, of which [-1, 1] covers the action range of the seat and
-        what lies outside is clipped, or (rows,) integers. Raises ``Diverged`` for actions and
-        rewards that are not finite.
+        Actions are (lanes, agents, numbers) floats, of which [-1, 1] covers the action range of the
+        seat and what lies outside is clipped, or (lanes, agents) integers. Raises ``Diverged`` for
+        actions and rewards that are not finite.
         """
         engine, control = self.engine, self.engine.control
         alive, time = control.alive.copy(), engine.state.time.copy()
-        joint, learning = self._joint(actions), self.learning()
+        joint, learning = self._in_units(actions), self.learning()
         if self._beside is not None:
             self._beside.act(joint)
         engine.step(joint, SAME_STEP)
@@ -168,9 +168,8 @@ class Rows:
         done = control.terminated | over[:, None]
         truncated = control.truncated[:, None] & ~control.terminated
         self.lane_step = self._lane_step(over)
-        columns = (self._rewards(), done, truncated, following, alive & learning)
-        rows = zip(*map(self.parts, columns), self._following_legal(over), strict=True)
-        return [Transition(*parts) for parts in rows]
+        legal = self._following_legal(over)
+        return Transition(self._rewards(), done, truncated, following, alive & learning, legal)
 
     def played(self) -> np.ndarray:
         """Return what everybody did in the latest step, partners too, (lanes, agents, outputs).
@@ -225,8 +224,8 @@ class Rows:
         truncated = control.truncated & ~control.ended
         return LaneStep(control.team.astype(np.float32), over, truncated, state)
 
-    def _following_legal(self, over: np.ndarray) -> list[np.ndarray | None]:
-        """Return each model's legal choices after the step; where a lane is over its last ones."""
+    def _following_legal(self, over: np.ndarray) -> np.ndarray:
+        """Return legal choices after the step; where a lane is over its last ones."""
         engine, control = self.engine, self.engine.control
         if not over.any():
             return self._legal(control.masks, control.alive)
@@ -234,13 +233,13 @@ class Rows:
         masks = np.where(lanes[:, :, None], engine.final_masks, control.masks)
         return self._legal(masks, np.where(lanes, engine.final_alive, control.alive))
 
-    def _legal(self, masks: np.ndarray, alive: np.ndarray) -> list[np.ndarray | None]:
-        """Return the rows of masks, with all choices where there is none or the agent is dead."""
+    def _legal(self, masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Return masks as bool, with all choices where there is none or the agent is dead."""
         if not self.discrete:
-            return [None] * len(self.groups)
-        legal = masks != 0
+            return np.ones((self.lanes, self.agents, 0), np.bool_)
+        legal: np.ndarray = masks != 0
         legal |= ~legal.any(axis=2, keepdims=True) | ~alive[:, :, None]
-        return list(self.parts(legal))
+        return legal
 
     def tally(self) -> dict[str, float]:
         """Return mean own return and length of the episodes finished since the last call."""
@@ -271,27 +270,24 @@ class Rows:
         self._finished = []
 
     def network(
-        self, models: Sequence[Sequence[torch.nn.Linear]], activation: str, head: str
+        self, layers: tuple[Layer, ...], activation: str, head: str, *, last_action: bool = False
     ) -> Network:
-        """Return the linear layers of all models as data, with the scaling of their inputs."""
-        layers = list(zip(*models, strict=True))
+        """Return layers of all models as data, with what their inputs are."""
         return Network(
             seats=np.zeros(0, np.int64) if self._any_number else self.seats.copy(),
-            weights=tuple(np.stack([array_of(m.weight).T for m in layer]) for layer in layers),
-            biases=tuple(np.stack([array_of(m.bias) for m in layer]) for layer in layers),
-            centre=np.tile(self.centre, self.history),
-            scale=np.tile(self.scale, self.history),
-            history=self.history,
+            layers=layers,
+            centre=self.centre.copy(),
+            scale=self.scale.copy(),
             identity=self.identity,
             activation=activation,
             head=head,
+            history=self.history,
+            last_action=last_action,
         )
 
-    def _joint(self, actions: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the engine's actions from those of each model."""
-        joint = np.empty_like(self.engine.actions)
-        for seats, rows in zip(self.groups, actions, strict=True):
-            joint[:, seats] = rows.reshape(self.lanes, len(seats), *joint.shape[2:])
+    def _in_units(self, actions: np.ndarray) -> np.ndarray:
+        """Return a copy of actions in the units of the engine."""
+        joint = actions.astype(self.engine.actions.dtype)
         if self.discrete:
             return joint
         if not np.isfinite(joint).all():
@@ -300,27 +296,23 @@ class Rows:
         return units
 
     def _first(self, observations: np.ndarray) -> np.ndarray:
-        """Return frames at the start of episodes, (lanes, agents, history, features), scaled."""
-        scaled = (observations - self.centre) * self.scale
-        return np.repeat(scaled[:, :, None], self.history, axis=2)
+        """Return frames at the start of episodes, (lanes, agents, history, features)."""
+        return np.repeat(observations[:, :, None], self.history, axis=2)
 
     def _next(self, observations: np.ndarray, frames: np.ndarray) -> np.ndarray:
         """Return frames after a step."""
-        scaled = (observations - self.centre) * self.scale
-        return np.concatenate([scaled[:, :, None], frames[:, :, :-1]], axis=2)
+        return np.concatenate([observations[:, :, None], frames[:, :, :-1]], axis=2)
 
     def _inputs(self, frames: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Return the inputs of all seats, (lanes, agents, inputs)."""
-        features = self.history * len(self.centre)
-        inputs = np.empty((*alive.shape, self.inputs), np.float32)
-        inputs[:, :, :features] = frames.reshape(*alive.shape, features)
-        if self.identity:
-            inputs[:, :, features:] = np.eye(self.agents, dtype=np.float32)
+        numbers = np.eye(self.agents, dtype=np.float32)
+        behind = [np.broadcast_to(numbers, (len(frames), *numbers.shape))] if self.identity else []
+        inputs = encoded(frames, self.centre, self.scale, behind)
         if not alive.all():
             inputs[~alive] = 0.0
         return inputs
 
-    def together(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the rows of all models as one array (lanes, agents, ...), as ``parts`` cuts it."""
         joint = np.empty((self.lanes, self.agents, *parts[0].shape[1:]), parts[0].dtype)
         for seats, rows in zip(self.groups, parts, strict=True):
@@ -329,7 +321,12 @@ class Rows:
 
     def parts(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the rows of each model, copied from an array (lanes, agents, ...)."""
-        return [values[:, seats].reshape(-1, *values.shape[2:]) for seats in self.groups]
+        lanes, rest = len(values), values.shape[2:]
+        return [values[:, seats].reshape(lanes * len(seats), *rest) for seats in self.groups]
+
+    def transitions(self, step: Transition) -> list[Transition]:
+        """Return the result of a step for the rows of each model."""
+        return [Transition(*parts) for parts in zip(*map(self.parts, step), strict=True)]
 
 
 def scaling(spaces: Sequence[Box], *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ from coopbench.baselines.learner import (
     Share,
     TimeLimit,
 )
+from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
 from coopbench.baselines.learners.ppo import OWN, PPO, Use, advantages, check_memory, rollout_length
@@ -41,7 +42,7 @@ from coopbench.baselines.learners.torch_tools import (
     put_optimiser,
     torch_apart,
 )
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench.baselines.networks.network import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 
 # What Stable-Baselines3 reports of an update, and the names it has here.
@@ -118,10 +119,10 @@ class _Rollout:
         self.legal = torch.ones(choices, dtype=torch.bool)
         self.advantages, self.targets = torch.zeros(shape), torch.zeros(shape)
 
-    def see(self, at: int, inputs: np.ndarray, legal: np.ndarray | None) -> Any:
+    def see(self, at: int, inputs: np.ndarray, legal: np.ndarray) -> Any:
         """Store the inputs of step ``at`` and the legal choices; return what the model acts on."""
         self.inputs[at] = torch.from_numpy(inputs)
-        if legal is None:
+        if not legal.size:
             return self.inputs[at]
         self.legal[at] = torch.from_numpy(legal)
         return self.inputs[at], self.legal[at]
@@ -230,7 +231,7 @@ class IPPO(RowLearner):
             layers.append([layer for layer in parts if isinstance(layer, torch.nn.Linear)])
         head = "tanh" if self._params.squash else "clip"
         head = "argmax" if self._rows.discrete else head
-        network = self._rows.network(layers, self._params.activation, head)
+        network = self._rows.network(linear_layers(layers), self._params.activation, head)
         return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
@@ -269,12 +270,15 @@ class IPPO(RowLearner):
         """Play one step in all lanes and store it."""
         actions = []
         with torch.no_grad():
-            parts = (self._models, self._rollouts, self._rows.observe(), self._rows.legal())
-            for model, rollout, inputs, legal in zip(*parts, strict=True):
+            rows = self._rows
+            parts = (rows.parts(rows.observe()), rows.parts(rows.legal()))
+            for model, rollout, inputs, legal in zip(
+                self._models, self._rollouts, *parts, strict=True
+            ):
                 seen = rollout.see(self._at, inputs, legal)
                 actions.append(rollout.decide(self._at, *model.policy(seen)))
             learning = self._rows.parts(self._rows.learning())
-            for k, step in enumerate(self._rows.step(actions)):
+            for k, step in enumerate(rows.transitions(rows.step(rows.whole(actions)))):
                 taught = learning[k] if self._rows.engine.falling else step.valid
                 self._rollouts[k].earn(self._at, step, self._earned(k, step), taught)
         self.steps += self._params.lanes
@@ -293,7 +297,7 @@ class IPPO(RowLearner):
     def _update(self) -> list[dict[str, float]]:
         """Update all models from full rollouts and begin new ones; return a report of each."""
         reports = []
-        for k, inputs in enumerate(self._rows.observe()):
+        for k, inputs in enumerate(self._rows.parts(self._rows.observe())):
             model, rollout = self._models[k], self._rollouts[k]
             with torch.no_grad():
                 following = model.policy.predict_values(torch.from_numpy(inputs).clone()).flatten()

@@ -26,6 +26,7 @@ from coopbench.baselines.learner import (
     Share,
     TimeLimit,
 )
+from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows, Transition
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -37,7 +38,7 @@ from coopbench.baselines.learners.torch_tools import (
     put_optimiser,
     torch_apart,
 )
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench.baselines.networks.network import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -161,7 +162,7 @@ class ISAC(RowLearner):
             parts = model.actor.latent_pi
             hidden = [part for part in parts if isinstance(part, torch.nn.Linear)]
             layers.append([*hidden, model.actor.mu])
-        network = self._rows.network(layers, self._params.activation, "tanh")
+        network = self._rows.network(linear_layers(layers), self._params.activation, "tanh")
         return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
@@ -212,7 +213,8 @@ class ISAC(RowLearner):
 
     def _play(self) -> None:
         """Play one step in all lanes and store it."""
-        params, seen, actions = self._params, self._rows.observe(), []
+        params, rows, actions = self._params, self._rows, []
+        seen = rows.parts(rows.observe())
         with torch.no_grad():
             for inputs, model in zip(seen, self._models, strict=True):
                 if self.steps < params.warmup:
@@ -220,7 +222,7 @@ class ISAC(RowLearner):
                 else:
                     chosen = model.actor(torch.from_numpy(inputs).clone())
                 actions.append(chosen.numpy())
-        for k, step in enumerate(self._rows.step(actions)):
+        for k, step in enumerate(rows.transitions(rows.step(rows.whole(actions)))):
             self._replays[k].add(seen[k], actions[k], step)
             if params.scale_rewards:
                 self._scales[k](step)

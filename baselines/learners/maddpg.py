@@ -28,7 +28,7 @@ from coopbench.baselines.learner import (
     Share,
     TimeLimit,
 )
-from coopbench.baselines.learners.actors import Perceptron
+from coopbench.baselines.learners.actors import Perceptron, linear_layers
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -40,7 +40,7 @@ from coopbench.baselines.learners.torch_tools import (
     put_optimiser,
     torch_apart,
 )
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, NetworkPolicy
+from coopbench.baselines.networks.network import ACTIVATIONS, NetworkPolicy
 from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -272,7 +272,7 @@ class MADDPG(RowLearner):
         """Return the actions of the actors, or their best choices, as a network."""
         layers = [model.networks["actor"].layers for model in self._models]
         head = "argmax" if self._rows.discrete else "tanh"
-        network = self._rows.network(layers, self._params.activation, head)
+        network = self._rows.network(linear_layers(layers), self._params.activation, head)
         return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
@@ -323,43 +323,36 @@ class MADDPG(RowLearner):
         """Play one step in all lanes and store it."""
         rows, params = self._rows, self._params
         control = rows.engine.control
-        seen, legal = rows.observe(), rows.legal()
         step = {
-            "inputs": rows.together(seen),
-            "legal": self._choices(legal),
+            "inputs": rows.observe(),
+            "legal": rows.legal(),
             "taught": rows.learning(),
             "acted": rows.learning() & control.alive,
         }
         alive = control.alive.copy()
-        models = zip(self._models, seen, legal, strict=True)
-        moved = rows.step([self._explore(*parts) for parts in models])
+        seen = zip(self._models, rows.parts(step["inputs"]), rows.parts(step["legal"]), strict=True)
+        moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
         lanes = rows.lane_step
         terminal = params.time_limit == TERMINAL
         step |= {
             "actions": rows.played() * alive[:, :, None],
-            "rewards": rows.together([part.rewards for part in moved]),
-            "following": rows.together([part.following for part in moved]),
-            "following_legal": self._choices([part.legal for part in moved]),
+            "rewards": moved.rewards,
+            "following": moved.following,
+            "following_legal": moved.legal,
             "following_alive": np.where(
                 lanes.over[:, None], rows.engine.final_alive, control.alive
             ),
             "ended": lanes.over & (~lanes.truncated | terminal),
         }
         self._replay.add(step)
-        for model, part_of in zip(self._models, moved, strict=True):
+        for model, part_of in zip(self._models, rows.transitions(moved), strict=True):
             model.rewards(part_of)
         self.steps += params.lanes
 
-    def _choices(self, legal: list[np.ndarray | None]) -> np.ndarray:
-        """Return legal choices (lanes, agents, choices), of none for Box actions."""
-        parts = [part for part in legal if part is not None]
-        rows = self._rows
-        return rows.together(parts) if parts else np.ones((rows.lanes, rows.agents, 0), np.bool_)
-
-    def _explore(self, model: _Model, inputs: np.ndarray, legal: np.ndarray | None) -> np.ndarray:
+    def _explore(self, model: _Model, inputs: np.ndarray, legal: np.ndarray) -> np.ndarray:
         """Return actions with noise, at the beginning random ones."""
         warm, spread = self.steps < self._params.warmup, self._params.exploration
-        if legal is None:
+        if not self._rows.discrete:
             if warm:
                 return np.asarray(2.0 * torch.rand(len(inputs), self._rows.outputs) - 1.0)
             outputs = model.outputs(torch.from_numpy(inputs).clone())

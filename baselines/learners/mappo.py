@@ -22,7 +22,7 @@ from coopbench.baselines.learner import (
     TimeLimit,
 )
 from coopbench.baselines.learners.ppo import OBSERVATIONS, PPO, STATE, STATE_AND_OWN, Use
-from coopbench.baselines.networks.perceptron import ACTIVATIONS
+from coopbench.baselines.networks.network import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
 
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)

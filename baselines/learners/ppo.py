@@ -116,19 +116,19 @@ class _View:
         self.size = size + beside.get(use.critic, rows.agents * self._features + self._seats)
 
     def __call__(
-        self, inputs: list[np.ndarray], state: np.ndarray, alive: np.ndarray
+        self, inputs: np.ndarray, state: np.ndarray, alive: np.ndarray
     ) -> list[torch.Tensor]:
-        """Return each model's rows (rows, size) from the inputs of all models and the state."""
+        """Return each model's rows (rows, size) from all inputs, the state and who is alive."""
+        rows = self._rows
         if self._kind == OWN:
-            return [torch.from_numpy(part).clone() for part in inputs]
-        rows, joint = self._rows, self._rows.together(inputs)
+            return [torch.from_numpy(part).clone() for part in rows.parts(inputs)]
         view = np.zeros((*alive.shape, self.size), np.float32)
         if self._kind == OBSERVATIONS:
-            seen = joint[:, :, : self._features].reshape(len(joint), -1)
+            seen = inputs[:, :, : self._features].reshape(len(inputs), -1)
         else:
             seen = (state - self._centre) * self._scale
         view[:, :, : seen.shape[1]] = seen[:, None]
-        view[:, :, seen.shape[1] :] = joint if self._kind == STATE_AND_OWN else 0.0
+        view[:, :, seen.shape[1] :] = inputs if self._kind == STATE_AND_OWN else 0.0
         if self._masked:
             view[~alive] = 0.0
         if self._seats:
@@ -326,23 +326,23 @@ class PPO(RowLearner):
 
     def _play(self) -> None:
         """Play one step in all lanes and store it."""
-        rows, actions, taught = self._rows, [], self._rows.parts(self._rows.learning())
-        seen = zip(self._models, rows.observe(), rows.legal(), self._views(), strict=True)
-        for k, (model, inputs, legal, views) in enumerate(seen):
+        rows, actions = self._rows, []
+        parts = (rows.observe(), rows.legal(), rows.learning())
+        seen = zip(self._models, *map(rows.parts, parts), self._views(), strict=True)
+        for k, (model, inputs, legal, taught, views) in enumerate(seen):
             first = np.repeat(rows.first, len(rows.groups[k]))
             model.rollout.first[self._at] = torch.from_numpy(first)
-            model.rollout.taught[self._at] = torch.from_numpy(taught[k])
-            choices = np.ones((len(inputs), 0), np.bool_) if legal is None else legal
+            model.rollout.taught[self._at] = torch.from_numpy(taught)
             # Copies, because torch aligns them and the bits of a product may depend on that.
-            tensors = torch.from_numpy(inputs).clone(), torch.from_numpy(choices).clone()
+            tensors = torch.from_numpy(inputs).clone(), torch.from_numpy(legal).clone()
             actions.append(model.act(self._at, *tensors, views))
-        steps = rows.step(actions)
-        for k, rewards in enumerate(self._earned(steps)):
+        step = rows.step(rows.whole(actions))
+        for k, rewards in enumerate(self._earned(step)):
             self._models[k].rollout.rewards[self._at] = rewards
         self.steps += self._params.lanes
         self._at += 1
 
-    def _earned(self, steps: list[Transition]) -> list[torch.Tensor]:
+    def _earned(self, step: Transition) -> list[torch.Tensor]:
         """Store which rows are over; return rewards, with what follows where time alone ends."""
         rows, lanes, use, earned = self._rows, self._rows.lane_step, self._use, []
         engine = rows.engine
@@ -350,19 +350,19 @@ class PPO(RowLearner):
         if cut:
             ended = lanes.over[:, None]
             alive = np.where(ended, engine.final_alive, engine.control.alive)
-            views = self._view([step.following for step in steps], lanes.state, alive)
-        for k, (model, step) in enumerate(zip(self._models, steps, strict=True)):
+            views = self._view(step.following, lanes.state, alive)
+        for k, (model, own) in enumerate(zip(self._models, rows.transitions(step), strict=True)):
             seats, rollout = len(rows.groups[k]), model.rollout
-            over = np.repeat(lanes.over, seats) if use.team else step.done
+            over = np.repeat(lanes.over, seats) if use.team else own.done
             rollout.over[self._at] = torch.from_numpy(over)
-            rollout.acted[self._at] = torch.from_numpy(step.valid)
+            rollout.acted[self._at] = torch.from_numpy(own.valid)
             # Values of agents that have fallen are in the estimates of earlier steps.
             if not (use.team or engine.falling):
                 rollout.taught[self._at] = rollout.acted[self._at]
-            scaled = model.rewards(step) if self._params.scale_rewards else step.rewards
+            scaled = model.rewards(own) if self._params.scale_rewards else own.rewards
             rewards = torch.from_numpy(scaled).clone()
             if cut:
-                by_time = np.repeat(lanes.truncated, seats) if use.team else step.truncated
+                by_time = np.repeat(lanes.truncated, seats) if use.team else own.truncated
                 values = model.value_scale.unscaled(model.values(views[k]))
                 rewards += self._params.gamma * values * torch.from_numpy(by_time)
             earned.append(rewards)

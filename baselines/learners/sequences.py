@@ -15,7 +15,7 @@ from coopbench.baselines.learners.checkpoint import LARGEST, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.torch_tools import array_of
-from coopbench.baselines.networks.recurrent import GRU, LINEAR, Layer, RecurrentNetwork
+from coopbench.baselines.networks.network import GRU, LINEAR, Layer, Network
 
 __all__ = [
     "STORED",
@@ -26,7 +26,7 @@ __all__ = [
     "Playing",
     "Recurrent",
     "greedy",
-    "network_of",
+    "layers_of",
     "outputs_of",
     "targets",
 ]
@@ -378,34 +378,18 @@ def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -
     return torch.from_numpy(aims)
 
 
-def network_of(
-    models: Sequence[Recurrent],
-    rows: Rows,
-    *,
-    any_number: bool,
-    head: str = "argmax",
-    last_action: bool = True,
-) -> RecurrentNetwork:
-    """Return all models as data, with the scaling of their inputs."""
+def layers_of(models: Sequence[Recurrent]) -> tuple[Layer, ...]:
+    """Return the layers of all models as data."""
 
     def stacked(name: str, part: str) -> np.ndarray:
         arrays = [array_of(getattr(model.module[name], part)) for model in models]
         return np.stack([array.T if array.ndim > 1 else array for array in arrays])
 
     memory = [f"{part}_{where}_l0" for where in ("ih", "hh") for part in ("weight", "bias")]
-    return RecurrentNetwork(
-        seats=np.zeros(0, np.int64) if any_number else rows.seats.copy(),
-        layers=(
-            Layer(LINEAR, stacked("enter", "weight"), stacked("enter", "bias")),
-            Layer(GRU, *(stacked("memory", part) for part in memory)),
-            Layer(LINEAR, stacked("leave", "weight"), stacked("leave", "bias")),
-        ),
-        centre=rows.centre.copy(),
-        scale=rows.scale.copy(),
-        identity=rows.identity,
-        last_action=last_action,
-        activation="relu",
-        head=head,
+    return (
+        Layer(LINEAR, stacked("enter", "weight"), stacked("enter", "bias")),
+        Layer(GRU, *(stacked("memory", part) for part in memory)),
+        Layer(LINEAR, stacked("leave", "weight"), stacked("leave", "bias")),
     )
 
 
@@ -437,34 +421,28 @@ class Playing:
         self._hidden = np.zeros((*shape, hidden), np.float32)
         self._last = np.zeros((*shape, rows.outputs), np.float32)
 
-    def step(self, network: RecurrentNetwork, choose: Choosing) -> int:
+    def step(self, network: Network, choose: Choosing) -> int:
         """Play one step in all lanes, as ``choose`` says; return the episodes finished."""
         rows, control = self._rows, self._rows.engine.control
         first = rows.first
         self._hidden[first] = 0.0
         self._last[first] = 0.0
-        outputs, self._hidden = network.step(control.obs, self._last, self._hidden)
+        seen = rows.observe()
+        inputs = np.concatenate([seen, self._last], axis=2)
+        outputs, self._hidden = network.step(inputs, self._hidden)
         legal = _forced(control.masks, control.alive)
-        before = Moment(self._joint(rows.observe()), legal, rows.state())
+        before = Moment(seen, legal, rows.state())
         actions = choose(outputs, legal)
-        steps = rows.step([actions[:, seats].reshape(-1) for seats in rows.groups])
+        step = rows.step(actions)
         self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
-        self.episodes.add(before, actions, self._joint([step.rewards for step in steps]))
+        self.episodes.add(before, actions, step.rewards)
         lane = rows.lane_step
         if not lane.over.any():
             return 0
         engine = rows.engine
         legal = _forced(engine.final_masks, engine.final_alive)
-        after = Moment(self._joint([step.following for step in steps]), legal, lane.state)
+        after = Moment(step.following, legal, lane.state)
         return self.episodes.close(lane.over, ~lane.truncated | self._terminal, after)
-
-    def _joint(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the rows of all models as (lanes, agents, ...)."""
-        rows = self._rows
-        joint = np.empty((rows.lanes, rows.agents, *parts[0].shape[1:]), parts[0].dtype)
-        for seats, part in zip(rows.groups, parts, strict=True):
-            joint[:, seats] = part.reshape(rows.lanes, len(seats), *part.shape[1:])
-        return joint
 
     def save(self) -> dict[str, np.ndarray]:
         """Return the memory of all lanes."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 
-from coopbench.baselines.networks.perceptron import NetworkPolicy
+from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.baselines.networks.policy import (
     FACTS,
     FORMATS,
@@ -14,7 +14,6 @@ from coopbench.baselines.networks.policy import (
     Content,
     TrainedPolicy,
 )
-from coopbench.baselines.networks.recurrent import RecurrentPolicy
 from coopbench_envs.arrays import of_weights, unpack
 from coopbench_envs.parameters import unknown
 
@@ -25,7 +24,7 @@ Reader = Callable[[Content], TrainedPolicy]
 # Other packages add theirs through the entry-point group ``coopbench.networks``: the name of the
 # kind, and a function like these. It raises ``ValueError``, ``LookupError`` or ``TypeError`` for
 # what its own ``pack`` does not write.
-KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read, RECURRENT: RecurrentPolicy.read}
+KINDS: dict[str, Reader] = {PERCEPTRON: NetworkPolicy.read, RECURRENT: NetworkPolicy.read}
 
 _HEADER = 1 << 20  # bytes; hyperparameters have up to 65,536
 _BROKEN = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

@@ -13,7 +13,7 @@ from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
-from coopbench.baselines.networks.perceptron import Network, NetworkPolicy
+from coopbench.baselines.networks.network import NetworkPolicy, perceptron
 from coopbench_envs.parameters import Allowed, between
 
 
@@ -47,11 +47,12 @@ class RandomSearch(RowLearner):
         """Play one step in all lanes; update at the end of a rollout."""
         second = int(self._at >= self._length // 2)
         tried = self._weights + (-1) ** second * self._params.noise * self._change
-        outputs = [x @ weights for x, weights in zip(self._rows.observe(), tried, strict=True)]
-        for k, legal in enumerate(self._rows.legal()):
-            if legal is not None:  # choices
-                outputs[k] = np.where(legal, outputs[k], -np.inf).argmax(axis=1)
-        steps = self._rows.step(outputs)
+        rows = self._rows
+        inputs = rows.parts(rows.observe())
+        outputs = rows.whole([x @ weights for x, weights in zip(inputs, tried, strict=True)])
+        if rows.discrete:
+            outputs = np.where(rows.legal(), outputs, -np.inf).argmax(axis=2)
+        steps = rows.transitions(rows.step(outputs))
         self._earned[second] += [step.rewards[step.valid].sum() for step in steps]
         self._at, self.steps = self._at + 1, self.steps + self._params.lanes
         return self._update() if self._at == self._length else []
@@ -59,17 +60,8 @@ class RandomSearch(RowLearner):
     def policy(self) -> NetworkPolicy:
         """Return the weights as a network without hidden layers."""
         rows, models = self._rows, len(self._weights)
-        network = Network(
-            seats=rows.seats.copy(),
-            weights=(self._weights.copy(),),
-            biases=(np.zeros((models, rows.outputs), np.float32),),
-            centre=np.tile(rows.centre, rows.history),
-            scale=np.tile(rows.scale, rows.history),
-            history=rows.history,
-            identity=rows.identity,
-            activation="tanh",
-            head="argmax" if rows.discrete else "clip",
-        )
+        layers = perceptron([self._weights.copy()], [np.zeros((models, rows.outputs), np.float32)])
+        network = rows.network(layers, "tanh", "argmax" if rows.discrete else "clip")
         return NetworkPolicy(network, self.facts())
 
     def save(self) -> dict[str, np.ndarray]:

@@ -1,20 +1,21 @@
-"""Recurrent networks as policies: layers of a kind, in their order, with a memory of each lane.
+"""Networks as policies: layers of a kind, in their order, and what each lane remembers.
 
-As with perceptrons, the loop below decides about every bit: what a seat does depends on what it has
-observed and done since its episode began, not on the lanes that are played beside it.
+A perceptron is a network whose layers are all linear. Whatever library trained a network, the loop
+below plays it and decides about every bit: what a seat does depends on what it has observed and
+done since its episode began, not on the lanes that are played beside it.
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.networks.perceptron import ACTIVATIONS, tanh
 from coopbench.baselines.networks.policy import (
     HEADS,
+    PERCEPTRON,
     RECURRENT,
     Content,
     Shape,
@@ -26,19 +27,35 @@ from coopbench.baselines.networks.policy import (
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel
 
-__all__ = ["GRU", "LINEAR", "Layer", "RecurrentMemory", "RecurrentNetwork", "RecurrentPolicy"]
+__all__ = [
+    "ACTIVATIONS",
+    "GRU",
+    "LINEAR",
+    "Layer",
+    "Memory",
+    "Network",
+    "NetworkPolicy",
+    "encoded",
+    "perceptron",
+    "tanh",
+]
 
+ACTIVATIONS = ("tanh", "relu")
 LINEAR, GRU = "linear", "gru"
 _KINDS = (LINEAR, GRU)
 _GATES = 3  # of a GRU: reset, update, new
 _IS_GRU, _TANH = _KINDS.index(GRU), ACTIVATIONS.index("tanh")
 _CLIP, _SQUASH = HEADS.index("clip"), HEADS.index("tanh")
-_SETTINGS = ("layers", "activation", "head", "identity", "last_action")
+# What a file states besides facts and arrays, by its kind; a recurrent network names its layers.
+_SETTINGS = {
+    PERCEPTRON: ("activation", "head", "history", "identity"),
+    RECURRENT: ("layers", "activation", "head", "identity", "last_action"),
+}
 _PARTS = {
     LINEAR: ("weights", "biases"),
     GRU: ("weights", "biases", "memory_weights", "memory_biases"),
 }
-_WIDEST, _DEEPEST = 4096, 16  # of what is read from files
+_WIDEST, _DEEPEST, _LONGEST = 4096, 16, 64  # of what is read from files
 
 
 class Layer(NamedTuple):
@@ -91,31 +108,52 @@ class Layer(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class RecurrentNetwork:
-    """Networks of one shape, with memory, for the seats of a game.
+def perceptron(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray]) -> tuple[Layer, ...]:
+    """Return linear layers: weights (models, inputs, outputs) and biases (models, outputs) each."""
+    return tuple(Layer(LINEAR, w, b) for w, b in zip(weights, biases, strict=True))
 
-    An observation x enters as (x - centre) * scale, behind it the one-hot number of the seat if
-    ``identity``, and behind that the seat's last action if ``last_action``: one-hot for choices,
-    and zeros at the first step.
+
+def encoded(
+    frames: np.ndarray, centre: np.ndarray, scale: np.ndarray, behind: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Return what enters a network, (lanes, agents, inputs) float32, in play and in training.
+
+    These are the features (lanes, agents, ...) as (x - centre) * scale, and what stands ``behind``
+    them, (lanes, agents, ...) each.
+    """
+    features = frames.reshape(*frames.shape[:2], -1).astype(np.float32, copy=False)
+    scaled: np.ndarray = (features - centre) * scale
+    return np.concatenate([scaled, *behind], axis=2) if behind else scaled
+
+
+@dataclass(frozen=True)
+class Network:
+    """Networks of one shape for the seats of a game.
+
+    The latest ``history`` observations x, the last one first, enter as (x - centre) * scale, behind
+    them the one-hot number of the seat if ``identity``, and behind that the seat's last action if
+    ``last_action``: one-hot for choices, and zeros at the first step. One model without a seat
+    number may play any number of agents: then ``seats`` is empty.
     """
 
-    seats: np.ndarray  # (agents,) int64: the model of every seat; empty: model 0 for any number
+    seats: np.ndarray  # (agents,) int64: the model of every seat; or empty
     layers: tuple[Layer, ...]
-    centre: np.ndarray  # (features,) float32
+    centre: np.ndarray  # (history * features,) float32
     scale: np.ndarray
     identity: bool
-    last_action: bool
     activation: str  # after every linear layer but the last, one of ACTIVATIONS
     head: str  # after the last layer, one of HEADS
+    history: int = 1
+    last_action: bool = False
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` unless all parts fit together and are finite."""
         if not (self._settings_fit() and self._layers_fit()):
             raise ValueError(
-                f"The parts of a network do not fit together: it has {len(self.centre)} features, "
-                f"{len(self.seats)} seats, the activation {self.activation[:20]!r}, the head "
-                f"{self.head[:20]!r}, and layers of the shapes {self._shapes()}."
+                f"The parts of a network do not fit together: it has {len(self.centre)} features "
+                f"with a history of {self.history}, {len(self.seats)} seats, the activation "
+                f"{self.activation[:20]!r}, the head {self.head[:20]!r}, and layers of the shapes "
+                f"{self._shapes()}."
             )
         numbers = {"centre": self.centre, "scale": self.scale}
         for k, layer in enumerate(self.layers):
@@ -137,7 +175,9 @@ class RecurrentNetwork:
             self.activation in ACTIVATIONS
             and self.head in HEADS
             and self.centre.ndim == 1
-            and 0 < len(self.centre) <= _WIDEST
+            and 0 < self.history <= _LONGEST
+            and 0 < len(self.centre) == len(self.centre) // self.history * self.history
+            and self.features <= _WIDEST
             and self.scale.shape == self.centre.shape
             and self.seats.ndim == 1
             and len(self.seats) <= _WIDEST
@@ -162,6 +202,11 @@ class RecurrentNetwork:
         return models > 0 and (self.seats.size > 0 or models == 1)
 
     @property
+    def features(self) -> int:
+        """Numbers of one observation."""
+        return len(self.centre) // self.history
+
+    @property
     def actions(self) -> int:
         """Numbers of an action, or choices."""
         return self.layers[-1].outputs
@@ -171,28 +216,40 @@ class RecurrentNetwork:
         """Numbers that a seat remembers, of all layers one after the other."""
         return sum(layer.hidden for layer in self.layers)
 
-    def step(
-        self, observations: np.ndarray, last: np.ndarray, hidden: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def kind(self) -> str:
+        """Kind of the file that holds it: PERCEPTRON or RECURRENT."""
+        return RECURRENT if self.hidden or self.last_action else PERCEPTRON
+
+    def inputs(self, frames: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Return what enters for every seat, (lanes, agents, inputs) float32.
+
+        ``frames`` are observations (lanes, agents, history, features), the last one first, and
+        ``last`` (lanes, agents, actions) the last actions, of which none are needed without
+        ``last_action``.
+        """
+        lanes, agents = frames.shape[:2]
+        numbers = np.broadcast_to(np.eye(agents, dtype=np.float32), (lanes, agents, agents))
+        behind = [numbers] if self.identity else []
+        behind += [last] if self.last_action else []
+        return encoded(frames, self.centre, self.scale, behind)
+
+    def step(self, inputs: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what comes out for every seat, (lanes, agents, actions) float32, and new memory.
 
-        ``observations`` is (lanes, agents, features), ``last`` (lanes, agents, actions) the last
-        actions, and ``hidden`` (lanes, agents, hidden) what was remembered, which is not written
-        to. Outputs of the head "argmax" are those before the choice.
+        ``inputs`` (lanes, agents, inputs) are as the method of this name returns them, and
+        ``hidden`` (lanes, agents, hidden) is what was remembered, which is not written to. Outputs
+        of the head "argmax" are those before the choice.
         """
-        lanes, agents = observations.shape[:2]
+        lanes, agents = inputs.shape[:2]
         filled = np.zeros((lanes, agents, self.actions), np.float32)
         remembered = np.array(hidden, np.float32, order="C")
-        widths = [len(self.centre) + agents + self.actions]
-        widths += [layer.weights.shape[2] for layer in self.layers]
-        scratch = np.zeros((4, max(widths)), np.float32)
-        rows = np.ascontiguousarray(observations, np.float32)
-        before = np.ascontiguousarray(last, np.float32)
+        widest = max(layer.weights.shape[2] for layer in self.layers)
+        scratch = np.zeros((4, widest), np.float32)
+        rows = np.ascontiguousarray(inputs, np.float32)
         seats = self.seats if self.seats.size else np.zeros(agents, np.int64)
         kinds = ACTIVATIONS.index(self.activation), HEADS.index(self.head)
-        settings = (self.identity, self.last_action, *kinds)
-        inputs = (rows, before, seats, self.centre, self.scale)
-        _forward(*inputs, *settings, *self._flat(), scratch, remembered, filled)
+        _forward(rows, seats, *kinds, *self._flat(), scratch, remembered, filled)
         return filled, remembered
 
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
@@ -203,6 +260,21 @@ class RecurrentNetwork:
         ]
         rows = [(_KINDS.index(layer.kind), layer.inputs, layer.outputs) for layer in self.layers]
         return np.concatenate(parts, axis=1), np.array(rows, np.int64)
+
+
+@kernel
+def tanh(x):
+    """Hyperbolic tangent of a float32, to 4e-7, from sums, products and quotients alone.
+
+    Lambert's continued fraction to its fifth level at a quarter of x, then doubled twice; so no
+    library decides about bits, and a loop of it fits into vector registers.
+    """
+    y = min(max(np.float32(0.25) * x, np.float32(-2.5)), np.float32(2.5))
+    s = y * y
+    top = y * (np.float32(945.0) + s * (np.float32(105.0) + s))
+    t = top / (np.float32(945.0) + s * (np.float32(420.0) + s * np.float32(15.0)))
+    t = (t + t) / (np.float32(1.0) + t * t)
+    return (t + t) / (np.float32(1.0) + t * t)
 
 
 @kernel
@@ -236,13 +308,8 @@ def _affine(x, row, at, inputs, outputs, y):
 
 
 def _run(
-    obs: np.ndarray,
-    last: np.ndarray,
+    inputs: np.ndarray,
     seats: np.ndarray,
-    centre: np.ndarray,
-    scale: np.ndarray,
-    identity: bool,
-    last_action: bool,
     activation: int,
     head: int,
     numbers: np.ndarray,
@@ -252,30 +319,19 @@ def _run(
     filled: np.ndarray,
 ) -> None:
     """Fill ``filled`` with outputs and renew ``hidden``, row after row, sums in a fixed order."""
-    lanes, agents, features = obs.shape
     final = len(layers) - 1
-    for i in range(lanes):
-        for a in range(agents):
-            row, state = numbers[seats[a]], hidden[i, a]
-            for f in range(features):
-                scratch[0, f] = (obs[i, a, f] - centre[f]) * scale[f]
-            end = features
-            if identity:
-                for b in range(agents):
-                    scratch[0, end + b] = np.float32(1.0) if a == b else np.float32(0.0)
-                end += agents
-            if last_action:
-                for k in range(last.shape[2]):
-                    scratch[0, end + k] = last[i, a, k]
+    for i in range(len(inputs)):
+        for a in range(inputs.shape[1]):
+            row, state, x = numbers[seats[a]], hidden[i, a], inputs[i, a]
             at = begin = 0
             for layer in range(final + 1):
-                kind, inputs, outputs = layers[layer, 0], layers[layer, 1], layers[layer, 2]
-                x, y = scratch[layer % 2], scratch[(layer + 1) % 2]
+                kind, enter, outputs = layers[layer, 0], layers[layer, 1], layers[layer, 2]
+                y = scratch[layer % 2]
                 if kind == _IS_GRU:
                     seen, past = scratch[2], scratch[3]
                     memory = state[begin : begin + outputs]
-                    _affine(x, row, at, inputs, 3 * outputs, seen)
-                    at += (inputs + 1) * 3 * outputs
+                    _affine(x, row, at, enter, 3 * outputs, seen)
+                    at += (enter + 1) * 3 * outputs
                     _affine(memory, row, at, outputs, 3 * outputs, past)
                     at += (outputs + 1) * 3 * outputs
                     for k in range(outputs):
@@ -286,9 +342,11 @@ def _run(
                     for k in range(outputs):
                         memory[k] = y[k]
                     begin += outputs
+                    x = y
                     continue
-                _affine(x, row, at, inputs, outputs, y)
-                at += (inputs + 1) * outputs
+                _affine(x, row, at, enter, outputs, y)
+                at += (enter + 1) * outputs
+                x = y
                 if layer == final:
                     continue
                 if activation == _TANH:
@@ -298,7 +356,7 @@ def _run(
                     for k in range(outputs):
                         y[k] = max(y[k], np.float32(0.0))
             for k in range(filled.shape[2]):
-                out = scratch[(final + 1) % 2, k]
+                out = x[k]
                 if head == _SQUASH:
                     out = tanh(out)
                 elif head == _CLIP:
@@ -309,21 +367,23 @@ def _run(
 _forward = compiled(_run)
 
 
-class RecurrentMemory(NamedTuple):
-    """What a recurrent network at play remembers of each lane; all zeros at the first step."""
+class Memory(NamedTuple):
+    """What a network at play remembers of each lane."""
 
     low: np.ndarray  # (lanes, agents, dim) bounds of actions
     high: np.ndarray
-    hidden: np.ndarray  # (lanes, agents, hidden) float32
+    past: np.ndarray  # (lanes, agents, history - 1, features) observations, the last one first
+    fresh: np.ndarray  # (lanes,) bool, nothing has been seen: the past is like the present
+    hidden: np.ndarray  # (lanes, agents, hidden) float32, zeros at first
     last: np.ndarray  # (lanes, agents, actions) float32, the last action as it enters the network
 
 
-class RecurrentPolicy:
-    """A recurrent network at play: outputs in units of each seat's action range, or choices."""
+class NetworkPolicy:
+    """A network at play: outputs in [-1, 1] in units of each seat's action range, or choices."""
 
     uses_masks = True
 
-    def __init__(self, network: RecurrentNetwork, facts: Mapping[str, Any]) -> None:
+    def __init__(self, network: Network, facts: Mapping[str, Any]) -> None:
         self.network, self.facts = network, dict(facts)
         self.name = str(facts["learner"])
 
@@ -332,18 +392,18 @@ class RecurrentPolicy:
         """Hyperparameters of the learner."""
         return dict(self.facts["hyperparameters"])
 
-    def initial(self, game: Game, seeds: np.ndarray) -> RecurrentMemory:
+    def initial(self, game: Game, seeds: np.ndarray) -> Memory:
         """Return the memory of ``len(seeds)`` lanes; ``ValueError`` as ``check`` raises it."""
         self.check(game)
-        shape = len(seeds), len(game.agents)
-        low, high = (np.broadcast_to(b, (len(seeds), *b.shape)) for b in (game.low, game.high))
-        hidden = np.zeros((*shape, self.network.hidden), np.float32)
-        return RecurrentMemory(low, high, hidden, np.zeros((*shape, self._remembered), np.float32))
-
-    @property
-    def _remembered(self) -> int:
-        """Numbers of the last action that are needed."""
-        return self.network.actions if self.network.last_action else 0
+        network, lanes, agents = self.network, len(seeds), len(game.agents)
+        low, high = (np.broadcast_to(b, (lanes, *b.shape)) for b in (game.low, game.high))
+        shapes = (
+            (network.history - 1, network.features),
+            (network.hidden,),
+            (network.actions if network.last_action else 0,),
+        )
+        past, hidden, last = (np.zeros((lanes, agents, *shape), np.float32) for shape in shapes)
+        return Memory(low, high, past, np.ones(lanes, np.bool_), hidden, last)
 
     def check(self, game: Game) -> None:
         """Raise ``ValueError`` unless this policy can play ``game``."""
@@ -351,49 +411,58 @@ class RecurrentPolicy:
         shape = Shape(
             environment=self.facts["environment"],
             agents=len(network.seats) or None,
-            features=len(network.centre),
+            features=network.features,
             actions=network.actions,
             discrete=network.head == "argmax",
         )
         check_game(self.name, shape, game)
 
     def act(
-        self, observations: np.ndarray, memory: RecurrentMemory, masks: np.ndarray | None
-    ) -> tuple[np.ndarray, RecurrentMemory]:
+        self, observations: np.ndarray, memory: Memory, masks: np.ndarray | None
+    ) -> tuple[np.ndarray, Memory]:
         """Return actions (lanes, agents, dim), or the best legal choices (lanes, agents)."""
-        network = self.network
-        outputs, hidden = network.step(observations, memory.last, memory.hidden)
+        network, now = self.network, observations[:, :, None]
+        frames, past = now, memory.past
+        if network.history > 1:
+            past = np.where(memory.fresh[:, None, None, None], now, past)
+            frames = np.concatenate([now, past], axis=2)
+            past = frames[:, :, :-1]
+        outputs, hidden = network.step(network.inputs(frames, memory.last), memory.hidden)
         actions = actions_of(outputs, network.head, (memory.low, memory.high), masks)
         last = memory.last
         if network.last_action:
             chosen = np.eye(network.actions, dtype=np.float32)
             last = chosen[actions] if network.head == "argmax" else outputs
-        return actions, memory._replace(hidden=hidden, last=last)
+        fresh = np.zeros_like(memory.fresh)
+        return actions, Memory(memory.low, memory.high, past, fresh, hidden, last)
 
     def pack(self) -> bytes:
         """Return the policy as the content of an npz file, which ``read_policy`` reads."""
-        network = self.network
-        settings = {name: getattr(network, name) for name in _SETTINGS}
-        settings["layers"] = [layer.kind for layer in network.layers]
+        network, kind = self.network, self.network.kind
+        settings = {name: getattr(network, name) for name in _SETTINGS[kind]}
+        if kind == RECURRENT:
+            settings["layers"] = [layer.kind for layer in network.layers]
         arrays = {"seats": network.seats, "centre": network.centre, "scale": network.scale}
         for k, layer in enumerate(network.layers):
             arrays |= {f"{name}.{k}": array for name, array in layer.parts().items()}
-        return content_of(RECURRENT, Content(self.facts, settings, arrays))
+        return content_of(kind, Content(self.facts, settings, arrays))
 
     @classmethod
-    def read(cls, content: Content) -> "RecurrentPolicy":
+    def read(cls, content: Content) -> "NetworkPolicy":
         """Return the policy that the content of a file means; ``ValueError`` if it is not one."""
         facts, settings, arrays = content
-        if sorted(settings) != sorted(_SETTINGS):
-            raise ValueError(f"it states {sorted(settings)}, not {sorted(_SETTINGS)}")
-        kinds = settings["layers"]
+        allowed_settings = _SETTINGS[RECURRENT if "layers" in settings else PERCEPTRON]
+        if sorted(settings) != sorted(allowed_settings):
+            raise ValueError(f"it states {sorted(settings)}, not {sorted(allowed_settings)}")
+        linear = [LINEAR for name in arrays if name.startswith("weights.")]
+        kinds = settings.get("layers", linear)
         if not isinstance(kinds, list) or not all(kind in _KINDS for kind in kinds):
             raise ValueError(f"its layers are {kinds!r}; allowed: a list of {', '.join(_KINDS)}")
         parts = [[f"{name}.{k}" for name in _PARTS[kind]] for k, kind in enumerate(kinds)]
         allowed = {"seats", "centre", "scale", *itertools.chain(*parts)}
         if set(arrays) != allowed:
             raise ValueError(f"it holds the arrays {sorted(arrays)}, not {sorted(allowed)}")
-        network = RecurrentNetwork(
+        network = Network(
             seats=arrays["seats"].astype(np.int64),
             layers=tuple(
                 Layer(kind, *(arrays[name] for name in names))
@@ -402,8 +471,9 @@ class RecurrentPolicy:
             centre=arrays["centre"],
             scale=arrays["scale"],
             identity=bool(settings["identity"]),
-            last_action=bool(settings["last_action"]),
             activation=str(settings["activation"]),
             head=str(settings["head"]),
+            history=int(settings.get("history", 1)),
+            last_action=bool(settings.get("last_action", False)),
         )
         return cls(network, facts)
