@@ -175,10 +175,10 @@ def test_a_report_shows_the_certificates_of_its_battles(name, task_id, battle):
     assert row.best_score == stored.figures[stored.reactive].win
     assert row.most == 0.5 * row.best_low
     assert (row.simple_high <= row.most) == row.met
-    shown = certificate_table(Findings(protocol, table, (), (), (), (), certificates=(row,)))
+    shown = certificate_table(builders.altered(Findings(protocol, table), certificates=(row,)))
     cells = [entry.text for entry in shown.groups[0].rows[0]]
     assert cells[-2:] == [f"{row.most:.3f}", "yes" if row.met else "no"]
-    assert certificate_table(Findings(protocol, table, (), (), (), ())) is None
+    assert certificate_table(builders.altered(Findings(protocol, table), certificates=())) is None
 
 
 def test_a_report_shows_the_certificates_of_its_games_by_their_score():
@@ -324,7 +324,7 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
 def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said):
     protocol, table = played("coopetition-standard", task_id)
     rows = certified_tasks(protocol, table)
-    terms = reading(Findings(protocol, table, (), (), (), (), certificates=rows))
+    terms = reading(builders.altered(Findings(protocol, table), certificates=rows))
     assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said
 
 

@@ -14,7 +14,6 @@ from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol, with_limits
 from coopbench.protocol.sections import LIMITS, Bounds
-from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
 from coopbench.report.facts import identity, training_text
 from coopbench.report.markdown import as_markdown
@@ -364,6 +363,6 @@ def test_the_checklist_asks_for_code_and_its_optimisations(tmp_path):
     declared = {"code": "https://example.org/mine", "code_level": "scaled rewards"}
     for settings, state in (({"rate": 1}, "missing"), (declared, "yes")):
         report = coopbench.evaluate(protocol, [builders.Invests(0.0, **settings)])
-        states = {item.item: item.state for item in checklist(report)}
+        states = {item.item: item.state for item in report.checklist}
         assert states["Code"] == states["Code-level optimisations"] == state
         assert states["Ablations"] == "missing"

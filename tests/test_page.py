@@ -17,8 +17,6 @@ from coopbench import provenance
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc
 from coopbench.protocol.schema import Protocol
-from coopbench.report.card import cards
-from coopbench.report.checklist import checklist
 from coopbench.report.data import as_json
 from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown, escaped
@@ -70,7 +68,7 @@ def page(report):
 
 
 def items(report):
-    return {item.item: item for item in checklist(report)}
+    return {item.item: item for item in report.checklist}
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ def test_the_machine_is_that_of_the_worker(protocol, fixed):
 
 
 def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
-    answers = checklist(fixed)
+    answers = fixed.checklist
     assert {item.state for item in answers if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
     assert "mine" in items(fixed)["Required baselines are there"].known
@@ -194,9 +192,9 @@ def test_the_checklist_knows_what_is_missing(report):
     for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):
         assert (without[name].state, without[name].known) == ("missing", "—")
     assert list(without) == list(answers)  # nothing is left out
-    shown = cards(bare)
+    shown = bare.cards
     assert shown["random"]["Processor"] == "— missing"
-    assert list(shown["random"]) == list(cards(report)["random"])
+    assert list(shown["random"]) == list(report.cards["random"])
 
 
 def test_too_few_runs_and_shared_seeds_are_flagged(report):
@@ -216,7 +214,7 @@ def test_too_few_runs_and_shared_seeds_are_flagged(report):
 
 
 def test_cards_tell_all_policies(report):
-    facts = cards(report)
+    facts = report.cards
     assert list(facts) == ["random", "constant:0.5", "untold", "mine"]
     assert facts["constant:0.5"]["Training"] == "none: a fixed policy"
     assert facts["untold"]["Training"] == facts["untold"]["Hyperparameters"] == "— missing"
@@ -234,16 +232,16 @@ def test_damaged_metadata_are_missing_not_an_error(report):
     }
     damaged = dataclasses.replace(report, metadata=odd)
     assert items(damaged)["Processor"].state == items(damaged)["Versions"].state == "missing"
-    assert cards(damaged)["random"]["Evaluation took"] == "— missing"
+    assert damaged.cards["random"]["Evaluation took"] == "— missing"
 
 
 def test_markdown_and_json_have_them_too(report):
     written = as_markdown(report.document)
-    assert all(f"\n### {escaped(name)}\n" in written for name in cards(report))
+    assert all(f"\n### {escaped(name)}\n" in written for name in report.cards)
     assert "- **Failed runs:** 51 on longer" in written
     content = json.loads(as_json(report))
-    assert content["checklist"] == [dataclasses.asdict(item) for item in checklist(report)]
-    assert content["cards"] == cards(report)
+    assert content["checklist"] == [dataclasses.asdict(item) for item in report.checklist]
+    assert content["cards"] == report.cards
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -251,8 +249,8 @@ def test_markdown_and_json_have_them_too(report):
 
 def test_the_page_shows_them_and_what_is_missing(report, page):
     text = html.unescape(page)
-    assert all(item.item in text and item.known in text for item in checklist(report))
-    for name, facts in cards(report).items():
+    assert all(item.item in text and item.known in text for item in report.checklist)
+    for name, facts in report.cards.items():
         assert f"<summary>{html.escape(name)}</summary>" in page
         assert all(value in text for value in facts.values())
     assert "out of memory" in text

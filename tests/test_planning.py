@@ -9,7 +9,6 @@ from builders import group_blocks, group_protocol
 from scipy import stats
 from typer.testing import CliRunner
 
-from coopbench.analysis.findings import Findings
 from coopbench.analysis.planning import Variation, prospects, variation
 from coopbench.analysis.registered import deviations, outcomes
 from coopbench.cli.main import app
@@ -17,6 +16,7 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.registration import FILE, registration
 from coopbench.report.data import as_json
+from coopbench.report.report import Report
 from coopbench.report.tables.registered import registered_table, registration_text
 from coopbench.results.registration import read_registration, write_registration
 from coopbench.statistics import detectable, power
@@ -45,7 +45,7 @@ def findings(protocol, table):
         DATE,
     )
     metadata = {block.cell: {"created": "2026-01-03T00:00:00+00:00"} for block in table}
-    return Findings(protocol, table, (), metadata, registration=study)
+    return Report(protocol, table, (), metadata, registration=study)
 
 
 # -- power ----------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_a_registered_study_is_shown_as_such(findings):
 
 def test_few_runs_leave_a_hypothesis_open(protocol):
     blocks = group_blocks({"low": 3.0}) + group_blocks({"mine": 8.0}, runs=(900, 901, 902))
-    few = Findings(protocol, EpisodeTable(tuple(blocks)))
+    few = Report(protocol, EpisodeTable(tuple(blocks)))
     study = registration(protocol, ["low", "mine"], ["mine > low on b"], DATE)
     (row,) = outcomes(study, protocol, few.comparisons, few.group_comparisons)
     assert (row.outcome, row.reason[:9]) == ("not shown", "not shown")

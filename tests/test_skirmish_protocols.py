@@ -11,7 +11,6 @@ from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.selection import with_tasks
-from coopbench.report.card import cards
 from coopbench.report.facts import training_text
 from coopbench.theory.battles.pages import verdict
 from coopbench.workflows.replay import find_episode
@@ -131,8 +130,8 @@ def test_what_it_plays_is_verified_and_shown_again(tmp_path):
     report = coopbench.evaluate(protocol, policies, out=tmp_path, reference=False)
     wins = {row.policy: row.mean for row in report.estimates if row.metric == "win"}
     assert wins["smac_heuristic_free"] > wins["smac_heuristic"] + 0.2
-    assert cards(report)["smac_heuristic_free"]["Acts on"] == "global, with free_orders"
-    assert cards(report)["smac_heuristic"]["Acts on"] == "global"
+    assert report.cards["smac_heuristic_free"]["Acts on"] == "global, with free_orders"
+    assert report.cards["smac_heuristic"]["Acts on"] == "global"
     assert coopbench.verify(tmp_path).identical
     episode = find_episode(f"{tmp_path}/3m-drawn/smac_heuristic_free/5")
     assert episode.parameters["free_orders"]

@@ -14,8 +14,7 @@ from coopbench.analysis.findings import Findings, parts, row_types
 from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.rankings import ProfilePoint
 from coopbench.provenance import versions
-from coopbench.report.card import cards
-from coopbench.report.checklist import checklist
+from coopbench.report.answers import Answered
 from coopbench.report.tables.words import units
 
 __all__ = [
@@ -117,12 +116,12 @@ def _defined(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def as_json(findings: Findings) -> str:
+def as_json(findings: Answered) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
     return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def contents(findings: Findings) -> dict[str, Any]:
+def contents(findings: Answered) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
     protocol = findings.protocol
     columnar = {
@@ -148,8 +147,8 @@ def contents(findings: Findings) -> dict[str, Any]:
         "protocol": protocol.model_dump(mode="json"),
         **rows,
         **columnar,
-        "checklist": [dataclasses.asdict(item) for item in checklist(findings)],
-        "cards": cards(findings),
+        "checklist": [dataclasses.asdict(item) for item in findings.checklist],
+        "cards": findings.cards,
         "notes": list(findings.notes),
         "versions": versions(),
     }

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.sections import Task
+from coopbench.report.answers import Answered, checklist_table
 from coopbench.report.blocks import (
     ALWAYS,
     PAGE,
@@ -21,14 +22,12 @@ from coopbench.report.blocks import (
     Text,
     Verdict,
 )
-from coopbench.report.card import cards
 from coopbench.report.facts import identity, provenance, reference_text, task_facts
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.reading import reading
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table
-from coopbench.report.tables.checklist import checklist_table
 from coopbench.report.tables.groups import group_tables
 from coopbench.report.tables.overall import extra_tables, long_tables, overview_table
 from coopbench.report.tables.tasks import agent_table, comparison_table, score_tables, task_table
@@ -43,7 +42,7 @@ _DIGEST = (
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
 
 
-def document(findings: Findings, *, drawn: bool = True) -> Document:
+def document(findings: Answered, *, drawn: bool = True) -> Document:
     """Return everything that a report shows; plots and episodes are made when rendered.
 
     Without ``drawn`` it has no plots.
@@ -51,7 +50,7 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
     protocol, notes = findings.protocol, findings.notes or ("none",)
     explained = (Facts(reading(findings)),)
     policy_cards = tuple(
-        Details(name, (Facts(card),), "card") for name, card in cards(findings).items()
+        Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
     )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     blocks: tuple[Block, ...] = (

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from coopbench.analysis.findings import Findings
 from coopbench.files import write_all
+from coopbench.report.answers import Answered
 from coopbench.report.data import as_json, columns_as_csv, tables_as_csv
 from coopbench.report.document import document, paper
 from coopbench.report.latex import as_latex
@@ -14,7 +14,7 @@ from coopbench.results.folder import is_results_folder
 __all__ = ["save"]
 
 
-def save(findings: Findings, folder: Path) -> dict[str, Path]:
+def save(findings: Answered, folder: Path) -> dict[str, Path]:
     """Write all files of a report below ``folder``, which is made if needed.
 
     A results folder holds every episode already; written elsewhere, a report has ``episodes.csv``.

@@ -4,7 +4,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from coopbench.analysis.findings import Findings
+from coopbench.report.answers import Answered
 from coopbench.report.blocks import Document
 from coopbench.report.document import document, paper
 from coopbench.report.files import save
@@ -16,7 +16,7 @@ from coopbench.report.terminal import as_text
 __all__ = ["Report"]
 
 
-class Report(Findings):
+class Report(Answered):
     """Result of ``coopbench.evaluate``; print it, or ``save`` it."""
 
     def __repr__(self) -> str:

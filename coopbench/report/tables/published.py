@@ -11,7 +11,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate
 from coopbench.episodes.metrics import values
 from coopbench.protocol.sections import Task
-from coopbench.report.metadata import span_text, trained_steps
+from coopbench.report.answers import span_text, trained_steps
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
