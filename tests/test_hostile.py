@@ -44,7 +44,7 @@ from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
 from coopbench.workflows.consistency import episode_discrepancies, size_discrepancies
 from coopbench.workflows.identities import equal_play
-from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
 from coopbench_envs.engine import DISABLED, Engine
@@ -319,7 +319,7 @@ def test_no_training_is_kept_through_a_link(tmp_path, name):
     (tmp_path / name).symlink_to(elsewhere, target_is_directory=name == "training")
     with (
         pytest.raises(ValueError, match="is a link, through which nothing is written"),
-        FolderKeeper(tmp_path, "training").alone(),
+        RunFolder(tmp_path, "training").lock(),
     ):
         pass
     assert not elsewhere.exists()

@@ -35,7 +35,7 @@ from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
 from coopbench.results import store
-from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.run_folder import RunFolder
 
 BATTLE = "coopbench/Skirmish-v0"
 FALL = {"rule": toy_team.FALL, "horizon": 3}
@@ -175,7 +175,7 @@ def test_episodes_of_different_lengths_are_stored_as_they_were_played():
 
 def test_what_is_stored_is_neither_padded_nor_copied(tmp_path):
     """Battles of up to 60 steps; writing and reading a state takes little more than it holds."""
-    keeper, battle = FolderKeeper(tmp_path), {"map": "3m"}
+    folder, battle = RunFolder(tmp_path), {"map": "3m"}
     settings = SMALL | {"lanes": 16, "replay": 500, "updates_per_episode": 1e-9}
     learner, resumed = (make_learner("iql", BATTLE, battle, 0, **settings) for _ in range(2))
     learner.learn(16 * 1200)
@@ -186,10 +186,10 @@ def test_what_is_stored_is_neither_padded_nor_copied(tmp_path):
     assert sum(array.nbytes for array in stored.values()) < 0.8 * 500 * longest
     size = sum(array.nbytes for array in state.values())
     tracemalloc.start()
-    keeper.write(state)
+    folder.write(state)
     assert tracemalloc.get_traced_memory()[1] < 0.2 * size
     tracemalloc.reset_peak()
-    resumed.load(keeper.read())
+    resumed.load(folder.read())
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 1.2 * size

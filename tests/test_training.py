@@ -35,7 +35,7 @@ from coopbench.report.facts import training_text
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows import training_plan, training_run
-from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_plan import Scope
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.parameters import between
@@ -386,16 +386,16 @@ def test_an_interruption_around_a_state_costs_nothing(
     np.testing.assert_allclose(written, means, rtol=1e-6)
 
 
-class MemoryKeeper:
-    """Keeps a run in a list of states, of which some can be taken away."""
+class Memory:
+    """Stores a run in a list of states, of which some can be taken away."""
 
-    place, state = "the memory", "the latest state"
+    path, state = "the memory", "the latest state"
 
     def __init__(self):
         self.states, self.summary, self.numbers = [], None, []
 
     @contextlib.contextmanager
-    def alone(self):
+    def lock(self):
         yield
 
     def read(self):
@@ -420,33 +420,33 @@ class MemoryKeeper:
 
 @pytest.fixture
 def job(protocol, tmp_path):
-    """A run whose state goes to a keeper without a folder."""
+    """A run whose state does not go to a folder."""
     scope = Scope(["trust"], [5])
     (planned,) = training_plan.runs(protocol, "steady", tmp_path / "none", scope, {})
-    return dataclasses.replace(planned, keeper=MemoryKeeper())
+    return dataclasses.replace(planned, folder=Memory())
 
 
 @pytest.mark.parametrize(("share", "states"), [(0.0, 2), (math.inf, 3)])
 def test_a_run_needs_no_folder_and_writes_a_large_state_less_often(
     share, states, job, tmp_path, monkeypatch
 ):
-    """With a share of 0 the first and the last one; it is resumed from what its keeper has."""
+    """With a share of 0 the first and the last one; it is resumed from what the memory has."""
     monkeypatch.setattr(training_run, "_CHEAP", 0.0)
     monkeypatch.setattr(training_run, "_SHARE", share)
-    keeper, whole = job.keeper, job(None)
+    memory, whole = job.folder, job(None)
     assert not list(tmp_path.glob("none*"))
-    assert len(keeper.states) == states
-    assert (keeper.summary["status"], keeper.summary["steps"]) == ("finished", [20, 40, 60])
-    del keeper.states[1:]
+    assert len(memory.states) == states
+    assert (memory.summary["status"], memory.summary["steps"]) == ("finished", [20, 40, 60])
+    del memory.states[1:]
     CALLS.clear()
     again = job(None)
     assert [steps for _, _, steps in CALLS] == [40, 60]
     assert again.model.facts["resumed"] == [20]
     assert again.model.policy.pack() == whole.model.policy.pack()
-    assert [step for tag, _, step in keeper.numbers if tag == "loss"] == [20, 40, 60]
+    assert [step for tag, _, step in memory.numbers if tag == "loss"] == [20, 40, 60]
     for before, after in zip(whole.played, again.played, strict=True):
         assert before.episodes.trace.episodes == after.episodes.trace.episodes
-    keeper.states[:] = [b"PK"]
+    memory.states[:] = [b"PK"]
     with pytest.raises(ValueError, match=r"the latest state cannot be .* Remove the memory to"):
         job(None)
 
@@ -461,7 +461,7 @@ def test_a_run_occupies_what_its_learner_says(protocol, job, monkeypatch):
 
 def test_a_run_is_trained_by_one_process_at_a_time(protocol, tmp_path):
     with (
-        FolderKeeper(run_of(tmp_path), "training").alone(),
+        RunFolder(run_of(tmp_path), "training").lock(),
         pytest.raises(ValueError, match=r"Another process trains the run in .*Wait for it to end"),
     ):
         train(protocol, tmp_path)

@@ -10,19 +10,6 @@ from typing import Any, NoReturn
 
 from coopbench.episodes.names import one_line
 
-__all__ = [
-    "KEPT",
-    "NOTHING",
-    "UNWRAPPED",
-    "console",
-    "fail",
-    "interruption",
-    "message",
-    "present",
-    "say",
-    "wraps",
-]
-
 NOTHING = "Nothing was written."
 UNWRAPPED = 1_000_000  # columns, wider than any table
 KEPT = "Finished cells are kept; rerun the same command to resume."

@@ -6,21 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = [
-    "PROTOCOL",
-    "Backend",
-    "Environments",
-    "Policies",
-    "ProtocolName",
-    "ReferenceRuns",
-    "Workers",
-    "assignment",
-    "chosen",
-    "environment_names",
-    "learner_names",
-    "protocol_with_maps",
-]
-
 
 def _protocol_names(incomplete: str) -> list[str]:
     """Return the protocols whose names begin so, for the completion of a shell."""

@@ -16,8 +16,6 @@ import numpy as np
 from coopbench.episodes.table import Episodes
 from coopbench_envs.arrays import pack, unpack
 
-__all__ = ["Actions", "largest", "packed", "stored_episodes", "unpacked"]
-
 _EPISODES = "episodes"
 _KINDS = ("u1", "u2", "u4", "i8", "f4", "f8")  # names of the arrays of packed numbers
 _STORED = 1 << 25  # bytes of a cell's actions, up to which those of all its episodes are stored

@@ -18,7 +18,6 @@ from coopbench.episodes.table import Trace
 if TYPE_CHECKING:
     from coopbench_envs.engine import Engine
 
-__all__ = ["Fingerprints", "extremes", "recordable"]
 
 _BLOCK = 1 << 23  # bytes of rows that are collected before they are hashed
 _COURSE = 1 << 28  # bytes of actions and rewards that are stored until the episodes are over

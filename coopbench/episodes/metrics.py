@@ -11,8 +11,6 @@ from coopbench.statistics import gini, jain
 from coopbench_envs.core import EnvSpec, TrajectoryMetric
 from coopbench_envs.parameters import unknown
 
-__all__ = ["agent_values", "known_agent_metrics", "known_metrics", "missing_metric", "values"]
-
 
 def _own_return(block: Episodes) -> np.ndarray:
     return np.asarray(block.returns.mean(axis=1, where=block.seats))

@@ -5,8 +5,6 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["check_name", "cleaned", "imitations", "one_line"]
-
 _LONGEST = 1000  # characters of a name
 _FORMULA = "=+-@"  # with which spreadsheets let formulas begin
 _MARK = "(shipped)"  # what reports write behind the names of runs that ship with this package

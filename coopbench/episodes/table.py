@@ -11,8 +11,6 @@ import numpy as np
 
 from coopbench import provenance
 
-__all__ = ["Cell", "EpisodeTable", "Episodes", "Failure", "Played", "Progress", "Trace"]
-
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
 _LONGEST = 60  # characters of a longer name that are used, or of one with other characters

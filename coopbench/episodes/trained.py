@@ -7,8 +7,6 @@ from typing import Any
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.episodes.table import Progress
 
-__all__ = ["Trained"]
-
 
 @dataclass(frozen=True)
 class Trained:

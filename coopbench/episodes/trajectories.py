@@ -12,8 +12,6 @@ from coopbench_envs.core import EnvSpec, TrajectoryMetric
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import resolve
 
-__all__ = ["Recorder", "agent_metrics", "episode_metrics"]
-
 
 class Recorder:
     """Copies what the game of an engine traces; call ``note`` after the reset and every step.

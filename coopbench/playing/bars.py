@@ -12,7 +12,7 @@ CellProgress = Callable[[Cell, float, str], None]
 
 
 @contextmanager
-def shown(
+def with_bars(
     progress: CellProgress | bool | None, cells: int | None, steps: int = 0, title: str = ""
 ) -> Iterator[CellProgress | None]:
     """Within the context, return the callback that ``progress`` stands for; bars if it is True.

@@ -31,15 +31,6 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of
 
-__all__ = [
-    "Recording",
-    "check_place",
-    "episode_title",
-    "load",
-    "play",
-    "recorded_episode",
-]
-
 SCHEMA = 1
 _START = "start."  # begins the names of the arrays of the start
 

@@ -25,8 +25,6 @@ from coopbench.report.crossplay import document, save
 from coopbench.report.terminal import as_text
 from coopbench_envs.core import POLICY
 
-__all__ = ["CrossPlay", "crossplay"]
-
 Progress = Callable[[str, float], None]  # task, done in [0, 1]
 
 

@@ -14,8 +14,6 @@ from coopbench.report.player import as_html
 from coopbench_envs.engine import Engine
 from coopbench_envs.shells.common import seed_of
 
-__all__ = ["Episode", "record"]
-
 
 class Episode(Recording):
     """A recording that draws itself.

@@ -9,7 +9,7 @@ from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.table import Cell, Episodes, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
-from coopbench.playing.bars import CellProgress, shown
+from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import (
     Contestant,
     Failed,
@@ -97,7 +97,7 @@ def evaluate(
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
     cells = planned(checked, policies)
-    with shown(progress, len(cells)) as tell:
+    with with_bars(progress, len(cells)) as tell:
         played, notes = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
     return _report(checked, played, names, out, notes, reference)

@@ -34,8 +34,6 @@ from coopbench.provenance import machine, versions
 from coopbench.workflows.timed_policy import Clock, EpisodeLost, TimedPolicy
 from coopbench_envs.engine import DISABLED, Engine
 
-__all__ = ["Clock", "TimedEpisode", "TimedScores", "timed_evaluate"]
-
 SCHEMA = 1
 ARRIVED = "arrived"  # metric of which a protocol can ask that a task reaches a share
 WORST = -1.0  # normalised return of an episode that was not played to its end

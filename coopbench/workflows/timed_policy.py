@@ -18,8 +18,6 @@ from coopbench.playing.contestants import PolicyLike, name_of
 from coopbench.playing.processes import WorkerProcess, how_ended, start_failure
 from coopbench.protocol.sections import Limits
 
-__all__ = ["Clock", "EpisodeLost", "TimedPolicy"]
-
 
 class Clock:
     """Tells the time and waits; a test can replace it by one for which no time passes."""

@@ -1,8 +1,7 @@
 """Training: a protocol and a learner become training runs, and these become results.
 
 A run has the folder of its cell; what its training needs lies there in ``training/`` (see
-``coopbench.workflows.keeper``). Which runs there are is decided in ``training_plan``, one run is
-``training_run``.
+``run_folder``). Which runs there are is decided in ``training_plan``, one run is ``training_run``.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
-from coopbench.playing.bars import CellProgress, shown
+from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
@@ -64,18 +63,20 @@ def train(
     """
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
-    with shown_runs(progress, jobs, root) as tell:
+    with run_bars(progress, jobs, root) as tell:
         return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)), reference)
 
 
-def shown_runs(
+def run_bars(
     progress: CellProgress | bool | None, jobs: Sequence[TrainJob], root: Path
 ) -> AbstractContextManager[CellProgress | None]:
-    """Return the context of ``shown`` for training runs; bars begin with what will be trained."""
+    """Return the context of ``with_bars``; bars stand below a line on what is trained."""
     budgets = list(dict.fromkeys((job.budget.steps, job.budget.interval) for job in jobs))
     lengths = "; ".join(f"{steps:,} steps, evaluated every {every:,}" for steps, every in budgets)
     steps = budgets[0][0] if len(budgets) == 1 else 0
-    return shown(progress, len(jobs), steps, f"{len(jobs)} training runs of {lengths}, into {root}")
+    return with_bars(
+        progress, len(jobs), steps, f"{len(jobs)} training runs of {lengths}, into {root}"
+    )
 
 
 def train_runs(

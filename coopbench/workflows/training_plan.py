@@ -15,7 +15,7 @@ from coopbench.playing.contestants import is_seed
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
-from coopbench.workflows.keeper import FolderKeeper
+from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_run import TrainJob, cell_of
 from coopbench_envs.parameters import describe, named, resolve, unknown
 
@@ -61,7 +61,7 @@ def runs(
             cell=cell,
             learner=learner,
             seed=seed,
-            keeper=FolderKeeper(root.absolute(), f"{_folder(protocol, cell)}/training"),
+            folder=RunFolder(root.absolute(), f"{_folder(protocol, cell)}/training"),
             budget=budgets[task.id],
             settings=settings[task.id],
         )

@@ -1,7 +1,7 @@
 """One training run: from its state to the policy that is evaluated.
 
 The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` and
-``coopbench.workflows.keeper``.
+``coopbench.workflows.run_folder``.
 """
 
 import json
@@ -27,10 +27,8 @@ from coopbench.playing.rollout import CellJob, PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.sections import Budget, Task
 from coopbench.provenance import elapsed, machine, versions
-from coopbench.workflows.keeper import Keeper, Scalars
+from coopbench.workflows.run_folder import RunFolder, Scalars
 from coopbench_envs.foreign.loading import code_of
-
-__all__ = ["Outcome", "TrainJob", "cell_of", "mismatch", "settings_and_facts"]
 
 _FORMAT = 1
 _INSTANT = 1e-9  # seconds: less than any training takes
@@ -59,7 +57,7 @@ class TrainJob(CellJob):
 
     learner: str
     seed: int
-    keeper: Keeper
+    folder: RunFolder
     budget: Budget
     settings: Mapping[str, Any]  # hyperparameters, all of them
 
@@ -96,7 +94,7 @@ class TrainJob(CellJob):
 
     def __call__(self, tell: Tell | None) -> Outcome:
         """Train from the last written state, then play; a finished training is not repeated."""
-        with self.keeper.alone():
+        with self.folder.lock():
             model = _Run(self).trained(tell)
         if isinstance(model, Failed):
             return Outcome(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
@@ -247,7 +245,7 @@ class _Run:
             course.resumed.append(last)
             self._saved = {}  # so that a replay lets go of what it replaces
         written, cost = time.perf_counter(), 0.0
-        with closing(job.keeper.scalars(last)) as scalars:
+        with closing(job.folder.scalars(last)) as scalars:
             for mark in range(last + budget.interval, budget.steps + 1, budget.interval):
                 if not self._interval(learner, mark, scalars):
                     self._write({})
@@ -316,7 +314,7 @@ class _Run:
         arrays["best"] = np.frombuffer(course.best, np.uint8)
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         try:
-            self._job.keeper.write(arrays)
+            self._job.folder.write(arrays)
         except ValueError as error:
             raise ValueError(
                 f"The state of {self._job} cannot be written ({error}). Choose hyperparameters "
@@ -326,7 +324,7 @@ class _Run:
 
     def _note(self) -> None:
         """Write the summary."""
-        self._job.keeper.note(json.dumps(self._summary(), indent=2) + "\n")
+        self._job.folder.note(json.dumps(self._summary(), indent=2) + "\n")
 
     def _summary(self) -> dict[str, Any]:
         """Return the run in words."""
@@ -349,7 +347,7 @@ class _Run:
         Raises ``ValueError`` if it is of another training, or damaged.
         """
         try:
-            arrays = self._job.keeper.read()
+            arrays = self._job.folder.read()
             if arrays is None:
                 return
             header = json.loads(arrays.pop("header").tobytes())
@@ -364,15 +362,15 @@ class _Run:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(self._unreadable(error)) from None
         if identity != self._identity():
-            raise ValueError(mismatch(self._job.keeper.place, identity, self._job))
+            raise ValueError(mismatch(str(self._job.folder.path), identity, self._job))
         self._course = course
         self._saved = {name.removeprefix("learner."): array for name, array in arrays.items()}
 
     def _unreadable(self, error: Exception) -> str:
         """Say why the state cannot be used, and what to do."""
-        keeper = self._job.keeper
+        folder = self._job.folder
         return (
-            f"{keeper.state} cannot be read ({error}). Remove {keeper.place} to train this run "
+            f"{folder.state} cannot be read ({error}). Remove {folder.path} to train this run "
             f"from its beginning."
         )
 

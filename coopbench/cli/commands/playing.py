@@ -22,8 +22,6 @@ from coopbench.cli.options import (
 )
 from coopbench.playing.bars import Progress
 
-__all__ = ["crossplay", "evaluate", "exploit", "replay", "timed", "train"]
-
 Steps = Annotated[
     int | None,
     typer.Option(help="Steps of the environment for each run, instead of the protocol's."),

@@ -9,15 +9,6 @@ from coopbench.cli.console import NOTHING, console, interruption, present, say
 from coopbench.cli.options import Backend, Environments, ReferenceRuns, Workers
 from coopbench.playing.bars import Progress
 
-__all__ = [
-    "export_results",
-    "import_results",
-    "leaderboard",
-    "merge",
-    "report",
-    "verify",
-]
-
 
 def merge(
     folders: Annotated[
