@@ -9,10 +9,10 @@ from pathlib import Path
 
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
-from coopbench.theory.certificates import PROTOCOL
 
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent))  # for studies
 
+from studies.certificates import PROTOCOL
 from studies.validity import games
 
 

@@ -26,10 +26,10 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.theory import load_certificate
-from coopbench.theory.battles.pages import battles_page, counted, verdicts_table
-from coopbench.theory.pages import certificate_page
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
+from studies.battles.pages import battles_page, counted, verdicts_table
+from studies.certificates.pages import certificate_page
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
@@ -124,7 +124,7 @@ def facts(env_id: str) -> str:
 
 def certificate(env_id: str) -> str:
     """Tables of an environment's certificate, or of those of its battles; nothing without."""
-    command = f"`coopbench certify {env_id.split('/')[1]}`:"
+    command = f"`coopbench certify {env_id.split('/')[1]}` plays this certificate again:"
     if battles := load_battles(env_id):
         return f"{command}\n\n{battles_page(battles)}"
     try:

@@ -7,7 +7,7 @@
 prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
 Certificates have the return of one agent: where a protocol scores the return of all, bounds are
 those times the number of agents. Tasks whose games have no certificate stay as they are.
-``coopbench certify GAME --search --out baselines/certificates/GAME.json`` makes certificates.
+``python -m studies.certificates GAME --out baselines/certificates/GAME.json`` makes certificates.
 """
 
 import re
@@ -17,8 +17,8 @@ from pathlib import Path
 from coopbench.baselines.game import Game
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import load_certificate
-from coopbench.theory.pages import bounds_text
 from coopbench_envs.registration import spec
+from studies.certificates.pages import bounds_text
 
 
 def bounds(name: str) -> dict[str, dict[str, float]]:

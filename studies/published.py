@@ -19,8 +19,8 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.investments import Fractions
 from coopbench.report.markdown import rows_table
-from coopbench.theory import best_constant
 from coopbench_envs.engine import Engine
+from studies.equilibria import best_constant
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "published.md"
 CAMPAIGN = range(99, 112)

@@ -29,18 +29,18 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.reading import reading
 from coopbench.report.tables.certificates import certificate_table
 from coopbench.theory import load_certificate
-from coopbench.theory.battles.certificates import EVALUATION, measured, play_battle
-from coopbench.theory.battles.pages import (
+from coopbench.theory.battles import EVALUATION, measured, play_battle
+from coopbench_envs import Engine
+from studies.battles.pages import (
     PUBLISHED,
     battles_page,
     conclusion,
     counted,
     verdicts_table,
 )
-from coopbench.theory.battles.search import Budget, searched
-from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
-from coopbench.theory.battles.trials import Trials
-from coopbench_envs import Engine
+from studies.battles.search import Budget, searched
+from studies.battles.seeds import masked_plans, pushed, unmasked_plans
+from studies.battles.trials import Trials
 
 ROOT = Path(__file__).resolve().parent.parent
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
@@ -313,7 +313,7 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     assert f"{name}: as stored" in command("certify", "Skirmish-v1").out
     monkeypatch.setattr(battles, "load_battles", lambda _: {name: wrong})
     text = command("certify", "Skirmish-v1", "--task", name, status=1).out
-    assert f"{name}: differs from what is stored" in text
+    assert f"{name}: 1 of {len(figures)} figures differ from what is stored" in text
     for word in (["--search"], ["--task", "3m-drawm"]):
         assert command("certify", "Skirmish-v1", *word, status=2).err
 

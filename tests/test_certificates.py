@@ -14,17 +14,18 @@ from coopbench.baselines.registry import entries, make_policy
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory import (
     Criterion,
+    Figure,
     Sizes,
-    certificates,
-    certify,
     load_certificate,
     read_certificate,
+    replayed,
 )
-from coopbench.theory.figures import Figure
-from coopbench.theory.pages import bounds_lines, certificate_page
-from coopbench.theory.scripts import GRIDS, best_script, scripts
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of
+from studies.certificates import certify
+from studies.certificates.criteria import criteria
+from studies.certificates.pages import bounds_lines, certificate_page
+from studies.certificates.scripts import GRIDS, best_script, scripts
 
 GAMES = sorted(
     file.name.removesuffix(".json")
@@ -73,10 +74,32 @@ def test_bounds_of_the_protocol_are_those_of_the_certificates():
         groups = {name: task.group for name, task in tasks.items() if name in one.figures}
         game = Game.at(one.env_id)
         hidden, agents = "informed" in game.layout, len(game.agents)
-        assert certificates.criteria(one.figures, groups, hidden, agents) == one.criteria
+        assert criteria(one.figures, groups, hidden, agents) == one.criteria
         assert one.met
     bounds = {task: numbers for one in stored for task, numbers in one.bounds().items()}
     assert {id: task.bounds.model_dump(exclude_none=True) for id, task in tasks.items()} == bounds
+
+
+def test_stored_figures_are_played_again_to_the_bit():
+    stored = load_certificate("TrustDilemma-v1")
+    again = replayed(stored, ["trust-dilemma"])
+    assert again == {"trust-dilemma": stored.figures["trust-dilemma"]}
+
+
+def test_the_command_shows_figures_that_are_not_the_stored_ones(command, monkeypatch):
+    stored = load_certificate("TrustDilemma-v1")
+    figures = stored.figures["trust-dilemma.focal"]
+    played = {name: value for name, value in figures.items() if name != "bayesian"}
+    monkeypatch.setattr("coopbench.theory.replayed", lambda *_, **__: {task: played})
+    task = "trust-dilemma.focal"
+    shown = command("certify", "TrustDilemma-v1", "--task", task).out
+    assert f"{task}: player that knows the pool: 0.866 ± 0.012, required >= 0.75: holds" in shown
+    assert "trust-dilemma.unmet" not in shown
+    assert f"{task}: as stored" in shown
+    played["low"] = Figure(1.0, 0.5, 20_000)
+    shown = command("certify", "TrustDilemma-v1", "--task", task, status=1).out
+    assert f"1.0000 ± 0.5000; stored: {figures['low'].value:.4f} ± " in shown
+    assert f"{task}: 1 of {len(played)} figures differ from what is stored" in shown
 
 
 def test_policies_play_what_the_certificate_says():
@@ -193,7 +216,7 @@ def test_criteria_are_judged_at_the_end_of_their_intervals_that_is_harder_to_mee
         figures |= {name: Figure(102.0, 0.0, 9) for name in ("script", "best_script")}
         figures["always_defect"] = Figure(100.0, 0.0, 9)
         figures["bayesian"] = Figure(108.0, 10.0 * error, 9)
-        rows = certificates.criteria({"t": figures}, {"t": "focal"}, False, 2)
+        rows = criteria({"t": figures}, {"t": "focal"}, False, 2)
         return {row.name: row.met for row in rows}
 
     assert all(known(0.02).values())
@@ -216,6 +239,8 @@ def test_errors_name_what_is_wrong(tmp_path):
         certify("TrustDilemma-v0")
     with pytest.raises(ValueError, match="is one of coopbench/SLCD-v1"):
         certify("TrustDilemma-v1", tasks=["slcd"])
+    with pytest.raises(ValueError, match=r"trust-dilema.*Did you mean 'trust-dilemma'"):
+        replayed(load_certificate("TrustDilemma-v1"), ["trust-dilema"])
     path = tmp_path / "none.json"
     path.write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="cannot be read as a certificate"):

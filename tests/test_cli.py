@@ -19,7 +19,7 @@ from coopbench import catalogue, doctor
 from coopbench.cli.main import COMMANDS, RETIRED
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
-from coopbench.theory import Sizes, certificates
+from coopbench.theory import replay
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
 
@@ -32,9 +32,8 @@ SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
 def shorter_work(tmp_path_factory, monkeypatch):
     """Shorten what is evaluated whole elsewhere: by ``make wheel`` and in test_certificates."""
     name = "coopetition-standard"
-    whole, sizes = loading.load_protocol(name), Sizes(bounds=4_000, others=2_500, bayesian=1_300)
-    monkeypatch.setattr(certificates, "load_protocol", lambda _: whole)
-    monkeypatch.setattr(certificates, "Sizes", lambda: sizes)
+    whole = loading.load_protocol(name)
+    monkeypatch.setattr(replay, "load_protocol", lambda _: whole)
     files = loading.protocol_files()
     content = tomllib.loads(files[name].read_text(encoding="utf-8"))
     chosen = ("trust-dilemma", "trust-dilemma.focal")

@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from coopbench import theory
-from coopbench.theory import best_play, published_stage
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from studies import equilibria as theory
+from studies.equilibria import best_play, stage
 
 # The function of the same name hides the module from an import statement.
-deviations = importlib.import_module("coopbench.theory.exploitability")
+deviations = importlib.import_module("studies.equilibria.exploitability")
 
 FIXED = {"SynergySearch-v0": {"gamma_range": (0.55, 0.55)}}
 SOLVED = (
@@ -34,7 +34,7 @@ OPTIMA = {"TrustDilemma-v0": 10 / 0.325 - 1, "PartnerHoldUp-v0": 20 / 0.7 - 1}
 
 
 def _constants(env_id, **parameters):
-    return published_stage.game_and_constants(env_id, parameters)[1]
+    return stage.game_and_constants(env_id, parameters)[1]
 
 
 @cache
@@ -85,7 +85,7 @@ def test_first_order_conditions(env_id):
         (theory.social_optimum(env_id, **parameters), 1.0),
     ):
         a = profile.actions
-        shared = published_stage.synergy_weight(c) * np.exp(np.log(a).mean())
+        shared = stage.synergy_weight(c) * np.exp(np.log(a).mean())
         np.testing.assert_allclose(c.theta / (1 + a) + shared * care / (n * a), 1.0, atol=1e-5)
 
 
@@ -235,7 +235,10 @@ def test_switches_happen_when_they_say():
     [
         (lambda: theory.static_nash("TrustDilema-v0"), "Did you mean 'coopbench/TrustDilemma-v0'"),
         (lambda: theory.static_nash("Routing-v0"), "coopbench/Routing-v0: only coopetition games"),
-        (lambda: theory.static_nash("TrustDilemma-v1"), "no alpha, theta, gamma.*theory.certify"),
+        (
+            lambda: theory.static_nash("TrustDilemma-v1"),
+            "no alpha, theta.*coopbench certify",
+        ),
         (lambda: theory.static_nash("TrustDilemma-v0", start=2), r"start was 2; allowed.*\[0, 1\]"),
         (lambda: theory.static_nash("TrustDilemma-v0", weights=np.ones(2)), r"shape \(2, 2\)"),
         (lambda: theory.static_nash("TrustDilemma-v0", weights=np.eye(2)), "zero diagonal"),

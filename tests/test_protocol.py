@@ -17,8 +17,9 @@ from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
-from coopbench.theory import search, sections
+from coopbench.theory.replay import JUDGED
 from coopbench_envs import Engine
+from studies.certificates import search, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCES = ROOT / "protocols" / "instances"
@@ -81,7 +82,7 @@ def test_seeds_of_different_uses_are_disjoint(name):
     assert all(uses)
     every = set().union(*uses)
     assert len(every) == sum(map(len, uses))
-    firsts = (sections._JUDGED, sections._SHADOWED, search.SEARCH, search.CHOICE)
+    firsts = (JUDGED, sections.SHADOWED, search.SEARCH, search.CHOICE)
     assert max(every) < min(firsts)
 
 

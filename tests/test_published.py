@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory import stage_payoffs
+from studies.equilibria import stage_payoffs
 
 ROOT = Path(__file__).resolve().parent.parent
 

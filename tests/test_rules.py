@@ -12,11 +12,12 @@ from coopbench.baselines.registry import make_policy
 from coopbench.baselines.rules.rules import Form
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory.arena import STRIDE, Arena, Table
-from coopbench.theory.bayesian import bayesian, errors_of_shadows, valued
-from coopbench.theory.problems import answers, best_rule, everywhere
-from coopbench.theory.search import Budget, Problem, searched
+from coopbench.theory.replay import everywhere
 from coopbench.theory.tables import focal_tables
 from coopbench_envs import Engine
+from studies.certificates.bayesian import bayesian, errors_of_shadows, valued
+from studies.certificates.problems import answers, best_rule
+from studies.certificates.search import Budget, Problem, searched
 
 GAME = "coopbench/TrustDilemma-v1"
 SMALL = Budget(rounds=4, candidates=12, episodes=8, choice=40)

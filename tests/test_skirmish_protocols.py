@@ -12,9 +12,9 @@ from coopbench.episodes.table import Cell
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.selection import with_tasks
 from coopbench.report.facts import training_text
-from coopbench.theory.battles.pages import verdict
 from coopbench.workflows.replay import find_episode
 from coopbench_envs.skirmish.teams import RACES
+from studies.battles.pages import verdict
 
 CERTIFIED = Path(__file__).resolve().parent.parent / "benchmarks" / "skirmish-certified.toml"
 REASONS = {  # why a battle is no task of the standard, by what its certificate says

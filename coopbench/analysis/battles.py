@@ -1,6 +1,6 @@
 """Certificates of battles as data: plans, and what players reach in episodes kept for that.
 
-``coopbench.theory.battles`` makes them and plays them again.
+``coopbench.theory.battles`` plays them again, ``studies/battles`` makes them.
 """
 
 import json

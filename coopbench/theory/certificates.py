@@ -2,38 +2,53 @@
 
 A certificate holds the best rules that a search has found, as playable data, and what they and
 fixed policies earn: in the repeated game beside single policies, and in every task of a protocol.
-``coopbench certify`` plays the rules again and prints the figures; with ``--search`` it searches
-anew. The certificates of this package are data files of ``coopbench.baselines``; the policies
-``best_constant``, ``open_loop`` and ``rule`` play what they hold.
+The policies ``best_constant``, ``open_loop`` and ``rule`` play what the certificates of this
+package hold; ``replay`` plays their figures again, and ``studies/certificates`` makes them.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from coopbench.baselines.strategies.certified import certified
-from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.sections import Task
-from coopbench.theory.criteria import Criterion, criteria
-from coopbench.theory.figures import Figure
-from coopbench.theory.sections import Effort, Focal, RepeatedGame, SelfPlay, Sizes
-from coopbench.theory.tables import self_play_table
-from coopbench_envs.registration import spec
-from coopbench_envs.roles import members_of_roles
 
-__all__ = ["PROTOCOL", "Certificate", "certify", "load_certificate", "read_certificate"]
+__all__ = [
+    "REPEATED",
+    "Certificate",
+    "Criterion",
+    "Figure",
+    "load_certificate",
+    "read_certificate",
+]
 
-PROTOCOL = "coopetition-standard"
 REPEATED = "repeated game"  # name of the section that belongs to no task
-_USUAL = "reciprocator"
-# Reference policies of the games, by role where roles differ; the others have the usual one.
-_REFERENCES: dict[str, str | dict[str, str]] = {
-    "DynamicPartnerSelection-v1": "reciprocator:0.4,1",
-    "PartnerHoldUp-v1": "reciprocator:0.4,1",
-    "PlatformEcosystem-v1": "reciprocator:bar=0.8,ignore=0.16,follow=0.96",
-}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value, its standard error and the number of episodes behind it."""
+
+    value: float
+    error: float
+    episodes: int
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One requirement on a game, with the value that was measured and its standard error.
+
+    It is met if the end of the 95 % interval of the value that makes it harder to meet is within
+    the bound.
+    """
+
+    name: str
+    value: float
+    error: float
+    bound: float
+    above: bool  # True: value must be >= bound; False: <= bound
+    met: bool
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,14 @@ class Certificate:
         return cls(**{**content, "figures": figures, "criteria": rows})
 
 
+def _bounds(figures: Mapping[str, Figure]) -> dict[str, float]:
+    low, high, random = (figures[name] for name in ("low", "high", "random"))
+    bounds = {"low": low.value, "high": high.value}
+    bounds |= {"floor": random.value} if random.value < low.value else {}
+    bounds |= {"low_error": low.error, "high_error": high.error}
+    return {name: round(value, 4) for name, value in bounds.items()}
+
+
 def load_certificate(env_id: str) -> Certificate:
     """Return the certificate of an environment that this package contains.
 
@@ -103,162 +126,6 @@ def read_certificate(path: Path) -> Certificate:
         return Certificate.of(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
-            f"{path} cannot be read as a certificate ({error}); allowed: a file that 'coopbench "
-            f"certify --out' has written."
+            f"{path} cannot be read as a certificate ({error}); allowed: a file that 'python -m "
+            f"studies.certificates --out' has written."
         ) from None
-
-
-def certify(
-    env_id: str,
-    *,
-    protocol: str = PROTOCOL,
-    tasks: Sequence[str] | None = None,
-    stored: Certificate | None = None,
-    effort: int = 1,
-    sizes: Sizes | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> Certificate:
-    """Measure the ``tasks`` of a game in a protocol (default: all), and the repeated game.
-
-    Tasks are searched and measured each by itself, the repeated game with those of self-play.
-    With a ``stored`` certificate its rules are played again, by default those of all its tasks, and
-    nothing is searched; without, the best rules are searched first, with budgets that grow with
-    ``effort``. ``sizes`` are the numbers of episodes of the figures. ``tell`` is called with the
-    name of each part before it begins. Raises ``ValueError`` for a game or a task that the protocol
-    does not have.
-    """
-    say = tell or (lambda text: None)
-    if stored is not None and tasks is None:
-        tasks = [name for name in stored.rules if name != REPEATED]
-    work = _Work(env_id, protocol, tasks)
-    if stored is None:
-        budgets = Effort.of(effort, len(work.game.agents))
-        rules = work.search(budgets, say)
-        script = work.script(rules, budgets, say)
-        constant, loop = work.actions(rules)
-    else:
-        rules, effort, script = stored.rules, stored.effort, stored.best_script
-        constant, loop = stored.best_constant, stored.open_loop
-    figures = work.measure(rules, script, sizes or Sizes(), say)
-    return Certificate(
-        env_id=work.env_id,
-        protocol=protocol,
-        effort=effort,
-        references=work.references,
-        best_script=script,
-        best_constant=constant,
-        open_loop=loop,
-        rules=rules,
-        figures=figures,
-        criteria=criteria(figures, work.groups, work.hidden, len(work.game.agents)),
-    )
-
-
-def _bounds(figures: Mapping[str, Figure]) -> dict[str, float]:
-    low, high, random = (figures[name] for name in ("low", "high", "random"))
-    bounds = {"low": low.value, "high": high.value}
-    bounds |= {"floor": random.value} if random.value < low.value else {}
-    bounds |= {"low_error": low.error, "high_error": high.error}
-    return {name: round(value, 4) for name, value in bounds.items()}
-
-
-class _Work:
-    """The sections of a certificate."""
-
-    def __init__(self, env_id: str, protocol: str, tasks: Sequence[str] | None) -> None:
-        self.env_id = spec(env_id).id
-        chosen = _tasks(self.env_id, protocol, tasks)
-        self.groups = {task.id: task.group for task in chosen}
-        self.game = self_play_table(self.env_id, {}).game
-        self.hidden = not bool(getattr(self.game.constants, "public", True))
-        self.references = _references(self.env_id, list(members_of_roles(self.game.agents)))
-        self._alone = [task for task in chosen if not task.pools]
-        self._sections: dict[str, Any] = {t.id: SelfPlay(t, self.references) for t in self._alone}
-        if self._alone:
-            self._sections[REPEATED] = RepeatedGame(self.env_id, {}, self.references)
-        rest = [task for task in chosen if task.pools]
-        self._sections |= {task.id: Focal(task, self.references) for task in rest}
-        self._met = _met_task(self.env_id, protocol)
-
-    def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
-        """Search the rules of all sections, each by itself."""
-        rules = {}
-        for name, section in self._sections.items():
-            say(f"{name}: searching")
-            rules[name] = section.search(effort)
-        return rules
-
-    def script(
-        self, rules: Mapping[str, Any], effort: Effort, say: Callable[[str], None]
-    ) -> dict[str, str]:
-        """Return the best script of each role beside partners that training may meet."""
-        if self._met is None:
-            return {}
-        if self._met.id in rules:
-            return dict(rules[self._met.id]["script"])
-        say(f"{self._met.id}: searching scripts")
-        return Focal(self._met, self.references).script(effort)
-
-    def measure(
-        self,
-        rules: Mapping[str, Any],
-        script: Mapping[str, str],
-        sizes: Sizes,
-        say: Callable[[str], None],
-    ) -> dict[str, dict[str, Figure]]:
-        """Play the rules of all sections; compare the fixed policies in shifted ranges, too."""
-        figures = {}
-        for name, section in self._sections.items():
-            say(f"{name}: measuring")
-            figures[name] = section.measure(rules[name], sizes, script)
-        return figures
-
-    def actions(
-        self, rules: Mapping[str, Any]
-    ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-        """Return the best constant and the best sequence of self-play, by role."""
-        if not self._alone:
-            return {}, {}
-        table = self_play_table(self.env_id, {})
-        best, game = rules[self._alone[0].id], table.game
-        constant, loop = {}, {}
-        for role, form in table.forms.items():
-            seat = form.inputs.seat
-            low, width = game.low[seat], game.high[seat] - game.low[seat]
-            played = form.over_time(form.weights(best["constant"][role]))
-            constant[role] = ((played[0] - low) / width).round(6).tolist()
-            sequence = form.over_time(form.weights(best["sequence"][role]))
-            loop[role] = ((sequence[:, 0] - low[0]) / width[0]).round(6).tolist()
-        return constant, loop
-
-
-def _tasks(env_id: str, protocol: str, tasks: Sequence[str] | None) -> list[Task]:
-    """Return the tasks of a game in a protocol; all, or those with these ids."""
-    loaded = load_protocol(protocol)
-    if tasks is not None:
-        chosen = [loaded.task_of(task) for task in tasks]
-        other = [task for task in chosen if spec(task.env).id != env_id]
-        if other:
-            raise ValueError(f"Task {other[0].id!r} is one of {other[0].env}, not of {env_id}.")
-        return chosen
-    chosen = [task for task in loaded.task if spec(task.env).id == env_id]
-    if not chosen:
-        games = dict.fromkeys(task.env for task in loaded.task)
-        raise ValueError(
-            f"{protocol} has no task of {env_id} to certify; allowed: {', '.join(games)}."
-        )
-    return chosen
-
-
-def _met_task(env_id: str, protocol: str) -> Task | None:
-    """Return the task of a game whose partners training may meet, if the protocol has one."""
-    loaded = load_protocol(protocol)
-    group = loaded.training.partners if loaded.training else None
-    met = [task for task in loaded.task if spec(task.env).id == env_id and task.group == group]
-    return met[0] if met else None
-
-
-def _references(env_id: str, roles: list[str]) -> dict[str, str]:
-    """Return the reference policy of each role of a game."""
-    policy = _REFERENCES.get(env_id.rpartition("/")[2], _USUAL)
-    return dict.fromkeys(roles, policy) if isinstance(policy, str) else dict(policy)

@@ -26,12 +26,12 @@ from coopbench.analysis.battles import LEARNED, LEARNED_BLIND, BattleCertificate
 from coopbench.baselines.strategies.plans import packed_plan
 from coopbench.files import write_bytes, write_text
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory.battles.certificates import measured
-from coopbench.theory.battles.search import Budget, searched
-from coopbench.theory.battles.trials import Trials
+from coopbench.theory.battles import measured
 from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
 from coopbench_envs.skirmish.teams import RACES
+from studies.battles.search import Budget, searched
+from studies.battles.trials import Trials
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "baselines" / "certificates"

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.registry import make_policy
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import seated
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.teams import RACES
@@ -31,21 +31,14 @@ PUBLISHED = {
 SYMMETRIC = ("3m", "8m", "25m", "2s3z", "3s5z", "1c3s5z", "MMM")
 
 
-def heuristic_wins(episodes: int, **parameters: object) -> float:
+def heuristic_wins(episodes: int, **parameters: Any) -> float:
     """Return the share of episodes, with seeds from 0 on, that SMAC's heuristic wins."""
     engine = Engine(ID, episodes, start="fixed", ranges="smac", free_orders=True, **parameters)
-    engine.reset(np.arange(episodes))
-    game = Game.of(engine)
-    policy = make_policy("smac_heuristic_free", game)
-    memory = policy.initial(game, np.zeros(episodes))
-    control = engine.control
-    while not control.done.all():
-        actions, memory = policy.act(control.obs, memory, engine.view(), control.masks == 1)
-        engine.step(actions, DISABLED)
-    return float(control.measures[:, 0].mean())
+    Match(engine, [seated("smac_heuristic_free", engine)]).play(np.arange(episodes))
+    return float(engine.control.measures[:, 0].mean())
 
 
-def mirrored(episodes: int, **parameters: object) -> tuple[float, float]:
+def mirrored(episodes: int, **parameters: Any) -> tuple[float, float]:
     """Return the shares of episodes that the agents and the enemies win under one script."""
     engine = Engine(ID, LANES, **parameters)
     rules = engine.constants.rules._replace(scripted=True)

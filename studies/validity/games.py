@@ -12,9 +12,9 @@ import numpy as np
 
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.sections import Task
-from coopbench.theory import Certificate, certify, load_certificate
-from coopbench.theory.certificates import PROTOCOL
+from coopbench.theory import Certificate, load_certificate
 from coopbench_envs.registration import spec
+from studies.certificates import PROTOCOL, certify
 
 Certificates = dict[str, Certificate]
 

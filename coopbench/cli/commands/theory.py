@@ -1,102 +1,98 @@
-"""Commands of the theory of games with investments: certify."""
+"""Commands of the theory of games: certify."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from coopbench.cli.console import console, say
 
-__all__ = ["certify"]
+Sections = Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
 
 
 def certify(
-    env: Annotated[
-        str | None,
-        typer.Argument(help="A version 1 game, or Skirmish; default: the game of the task."),
-    ] = None,
-    protocol: Annotated[
-        str, typer.Option(help="Protocol whose tasks of the game are measured, or its file.")
-    ] = "coopetition-standard",
+    env: Annotated[str, typer.Argument(help="A version 1 game, or Skirmish.")],
     task: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Only this task, or battle (3m-drawn); repeat for more."),
     ] = None,
-    search: Annotated[
-        bool, typer.Option("--search", help="Search the best rules anew; else play stored ones.")
-    ] = False,
-    effort: Annotated[int, typer.Option(min=1, help="Budget of the search, times the usual.")] = 1,
     stored: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Certificate to play; default: that of the package."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File for the certificate, as JSON; default: none.")
-    ] = None,
 ) -> None:
-    """Measure what a game asks: the repeated game, every task of a protocol, and their bounds.
+    """Play the certificate of a game again: its rules and scripts, or the plans of its battles.
 
-    The rules of the game's certificate are played again, or searched anew. The exit status is 1 if
-    a criterion does not hold. Of Skirmish, the plans and scripts of each battle are played again,
-    and the exit status is 1 if a figure is not the stored one.
+    Every figure is printed, and beside it the stored one where that is another. The exit status is
+    1 if a figure is not the stored one, or if a criterion of the certificate does not hold.
     """
     from coopbench.analysis.battles import load_battles
-    from coopbench.files import write_text
-    from coopbench.theory import certify as run
-    from coopbench.theory import load_certificate, read_certificate
-    from coopbench.theory.pages import bounds_lines, certificate_page
 
     errors = console(stderr=True)
-    env_id = env or _game_of(protocol, task)
-    if load_battles(env_id):
-        if search or stored or out:
-            raise typer.BadParameter("battles are played again as stored; studies/battles searches")
-        _replay_battles(env_id, task)
-        return
-    content = None
-    if not search:
-        content = load_certificate(env_id) if stored is None else read_certificate(stored)
-    certificate = run(
-        env_id,
-        protocol=protocol,
-        tasks=task,
-        stored=content,
-        effort=effort,
-        tell=lambda text: errors.print(f"{text} ...", style="dim"),
-    )
-    say(certificate_page(certificate))
-    say("\n".join(bounds_lines(certificate)))
-    if out is not None:
-        write_text(out, certificate.to_json())
-    if not certificate.met:
+
+    def tell(text: str) -> None:
+        errors.print(f"{text} ...", style="dim")
+
+    if load_battles(env):
+        if stored is not None:
+            raise typer.BadParameter("battles have no such file", param_hint="--stored")
+        sections, good = _battles(env, task, tell), True
+    else:
+        certificate = _certificate(env, stored)
+        prefixes = tuple(f"{name}: " for name in task or ())
+        rows = [row for row in certificate.criteria if row.name.startswith(prefixes or "")]
+        sections, good = _games(certificate, task, tell), all(row.met for row in rows)
+        for row in rows:
+            bound = f"{'>=' if row.above else '<='} {row.bound:g}"
+            verdict = "holds" if row.met else "DOES NOT HOLD"
+            say(f"{row.name}: {row.value:z.3f} ± {row.error:z.3f}, required {bound}: {verdict}")
+    for section, before, again in sections:
+        differing = 0
+        for name, figure in again.items():
+            differs = before[name] != figure
+            note = f"; stored: {_text(before[name])}" if differs else ""
+            say(f"{section:<28}{name:<32}{_text(figure)}{note}")
+            differing += differs
+        of_all = f"{differing} of {len(again)} figures differ from what is stored"
+        say(f"{section}: {of_all if differing else 'as stored'}")
+        good &= not differing
+    if not good:
         raise typer.Exit(1)
 
 
-def _replay_battles(env_id: str, names: list[str] | None) -> None:
-    """Play the certificates of these battles again; exit with status 1 if a figure differs."""
+def _certificate(env: str, stored: Path | None) -> Any:
+    """Return the certificate of the package, or that of a file."""
+    from coopbench.theory import load_certificate, read_certificate
+    from coopbench_envs.registration import spec
+
+    return load_certificate(spec(env).id) if stored is None else read_certificate(stored)
+
+
+def _games(certificate: Any, tasks: Sequence[str] | None, tell: Callable[[str], None]) -> Sections:
+    """Yield every section of a game, its figures as they are stored and as they are played."""
+    from coopbench.theory import replayed
+
+    for section in tasks or certificate.rules:
+        again = replayed(certificate, [section], tell=tell)[section]
+        yield section, certificate.figures[section], again
+
+
+def _battles(env: str, names: Sequence[str] | None, tell: Callable[[str], None]) -> Sections:
+    """Yield every battle, its figures as they are stored and as they are played."""
     from coopbench.analysis.battles import load_battles
-    from coopbench.theory.battles.certificates import measured
-    from coopbench.theory.battles.pages import battles_page
+    from coopbench.theory.battles import measured
     from coopbench_envs.parameters import named
 
-    errors, same = console(stderr=True), True
-    battles, played = load_battles(env_id), {}
+    battles = load_battles(env)
     for name in names or battles:
         old = named("battle", name, battles)
-        episodes = old.figures["random"].episodes
-        new = measured(old, episodes, lambda text: errors.print(f"{text} ...", style="dim"))
-        played[name] = new
-        same &= new == old
-        say(f"{name}: {'as stored' if new == old else 'differs from what is stored'}")
-    say(battles_page(played))
-    if not same:
-        raise typer.Exit(1)
+        yield name, old.figures, measured(old, old.figures["random"].episodes, tell).figures
 
 
-def _game_of(protocol: str, tasks: list[str] | None) -> str:
-    """Return the environment of the first task named."""
-    from coopbench.protocol.loading import load_protocol
-
-    if not tasks:
-        raise typer.BadParameter("name a game, or a task with --task")
-    return load_protocol(protocol).task_of(tasks[0]).env
+def _text(figure: Any) -> str:
+    """Write a figure: a mean with its standard error, or victories with their interval."""
+    if hasattr(figure, "error"):
+        return f"{figure.value:z.4f} ± {figure.error:.4f}"
+    ends = f"[{figure.win_low:.3f}, {figure.win_high:.3f}]"
+    return f"{figure.win:.3f} won {ends}, score {figure.score:.3f}"

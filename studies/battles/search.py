@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.theory.battles.seeds import masked_plans, pushed, unmasked_plans
-from coopbench.theory.battles.trials import Trials
+from studies.battles.seeds import masked_plans, pushed, unmasked_plans
+from studies.battles.trials import Trials
 
 __all__ = ["Budget", "Outcome", "searched"]
 

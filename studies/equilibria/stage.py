@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.theory.checks import check_within, matrix, numbers
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
+from studies.equilibria.checks import check_within, matrix, numbers
 
 __all__ = [
     "StageProfile",
@@ -89,7 +89,7 @@ def _checked_constants(constants: Any, name: str = "constants") -> Any:
     if missing:
         raise ValueError(
             f"{name}: only coopetition games of version 0 have these stage payoffs; this one has "
-            f"no {', '.join(missing)}. coopbench.theory.certify measures the version 1 games."
+            f"no {', '.join(missing)}. Games of version 1 have certificates: coopbench certify."
         )
     return constants
 

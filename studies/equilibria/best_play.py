@@ -12,8 +12,8 @@ import numpy as np
 
 from coopbench.baselines.match import Actor, Match, Script
 from coopbench.baselines.strategies.investments import CUSTOMARY
-from coopbench.theory.checks import check_count
 from coopbench_envs.engine import Engine
+from studies.equilibria.checks import check_count
 
 __all__ = ["Arena", "BestConstant", "OpenLoop", "best_constant", "best_open_loop"]
 

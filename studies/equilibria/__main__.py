@@ -1,6 +1,6 @@
 """Print the table of docs/games.md: equilibria, optimum and best constant of the version 0 games.
 
-    python docs/equilibria.py
+    python -m studies.equilibria
 
 Investments are in units (``x 4``: four agents alike), W is welfare per step; then the best common
 fraction of the endowments and its return over an episode.
@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.theory import (
+from coopbench_envs.registration import ids, spec
+from studies.equilibria import (
     best_constant,
     coopetitive_equilibrium,
     price_of_anarchy,
     social_optimum,
     static_nash,
 )
-from coopbench_envs.registration import ids, spec
 
 # The published weight is drawn anew each episode; the table uses the mean of its range.
 _PARAMETERS: dict[str, dict[str, Any]] = {

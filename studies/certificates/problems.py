@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench.baselines.rules.inputs import REGIMES
-from coopbench.theory.arena import Arena, observed
-from coopbench.theory.library import library
-from coopbench.theory.search import Budget, Problem, searched
+from coopbench.theory.arena import Arena, Weights, observed
 from coopbench_envs.engine import DISABLED
+from studies.certificates.library import library
+from studies.certificates.search import Budget, Problem, searched
 
-__all__ = ["CLASSES", "Weights", "answers", "best_rule", "everywhere"]
-
-Weights = dict[str, np.ndarray]  # by role: (size,) of one rule, or (line-ups, size)
+__all__ = ["CLASSES", "answers", "best_rule"]
 
 # Classes of rules: the inputs that they may use, up to this kind, and whether all regimes have the
 # same weights. Every class contains those before it.
@@ -77,11 +75,6 @@ def _met_regimes(arena: Arena) -> dict[str, tuple[str, ...]]:
             met[role] |= set(form.inputs.regimes(seen).tolist())
         engine.step(np.zeros(engine.actions.shape), DISABLED)
     return {role: tuple(REGIMES[k] for k in sorted(seen)) for role, seen in met.items()}
-
-
-def everywhere(weights: Weights, blocks: int) -> Weights:
-    """Return the weights (blocks, size) of one rule per role in every block."""
-    return {role: np.broadcast_to(row, (blocks, row.shape[-1])) for role, row in weights.items()}
 
 
 _FEW = frozenset({"constant", "sequence", "public"})  # of so few variables that half will do

@@ -1,51 +1,16 @@
 """Criteria: what is required of the figures of a certificate."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from coopbench.analysis.certificates import BEST_SCRIPT
-from coopbench.report.markdown import rows_table
-from coopbench.theory.figures import Figure
+from coopbench.theory.certificates import Criterion, Figure
 
-__all__ = ["Criterion", "criteria", "criteria_table"]
+__all__ = ["criteria"]
 
 Figures = Mapping[str, Mapping[str, Figure]]
-
-
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """One requirement on a game, with the value that was measured and its standard error.
-
-    It is met if the end of the 95 % interval of the value that makes it harder to meet is within
-    the bound.
-    """
-
-    name: str
-    value: float
-    error: float
-    bound: float
-    above: bool  # True: value must be >= bound; False: <= bound
-    met: bool
-
-
-def criteria_table(rows: tuple[Criterion, ...]) -> str:
-    """Write criteria as a Markdown table."""
-    cells = [
-        (
-            row.name,
-            f"{row.value:z.3f} ± {row.error:z.3f}",
-            f"{'>=' if row.above else '<='} {row.bound:g}",
-            "yes" if row.met else "**no**",
-        )
-        for row in rows
-    ]
-    header = ["Criterion", "Value ± standard error", "Required of the 95 % interval", "Holds"]
-    return rows_table(header, cells)
 
 
 def criteria(

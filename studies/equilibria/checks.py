@@ -1,4 +1,4 @@
-"""Checks of the arguments that the functions of this package share; errors name the argument."""
+"""Checks of the arguments that the functions of this folder share; errors name the argument."""
 
 from typing import Any
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
 from coopbench.report.markdown import rows_table
-from coopbench.theory.certificates import REPEATED, Certificate
-from coopbench.theory.criteria import criteria_table
+from coopbench.theory.certificates import REPEATED, Certificate, Criterion
 
 __all__ = ["bounds_lines", "bounds_text", "certificate_page"]
 
@@ -37,7 +36,7 @@ def certificate_page(certificate: Certificate) -> str:
     parts = [
         f"Reference policy: {_policies(certificate.references)}. "
         f"`best_script`: {_policies(certificate.best_script)}.",
-        criteria_table(certificate.criteria),
+        _criteria_table(certificate.criteria),
         rows_table(
             ["Score, 0 = lower bound, 1 = upper bound", *tasks], _scores(certificate, tasks)
         ),
@@ -51,6 +50,21 @@ def certificate_page(certificate: Certificate) -> str:
         )
         parts.append(_CLASS)
     return "\n\n".join(parts)
+
+
+def _criteria_table(rows: tuple[Criterion, ...]) -> str:
+    """Write criteria as a Markdown table."""
+    cells = [
+        (
+            row.name,
+            f"{row.value:z.3f} ± {row.error:z.3f}",
+            f"{'>=' if row.above else '<='} {row.bound:g}",
+            "yes" if row.met else "**no**",
+        )
+        for row in rows
+    ]
+    header = ["Criterion", "Value ± standard error", "Required of the 95 % interval", "Holds"]
+    return rows_table(header, cells)
 
 
 def _policies(roles: Mapping[str, str]) -> str:

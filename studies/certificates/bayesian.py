@@ -12,8 +12,7 @@ import numpy as np
 
 from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
-from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, observed
-from coopbench.theory.problems import Weights
+from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, Weights, observed
 from coopbench_envs.engine import DISABLED, Engine
 
 __all__ = ["Plan", "bayesian", "errors_of_shadows", "valued"]

@@ -1,1 +1,0 @@
-"""Certificates of battles: what blind play and scripts reach on each map."""
