@@ -142,6 +142,7 @@ class Document:
     kind: str = "coopbench report"
     names: tuple[str, ...] = ()  # policies, in the order of their colours
     footer: str = ""
+    scripts: bool = True  # whether its page sorts tables and plays episodes
 
     @property
     def sections(self) -> tuple[Section, ...]:

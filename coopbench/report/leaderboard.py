@@ -1,21 +1,54 @@
-"""The page of a leaderboard: one HTML file without scripts, which loads nothing."""
+"""The document of a leaderboard."""
 
 import math
 
-from coopbench.analysis.standings import Row, Standings
+from coopbench.analysis.standings import Row, Source, Standings
+from coopbench.report.blocks import Block, Document, Facts, Items, Section, Text
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import unit_text
-from coopbench.report.templates import render
 
-__all__ = ["as_html", "tables"]
+__all__ = ["document", "tables"]
 
 _SHORT = 12  # characters of a digest
 
 
-def as_html(standings: Standings) -> str:
-    """Return the page."""
-    return render("leaderboard.html", standings=standings, tables=tables(standings), looks={})
+_POLICIES = (
+    "Scores are normalised and estimated anew over all policies on this page. A rank is an "
+    "interval: where intervals of ranks overlap, the order is not certain. Compare policies with "
+    "those that have the same information."
+)
+_SOURCES = (
+    "Every folder was played again and compared: registered and trained policies play again, and "
+    "the episodes of other policies are played again from their stored actions. The rest is "
+    "verified by its digests alone. A folder that lacks something is marked as unverified."
+)
+
+
+def document(standings: Standings) -> Document:
+    """Return the tables of all groups, the folders that they come from, and notes."""
+    protocol, sources = standings.protocol, tuple(map(_source_text, standings.sources))
+    unverified = (
+        Text(f"{source.folder} is unverified: {source.unverified}", warning=True)
+        for source in standings.sources
+        if source.unverified
+    )
+    blocks: list[Block] = [
+        Facts({"Description": protocol.protocol.description, "Digest": protocol.digest}),
+        Section("Policies", (*tables(standings), Text(_POLICIES))),
+        Section("Sources", (Text(_SOURCES), Items(sources), *unverified)),
+    ]
+    if standings.notes:
+        blocks.append(Section("Notes", (Items(tuple(standings.notes)),)))
+    return Document(protocol.name, tuple(blocks), "coopbench leaderboard", scripts=False)
+
+
+def _source_text(source: Source) -> str:
+    digest = f"digest of the results {source.results}" if source.results else ""
+    text = f"{source.folder}: {digest or 'no digest of the results'}"
+    if source.departures:
+        text += f"; not a standard report: {'; '.join(source.departures)}"
+    return text
 
 
 def tables(standings: Standings) -> tuple[Table, ...]:

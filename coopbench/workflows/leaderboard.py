@@ -22,7 +22,8 @@ from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
 from coopbench.report.data import finite
-from coopbench.report.leaderboard import as_html
+from coopbench.report.leaderboard import document
+from coopbench.report.page import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.reference import not_included
@@ -52,7 +53,7 @@ class Leaderboard(Standings):
 
     def to_html(self) -> str:
         """Return a page that needs nothing else and runs no script."""
-        return as_html(self)
+        return as_html(document(self))
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write the page, and the same as JSON beside it; return both files."""
