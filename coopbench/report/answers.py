@@ -26,8 +26,6 @@ from coopbench.report.numbers import MISSING, level_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
 from coopbench.report.tables.words import decisions_text, policies, units
 
-__all__ = ["LACKING", "YES", "Answered", "Item", "checklist_table", "span_text", "trained_steps"]
-
 YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
 SIGNS = {YES: "✓ yes", NO: "✗ no", LACKING: f"{MISSING} missing", NOT_NEEDED: "not needed"}
 # Hyperparameters of an object with lines of their own.

@@ -8,22 +8,6 @@ from typing import Union
 from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Table
 
-__all__ = [
-    "Block",
-    "Code",
-    "Deferred",
-    "Details",
-    "Document",
-    "Facts",
-    "Items",
-    "Pictures",
-    "Player",
-    "Row",
-    "Section",
-    "Text",
-    "Verdict",
-]
-
 # Where a section is shown: also in a terminal and a notebook; in all files; or on the page alone.
 ALWAYS, FILES, PAGE = "always", "files", "page"
 

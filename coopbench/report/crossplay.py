@@ -17,9 +17,6 @@ from coopbench.report.plots.heat_maps import heat_map
 from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
-__all__ = ["as_json", "document", "matrix_table", "save"]
-
-
 ROUNDING = "the values differ by rounding only: a width of zero is not certainty"
 
 

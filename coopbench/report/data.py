@@ -17,16 +17,6 @@ from coopbench.provenance import versions
 from coopbench.report.answers import Answered
 from coopbench.report.tables.words import units
 
-__all__ = [
-    "as_csv",
-    "as_json",
-    "columns_as_csv",
-    "contents",
-    "finite",
-    "plain",
-    "tables_as_csv",
-]
-
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
 # signs as wide as letters of Chinese.
 _FORMULA = re.compile("(^|;)(?=[=+@\t\r\uff1d\uff0b\uff0d\uff20-])")

@@ -33,8 +33,6 @@ from coopbench.report.tables.overall import extra_tables, long_tables, overview_
 from coopbench.report.tables.tasks import agent_table, comparison_table, score_tables, task_table
 from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
 
-__all__ = ["document", "paper"]
-
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this that decide what is trained and played; the "
     "digest of a protocol read from it (Protocol.digest in Python) is that of the report."

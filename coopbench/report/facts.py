@@ -11,8 +11,6 @@ from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
 from coopbench.results.reference import Reference
 
-__all__ = ["identity", "provenance", "reference_text", "task_facts", "training_text", "tuning_fact"]
-
 _WRITTEN = 12  # hex digits of a digest that are written
 
 

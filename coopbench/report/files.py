@@ -11,8 +11,6 @@ from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
 from coopbench.results.folder import is_results_folder
 
-__all__ = ["save"]
-
 
 def save(findings: Answered, folder: Path) -> dict[str, Path]:
     """Write all files of a report below ``folder``, which is made if needed.

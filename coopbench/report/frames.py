@@ -9,8 +9,6 @@ from coopbench.analysis.findings import Findings, row_types
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench_envs.parameters import named
 
-__all__ = ["EPISODE_COLUMNS", "frame", "progress_columns"]
-
 # Columns of a row per episode that do not depend on the game; see ``EpisodeTable.rows``.
 EPISODE_COLUMNS = (
     "task",

@@ -12,8 +12,6 @@ from coopbench.report.player import chosen_options, kept_steps
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
 
-__all__ = ["Gif", "as_gif"]
-
 FPS, SIDE = 12, 800
 _PICTURES = 150  # at most, unless a stride is given
 _MOST_PICTURES = 1500

@@ -8,8 +8,6 @@ from coopbench.report.blocks import Document, Facts, Verdict
 from coopbench.report.numbers import MISSING
 from coopbench.report.tables.model import Column, Entry, Table
 
-__all__ = ["as_latex", "escaped"]
-
 LINES = 22  # rows of a table: as many as fit its height, with an interval below each value
 LONGEST = 13  # characters in a line of a column's head
 
@@ -123,5 +121,7 @@ def _head(column: Column) -> str:
         if lines[-1] and len(lines[-1] + piece) > LONGEST:
             lines.append("")
         lines[-1] += piece
+    if len(lines) == 1:
+        return escaped(column.name)
     side = "r" if column.numeric else "l"
     return rf"\shortstack[{side}]{{" + r" \\ ".join(map(escaped, lines)) + "}"

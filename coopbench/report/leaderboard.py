@@ -8,8 +8,6 @@ from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, 
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import unit_text
 
-__all__ = ["document", "tables"]
-
 _SHORT = 12  # characters of a digest
 
 

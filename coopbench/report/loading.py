@@ -17,9 +17,6 @@ from coopbench.results.reference import Reference, reference_runs
 from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 
-__all__ = ["load_report", "report_of"]
-
-
 _MOVING = (
     "0 and 1 of normalised scores are the lowest and the highest episode of this report: these "
     "scores change when policies are added, and cannot be compared with those of other reports."

@@ -18,8 +18,6 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.tables.model import Table
 
-__all__ = ["as_markdown", "escaped", "markdown_table", "rows_table"]
-
 
 def as_markdown(document: Document) -> str:
     """Return a document as Markdown; its plots are linked as files of the folder ``plots``."""

@@ -7,17 +7,6 @@ from typing import Any
 
 from coopbench.protocol.schema import Protocol
 
-__all__ = [
-    "MISSING",
-    "Scale",
-    "interval_text",
-    "is_point",
-    "level_text",
-    "p_text",
-    "scale_of",
-    "scale_of_rows",
-]
-
 MISSING = "—"  # a value that does not exist; never 0, never an empty cell
 _NOISE = 1e-12  # relative width below which two ends differ by rounding only
 _SMALLEST_P = 1e-4

@@ -7,8 +7,6 @@ from coopbench.report.plots.style import styles
 from coopbench.report.tables.model import Table
 from coopbench.report.templates import render
 
-__all__ = ["as_html", "as_notebook"]
-
 _MORE = "print(report) shows all tables; report.save(folder) writes the page with plots."
 
 

@@ -18,8 +18,6 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options
 from coopbench_envs.scenes import Battle, Discs, Railway
 
-__all__ = ["as_html", "chosen_options", "kept_steps"]
-
 _SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
 _SLOWEST, _FASTEST = 4, 30  # steps per second
 _FOLLOWED = {"discs": "an agent", "battle": "a unit", "railway": "a train"}

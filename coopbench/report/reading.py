@@ -8,8 +8,6 @@ from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
 from coopbench.report.tables.words import decisions_text, unit_names, units
 
-__all__ = ["reading"]
-
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
     "in episode k of n agents. The partners take the other seats and shift by one whenever the "

@@ -13,8 +13,6 @@ from coopbench.report.blocks import Block, Details, Player, Text
 from coopbench.report.player import as_html
 from coopbench_envs.foreign_names import is_foreign
 
-__all__ = ["NO_REPLAY", "RULE", "replays"]
-
 RULE = (
     "The first task, and the best policy that has recorded episodes there: of these, the one with "
     "the highest score and the one with the lowest. The best policy has the highest mean over the "

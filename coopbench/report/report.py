@@ -13,8 +13,6 @@ from coopbench.report.latex import as_latex
 from coopbench.report.page import as_notebook
 from coopbench.report.terminal import as_text
 
-__all__ = ["Report"]
-
 
 class Report(Answered):
     """Result of ``coopbench.evaluate``; print it, or ``save`` it."""

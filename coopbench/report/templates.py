@@ -10,8 +10,6 @@ from markupsafe import Markup, escape
 
 from coopbench.report.plots.style import Picture
 
-__all__ = ["embedded", "render"]
-
 
 def render(name: str, **values: object) -> str:
     """Fill in a template of this package, named by its file; values are escaped."""

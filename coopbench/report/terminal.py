@@ -21,8 +21,6 @@ from coopbench.report.blocks import (
 from coopbench.report.numbers import MISSING
 from coopbench.report.tables.model import Table
 
-__all__ = ["as_text", "encodable", "print_table", "printed", "show"]
-
 NOT_STANDARD = "NOT A STANDARD REPORT"
 
 

@@ -23,8 +23,6 @@ from coopbench.report.plots.style import (
 )
 from coopbench.report.tables.words import policies
 
-__all__ = ["chart", "charts_of"]
-
 
 def chart(findings: Findings, name: str, ax: Any = None) -> Any:
     """Draw a chart of the protocol, one line per policy with its band; return the axes.

@@ -23,8 +23,6 @@ from coopbench.report.plots.style import (
 )
 from coopbench.report.tables.words import policies
 
-__all__ = ["curves", "scores"]
-
 
 def scores(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw mean and interval of the score of every policy on ``task``; return the axes."""

@@ -9,8 +9,6 @@ from coopbench.analysis.meetings import Meetings
 from coopbench.report.numbers import scale_of
 from coopbench.report.plots.style import INK, SMALL, WIDTH, new_axes, plain, write_title
 
-__all__ = ["heat_map"]
-
 
 def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
     """Draw the means of a cross-play on ``task``, numbers in the cells; return the axes.

@@ -9,15 +9,6 @@ from coopbench.report.numbers import Scale, is_point, scale_of
 from coopbench.report.plots.style import INK, SMALL, Style, frame, plain, styles
 from coopbench.report.tables.words import policies
 
-__all__ = [
-    "draw_interval",
-    "draw_intervals",
-    "has_interval",
-    "height_of",
-    "open_markers",
-    "write_values",
-]
-
 Ends = tuple[float, float, float]  # value, low and high end of its interval
 
 

@@ -26,8 +26,6 @@ from coopbench.report.plots.style import (
 )
 from coopbench.report.tables.words import policies
 
-__all__ = ["efficiency", "learning_curves", "medians", "tasks_led"]
-
 
 def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw the score of every policy with checkpoints on a task along its training.

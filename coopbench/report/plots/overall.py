@@ -25,9 +25,6 @@ from coopbench.report.plots.style import (
 from coopbench.report.tables.words import policies
 from coopbench_envs.parameters import named
 
-__all__ = ["aggregate", "drawn_pairs", "improvements", "profiles"]
-
-
 PAIRS = 12  # of policies, in one plot
 
 

@@ -19,8 +19,6 @@ from coopbench.report.plots.overall import aggregate, drawn_pairs, improvements,
 from coopbench.report.plots.style import WIDTH, Picture
 from coopbench.report.tables.words import listed, policies, unit_names
 
-__all__ = ["chart_pictures", "overall_pictures", "task_pictures"]
-
 
 def overall_pictures(findings: Findings) -> list[Picture]:
     """Return a picture of the statistics of every group that a policy has finished."""

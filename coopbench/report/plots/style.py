@@ -14,28 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = [
-    "BAND",
-    "FAINT",
-    "INK",
-    "SMALL",
-    "WIDTH",
-    "Picture",
-    "Style",
-    "draw_line",
-    "frame",
-    "legend",
-    "legend_columns",
-    "legend_height",
-    "new_axes",
-    "plain",
-    "share_limits",
-    "styles",
-    "svg",
-    "write_title",
-]
-
-
 # Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
 # common divisor, so that no combination returns before all have been used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -50,7 +28,6 @@ MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
 BAND = 0.12  # opacity
-_PAD, _TITLE = 3, 17  # points between texts and the edge of a plot, and that a title takes up
 _LONGEST = 26  # characters of a policy's name in a plot
 
 
@@ -70,7 +47,7 @@ class Picture:
 
     name: str  # of its file, without the ending
     caption: str
-    draw: Callable[[], Any]  # makes a figure of axes that stand one above the other; returns axes
+    draw: Callable[[], Any]  # makes a figure, and returns its axes or the first of them
 
     @cached_property
     def svg(self) -> str:
@@ -78,9 +55,7 @@ class Picture:
         with warnings.catch_warnings():
             # Of names in other scripts: the font only measures here, and a browser has others.
             warnings.filterwarnings("ignore", r"Glyph .* missing from|.*not support \w+ natively")
-            figure = self.draw().figure
-            _fit(figure)
-            return svg(figure, self.name)
+            return svg(self.draw().figure, self.name)
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
@@ -177,47 +152,6 @@ def share_limits(ax: Any, values: Sequence[float]) -> None:
     """Show the whole range of a share, so that plots can be compared."""
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)
-
-
-def _fit(figure: Any) -> None:
-    """Give axes that stand one above the other all the room that their texts leave.
-
-    Every text is measured once. Matplotlib's constrained layout, which is for any arrangement,
-    measures everything twice and takes as long as drawing.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure.set_layout_engine(None)
-    figure.subplots_adjust(left=0.3, right=0.9, bottom=0.2, top=0.9)  # about as it will be
-    renderer, frame_ = FigureCanvasAgg(figure).get_renderer(), figure.bbox
-    pad = _PAD / 72 * figure.dpi
-    texts = [_texts(ax, renderer) for ax in figure.axes]
-    left, right = (max(sides) + pad for sides in list(zip(*texts, strict=True))[:2])
-    free = frame_.height - sum(below + above + 2 * pad for _, _, below, above in texts)
-    height, top = free / len(texts), frame_.height
-    for ax, (_, _, below, above) in zip(figure.axes, texts, strict=True):
-        bottom = top - pad - above - height
-        box = (left, bottom, frame_.width - left - right, height)
-        size = (frame_.width, frame_.height) * 2
-        ax.set_position([part / whole for part, whole in zip(box, size, strict=True)])
-        top = bottom - below - pad
-
-
-def _texts(ax: Any, renderer: Any) -> tuple[float, float, float, float]:
-    """Return how far texts reach beyond axes to the left, right, below and above, in pixels."""
-    inner, legend_ = ax.get_window_extent(renderer), ax.get_legend()
-    axes = [axis.get_tightbbox(renderer, for_layout_only=True) for axis in (ax.xaxis, ax.yaxis)]
-    boxes = [box for box in axes if box is not None]
-    boxes += [text.get_window_extent(renderer) for text in ax.texts]
-    above = _TITLE / 72 * ax.figure.dpi if ax.get_title(loc="left") else 0.0
-    left, right, below = (
-        inner.x0 - min([inner.x0, *(box.x0 for box in boxes)]),
-        max([inner.x1, *(box.x1 for box in boxes)]) - inner.x1,
-        inner.y0 - min([inner.y0, *(box.y0 for box in boxes)]),
-    )
-    if legend_ is not None:
-        below = max(below, inner.y0 - legend_.get_window_extent(renderer).y0)
-    return left, right, below, above
 
 
 def svg(figure: Any, name: str) -> str:

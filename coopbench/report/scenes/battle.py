@@ -9,8 +9,6 @@ from coopbench.report.scenes.course import Course, Places, css, packed, turns
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import BLUE, GREEN, SKY, VERMILION
 
-__all__ = ["BattleCourse"]
-
 _UNIT_BYTES = 11  # of a unit in a step: place, health, reserve, target, whether it lives, heading
 _SHARES = 255  # parts of a health or reserve
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from coopbench_envs.engine import Engine
 
-__all__ = ["MOST_BYTES", "Course", "Places", "css", "packed"]
-
 MOST_BYTES = 6_000_000  # of scenes or pictures; a third more as text
 _TICKS = 65_535  # places are stored as whole parts of their extent
 

@@ -9,8 +9,6 @@ from coopbench.report.scenes.course import Course, Places, css, packed, turns
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import PALETTE, VERMILION
 
-__all__ = ["DiscsCourse"]
-
 AGENT_BYTES = 11  # of an agent in a step: position, goal where goals move, heading, flags
 _BEYOND = 1.25  # of the world's extent is shown if agents get out of it
 _ON_GOAL, _IN_CONTACT = 1, 2  # bits of an agent's flags

@@ -11,8 +11,6 @@ from coopbench.report.scenes.course import MOST_BYTES, Course
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
 
-__all__ = ["PicturesCourse"]
-
 _MOST_PICTURES = 250
 
 

@@ -8,8 +8,6 @@ from coopbench.report.scenes.course import Course, Places, css, packed
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import GREEN, PALETTE, VERMILION
 
-__all__ = ["RailwayCourse"]
-
 _TRAIN_BYTES = 6  # of a train in a step: place, heading, flags
 _ON_MAP, _BROKEN, _STUCK = 1, 2, 4  # bits of a train's flags
 _COLOURS = PALETTE[:5]  # as in the pictures: vermilion is for trains that are broken

@@ -41,8 +41,6 @@ from coopbench.report.tables.words import (
     unit_text,
 )
 
-__all__ = ["aggregate_table", "information_entry", "rank_text", "runs_table"]
-
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
 _NAMED = 3  # tasks in a footnote

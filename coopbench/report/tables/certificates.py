@@ -6,8 +6,6 @@ from coopbench.report.numbers import Scale, interval_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
 from coopbench.report.tables.words import group_meanings, number_entry
 
-__all__ = ["certificate_table"]
-
 _SCALE = Scale(3)
 
 

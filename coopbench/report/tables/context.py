@@ -10,8 +10,6 @@ from coopbench.report.numbers import Scale, scale_of
 from coopbench.report.tables.model import Column, Entry, Group, Table
 from coopbench.report.tables.words import number_entry, policy_entry
 
-__all__ = ["context_table"]
-
 
 def context_table(findings: Findings) -> Table | None:
     """Return the context of every policy in each group with partners; None without partners."""

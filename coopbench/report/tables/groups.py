@@ -12,8 +12,6 @@ from coopbench.report.tables.words import (
     pair_entry,
 )
 
-__all__ = ["group_tables"]
-
 
 def group_tables(findings: Findings) -> list[Table]:
     """Return the comparisons of all pairs of policies, one table for each group."""

@@ -17,8 +17,6 @@ from coopbench.report.numbers import (
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import policy_entry, policy_text
 
-__all__ = ["NEVER", "efficiency_table", "late_table"]
-
 NEVER = "not reached"
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Column", "Entry", "Footnotes", "Group", "Table"]
-
 
 @dataclass(frozen=True)
 class Entry:

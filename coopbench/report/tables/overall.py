@@ -30,14 +30,6 @@ from coopbench.report.tables.words import (
     unit_text,
 )
 
-__all__ = [
-    "extra_tables",
-    "long_tables",
-    "missing_table",
-    "model_table",
-    "overview_table",
-]
-
 
 def overview_table(findings: Findings) -> Table:
     """Return the mean normalised score of every policy that has any, on every task."""

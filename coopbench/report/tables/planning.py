@@ -7,8 +7,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
-__all__ = ["power_table"]
-
 
 def power_table(
     protocol: Protocol, spread: Variation, rows: Sequence[Prospect], power: float, family: int

@@ -18,13 +18,6 @@ from coopbench.report.tables.words import (
     number_entry,
 )
 
-__all__ = [
-    "interquartile_table",
-    "published_table",
-    "sensitivity_table",
-    "summary_table",
-]
-
 
 def published_table(findings: Findings) -> Table | None:
     """Return the returns normalised as published; None where the protocol does not ask for them."""

@@ -4,8 +4,6 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
-__all__ = ["registered_table", "registration_text"]
-
 
 def registration_text(findings: Findings) -> str:
     """Say whether the results keep to a registration: registered, not registered, or deviates."""

@@ -30,9 +30,6 @@ from coopbench.report.tables.words import (
     unit_text,
 )
 
-__all__ = ["agent_table", "comparison_table", "estimate_row", "score_tables", "task_table"]
-
-
 TASKS = 4  # columns of a table of scores: as many as fit the width of a page of one column
 Scores = dict[str, tuple[Estimate, bool]]  # of policies on a task, and whether one is the best
 

@@ -12,34 +12,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
 from coopbench.report.tables.model import Column, Entry, Footnotes
 
-__all__ = [
-    "LONG",
-    "NO_AGGREGATE",
-    "NO_COMPARISON",
-    "SAME",
-    "above_entry",
-    "bounds_text",
-    "claim_entry",
-    "count_entry",
-    "decisions_text",
-    "group_meanings",
-    "interval_entry",
-    "interval_width",
-    "is_long",
-    "listed",
-    "missing_entries",
-    "number_entry",
-    "p_entry",
-    "pair_entry",
-    "policies",
-    "policy_entry",
-    "policy_text",
-    "unit_names",
-    "unit_text",
-    "units",
-    "unseen_text",
-]
-
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 SAME = "nothing varies: a width of zero is not certainty"
