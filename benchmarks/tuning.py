@@ -32,7 +32,7 @@ from coopbench.errors import Diverged
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 
 LANES = 125  # divides the intervals of coopetition-standard
 COMMON: dict[str, Any] = {"lanes": LANES, "scale_observations": True}

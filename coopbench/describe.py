@@ -15,8 +15,8 @@ from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
-from coopbench.protocol.user_maps import maps_text
+from coopbench.protocol.task import Task
+from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
 from coopbench_envs.drivers import driver

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.task import instance_state
 from coopbench_envs import pictures
 from coopbench_envs.engine import Engine
 

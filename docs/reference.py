@@ -7,7 +7,7 @@ from typing import Any
 
 import gallery
 
-from coopbench.protocol import schema, sections
+from coopbench.protocol import limits, report, schema, seeds, task, training
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
 
@@ -153,13 +153,17 @@ def protocol_keys() -> str:
     if lost:
         raise ValueError(f"docs/reference.py has no title for {', '.join(sorted(lost))}; add one.")
     parts = [
-        f"## {title}\n\n{_first(getattr(sections, name).__doc__)}\n\n"
-        + rows_table(
-            ["Key", "Type", "Default", "Meaning"], _rows(getattr(sections, name), models[name])
-        )
+        f"## {title}\n\n{_first(section(name).__doc__)}\n\n"
+        + rows_table(["Key", "Type", "Default", "Meaning"], _rows(section(name), models[name]))
         for name, title in _SECTIONS.items()
     ]
     return _KEYS + "\n\n".join(parts) + "\n"
+
+
+def section(name: str) -> Any:
+    """Return the model of a section of a protocol."""
+    files = (schema, seeds, task, training, report, limits)
+    return next(getattr(file, name) for file in files if hasattr(file, name))
 
 
 def _first(text: str | None) -> str:

@@ -28,7 +28,7 @@ from coopbench.baselines.networks.shipped import ENDING, shipped_digest, shipped
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench_envs.arrays import of_weights, pack, unpack
 
 PROTOCOL = "coopetition-standard"

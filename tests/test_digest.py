@@ -8,25 +8,14 @@ import pytest
 import coopbench
 from coopbench.baselines import registry
 from coopbench.errors import OtherProtocolError, ProtocolError
-from coopbench.protocol.differences import are_same, differing_keys
+from coopbench.protocol.limits import Limits
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import (
-    Bounds,
-    Budget,
-    Chart,
-    Domain,
-    Evaluation,
-    Identity,
-    Instances,
-    Limits,
-    Reporting,
-    Reproduction,
-    Seeds,
-    Task,
-    Training,
-)
-from coopbench.protocol.selection import is_part, with_tasks
+from coopbench.protocol.report import Chart, Domain, Reporting, Reproduction
+from coopbench.protocol.schema import Identity, Protocol
+from coopbench.protocol.seeds import Evaluation, Seeds
+from coopbench.protocol.task import Bounds, Budget, Instances, Task
+from coopbench.protocol.training import Training
+from coopbench.protocol.variants import are_same, differing_keys, is_part, with_tasks
 from coopbench.results.folder import write_protocol
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.training_plan import Scope, runs

@@ -12,8 +12,9 @@ from coopbench.analysis import flatland
 from coopbench.analysis.reproduction import published_aggregates, published_returns
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
+from coopbench.protocol.limits import LIMITS
 from coopbench.protocol.loading import load_protocol, with_limits
-from coopbench.protocol.sections import LIMITS, Bounds
+from coopbench.protocol.task import Bounds
 from coopbench.report.data import as_json
 from coopbench.report.facts import identity, training_text
 from coopbench.report.markdown import as_markdown

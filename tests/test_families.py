@@ -12,7 +12,7 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files
 from coopbench.protocol.loading import ad_hoc
 from coopbench.protocol.map_files import checksum, files_of, place_of
-from coopbench.protocol.user_maps import are_replaced, maps_text, with_maps
+from coopbench.protocol.variants import are_replaced, maps_text, with_maps
 from coopbench.report.facts import training_text
 from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.core import MapFiles

@@ -111,4 +111,4 @@ def test_the_published_report_has_them():
     }
     for name, metrics in expected.items():
         task = protocol.task_of(name)
-        assert metrics <= set(protocol.metrics_of(task)) <= set(known_metrics(task.env))
+        assert metrics <= set(protocol.report.metrics_of(task)) <= set(known_metrics(task.env))

@@ -15,8 +15,8 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.task import instance_state
 from coopbench.theory.replay import JUDGED
 from coopbench_envs import Engine
 from studies.certificates import search, sections

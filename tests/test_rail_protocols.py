@@ -15,10 +15,10 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
-from coopbench.protocol.instances import instance_state
+from coopbench.protocol.limits import LIMITS
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import LIMITS
+from coopbench.protocol.task import instance_state
 from coopbench.workflows.timed import timed_evaluate
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.task import instance_state
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.rail_v1 import fields_of
 from coopbench_envs.rail.trains import ARRIVED

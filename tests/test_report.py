@@ -154,7 +154,9 @@ def test_task_tables_hold_the_estimates(report):
     by_key = {(row.task, row.metric, row.policy): row for row in report.estimates}
     for task in report.protocol.task:
         table = task_table(report, task)
-        assert [group.name for group in table.groups] == list(report.protocol.metrics_of(task))
+        assert [group.name for group in table.groups] == list(
+            report.protocol.report.metrics_of(task)
+        )
         for group in table.groups:
             for name, mean, interval, count, of_runs, std in group.rows:
                 if name.value == ABSENT:

@@ -22,11 +22,11 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
-from coopbench.protocol.sections import Reproduction
-from coopbench.protocol.user_maps import maps_text, with_maps
+from coopbench.protocol.report import Reproduction
+from coopbench.protocol.task import instance_state
+from coopbench.protocol.variants import maps_text, with_maps
 from coopbench.report import plots
 from coopbench.report.data import as_csv
 from coopbench.report.markdown import as_markdown

@@ -10,7 +10,7 @@ from coopbench.analysis.battles import load_battles
 from coopbench.baselines.registry import entries
 from coopbench.episodes.table import Cell
 from coopbench.protocol.loading import load_protocol, protocol_files
-from coopbench.protocol.selection import with_tasks
+from coopbench.protocol.variants import with_tasks
 from coopbench.report.facts import training_text
 from coopbench.workflows.replay import find_episode
 from coopbench_envs.skirmish.teams import RACES

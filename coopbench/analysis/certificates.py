@@ -11,7 +11,7 @@ from coopbench.baselines.strategies.certified import certified
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Bounds, Task
+from coopbench.protocol.task import Bounds, Task
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec

@@ -37,7 +37,7 @@ from coopbench.analysis.score_matrix import (
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 
 __all__ = [
     "Comparison",

@@ -16,7 +16,7 @@ from coopbench.analysis.score_matrix import has_agreed_bounds
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 
 __all__ = ["REFERENCE", "FocalContext", "focal_contexts"]
 

@@ -5,10 +5,9 @@ import numpy as np
 from coopbench.baselines.match import OWN
 from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
-from coopbench.protocol.differences import are_same, differing_keys
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.user_maps import are_replaced, maps_text
+from coopbench.protocol.variants import are_replaced, are_same, differing_keys, maps_text
 
 __all__ = ["chooses", "departures"]
 

@@ -79,7 +79,7 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     rows, score = [], protocol.report.score
     by_id = {task.id: task for task in protocol.task}
     for name, policy in table.pairs:
-        metrics = protocol.metrics_of(by_id[name])
+        metrics = protocol.report.metrics_of(by_id[name])
         matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
         for metric, values in zip(metrics, matrices, strict=True):
             row = _crossed(name, metric, values, protocol.report.confidence)

@@ -16,7 +16,7 @@ from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.statistics import Crossed, Grid, complete_grid
 from coopbench.statistics.crossed import FEWEST
 from coopbench.statistics.unseen import FEW

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 
 __all__ = ["MissingRun", "missing_runs"]
 

@@ -22,7 +22,7 @@ from coopbench.analysis.score_matrix import (
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.statistics import Crossed
 from coopbench.statistics.unseen import FEW
 

@@ -31,7 +31,7 @@ from coopbench.analysis.score_matrix import (
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.statistics import Crossed
 from coopbench.statistics.crossed import FEWEST
 from coopbench.statistics.unseen import FEW
@@ -186,7 +186,7 @@ def interquartile_means(protocol: Protocol, table: EpisodeTable) -> tuple[Interq
 
 def _shared_metrics(protocol: Protocol, tasks: Sequence[Task]) -> list[str]:
     """Return the metrics that are reported of all of some tasks."""
-    others = [protocol.metrics_of(task) for task in tasks]
+    others = [protocol.report.metrics_of(task) for task in tasks]
     return [name for name in others[0] if all(name in names for names in others)]
 
 

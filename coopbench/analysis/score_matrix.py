@@ -16,7 +16,7 @@ from coopbench.baselines.match import OWN
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.statistics import Grid, complete_grid
 
 EPISODES, RUNS, MODELS = "episodes", "runs", "models"  # units of inference

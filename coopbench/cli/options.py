@@ -106,7 +106,7 @@ def chosen(policy: list[str] | None, protocol: Any) -> list[str]:
 def protocol_with_maps(name: str, maps: Path | None) -> Any:
     """Load a protocol; with ``maps``, the street-map tasks play the map files of that folder."""
     from coopbench.protocol.loading import load_protocol
-    from coopbench.protocol.user_maps import with_maps
+    from coopbench.protocol.variants import with_maps
 
     protocol = load_protocol(name)
     return protocol if maps is None else with_maps(protocol, maps)

@@ -23,7 +23,7 @@ from coopbench.playing.contestants import (
     is_seed,
 )
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench_envs.foreign_names import is_foreign
 
 Planned: TypeAlias = tuple[Cell, Contestant]

@@ -23,8 +23,8 @@ from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing.contestants import PolicyLike
 from coopbench.playing.plan import game_of
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import instance_state
 from coopbench.provenance import versions
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.engine import DISABLED, Engine

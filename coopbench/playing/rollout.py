@@ -20,9 +20,8 @@ from coopbench.episodes.trajectories import Recorder
 from coopbench.playing.contestants import Checkpoints, Failed, Model, PolicyLike, name_of
 from coopbench.playing.jobs import Resources, Tell
 from coopbench.playing.plan import game_of
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task, instance_state
 from coopbench.provenance import elapsed
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.errors import ProtocolError
+from coopbench.protocol.limits import Limits
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Limits
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names

@@ -1,33 +1,16 @@
 """Messages about what is wrong with a protocol: its key, the value, and what is allowed."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from coopbench.protocol import sections
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.parameters import unknown
 
 __all__ = ["explained", "reasons"]
 
 _LONGEST = 600  # characters of one message
-_MODELS: dict[str, type[BaseModel]] = {
-    "protocol": sections.Identity,
-    "seeds": sections.Seeds,
-    "report": sections.Reporting,
-    "training": sections.Training,
-    "budgets": sections.Budget,
-    "budget": sections.Budget,
-    "domain": sections.Domain,
-    "chart": sections.Chart,
-    "reproduces": sections.Reproduction,
-    "task": sections.Task,
-    "evaluation": sections.Evaluation,
-    "selection": sections.Evaluation,
-    "bounds": sections.Bounds,
-    "limits": sections.Limits,
-    "instances": sections.Instances,
-}
 
 
 def explained(error: ValidationError) -> str:
@@ -71,6 +54,15 @@ def _keys(location: tuple[Any, ...]) -> list[str]:
     """Return the names of the keys that are allowed at a location of a protocol."""
     model: type[BaseModel] = Protocol
     for part in location:
-        model = _MODELS.get(str(part), model)
+        if part in model.model_fields:
+            model = next(_models(model.model_fields[part].annotation), model)
     extra = ["extends"] if model is Protocol else []
     return [*(name for name in model.model_fields if name != "ad_hoc"), *extra]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the sections in the type of a field: in lists and tables, and beside None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from coopbench.protocol.base import Strict
 from coopbench.protocol.schema import Protocol, check_printable
-from coopbench.protocol.sections import Strict
 from coopbench_envs.parameters import named
 
 __all__ = ["FILE", "Hypothesis", "Registration", "parse_hypothesis", "registration"]

@@ -15,22 +15,13 @@ from pydantic import Field, field_validator, model_validator
 
 from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Progress
-from coopbench.protocol import checks
-from coopbench.protocol.sections import (
-    LIMITS,
-    Budget,
-    Identity,
-    Limits,
-    Reporting,
-    Seeds,
-    Strict,
-    Task,
-    Training,
-    later,
-)
+from coopbench.protocol.base import Strict, as_tuple, later
+from coopbench.protocol.limits import LIMITS, Limits, check_limits
+from coopbench.protocol.report import Reporting, check_report
+from coopbench.protocol.seeds import Seeds
+from coopbench.protocol.task import Budget, Task, check_tasks, groups_of
+from coopbench.protocol.training import Training, check_training, partners_met, tasks_beside
 from coopbench_envs.parameters import named
-
-__all__ = ["Protocol", "check_printable"]
 
 _TASKS, _PARTNERS = 1000, 2000  # of a protocol
 
@@ -75,6 +66,19 @@ def _partners(task: Any) -> int:
     return sum(len(names) for names in lists if isinstance(names, list | tuple))
 
 
+class Identity(Strict):
+    """Name, version and origin of a protocol."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    version: int = Field(ge=1, le=1_000_000)
+    description: str
+    citation: str = ""
+    # In what it differs on purpose from the publication that it reproduces.
+    differs: tuple[str, ...] | None = later()
+
+    _lists = field_validator("differs", mode="before")(as_tuple)
+
+
 class Protocol(Strict):
     """A validated protocol; see the files in ``protocols/``."""
 
@@ -112,19 +116,10 @@ class Protocol(Strict):
 
     @model_validator(mode="after")
     def _checked(self) -> "Protocol":
-        tasks, report = self.task, self.report
-        checks.check_dependent_metrics(report, tasks)
-        checks.check_tasks(tasks, self.seeds)
-        checks.check_groups(tasks)
-        checks.check_domains(report, tasks)
-        checks.check_normalisation(report, tasks)
-        checks.check_training(self.training, self.seeds, tasks)
-        checks.check_trained_on(self.training, tasks)
-        checks.check_budgets(self.training, tasks)
-        checks.check_limits(self.limits, tasks)
-        checks.check_charts(report, tasks)
-        checks.check_metrics(report, tasks)
-        checks.check_variants(tasks)
+        check_tasks(self.task, self.seeds)
+        check_report(self.report, self.task)
+        check_training(self.training, self.seeds, self.task)
+        check_limits(self.limits, self.task)
         return self
 
     @property
@@ -137,10 +132,10 @@ class Protocol(Strict):
         """Name of the preset of hyperparameters that its training has; None without one."""
         return None if self.training is None else self.training.preset
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, tuple[Task, ...]]:
         """Tasks by group, in the order of the file; one group named "" if there are none."""
-        return checks.groups_of(self.task)
+        return groups_of(self.task)
 
     def task_of(self, task_id: str) -> Task:
         """Return the task of an id; raise ``ValueError`` with the nearest one if there is none."""
@@ -162,14 +157,6 @@ class Protocol(Strict):
         if task.budget is not None:
             return {"": task.budget}
         return {} if self.training is None else self.training.budgets
-
-    def metrics_of(self, task: Task) -> tuple[str, ...]:
-        """Return the metrics reported for a task: score, report's, those of its group, its own."""
-        return self.report.metrics_of(task)
-
-    def curve_of(self, task: Task) -> str:
-        """Return the metric whose curve over an episode is drawn for a task."""
-        return self.report.curve_of(task)
 
     def missing(self, present: Iterable[str]) -> tuple[str, ...]:
         """Return the required baselines that are not among the policies ``present``.
@@ -231,15 +218,15 @@ class Protocol(Strict):
     def selection_metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics that are stored of the checkpoints of models trained on a task."""
         beside = () if self.score_beside is None else (self.score_beside,)
-        return tuple(dict.fromkeys(("return", *self.metrics_of(task), *beside)))
+        return tuple(dict.fromkeys(("return", *self.report.metrics_of(task), *beside)))
 
     def training_partners(self, task_id: str) -> tuple[str, ...]:
         """Return the partners beside whom the models of a trained task are trained."""
-        return checks.partners_met(self.training, self.task, task_id)
+        return partners_met(self.training, self.task, task_id)
 
     def tasks_beside(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks whose partners the models of a trained task meet in training."""
-        return tuple(checks.tasks_beside(self.training, self.task, task_id))
+        return tuple(tasks_beside(self.training, self.task, task_id))
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.
@@ -279,15 +266,16 @@ class Protocol(Strict):
         """Return everything but wording; two protocols with one content are the same protocol."""
         return self.model_dump(mode="json", exclude=_WORDING)
 
-    @property
+    @cached_property
     def content_digest(self) -> str:
         """SHA-256 of ``content``: also of the analysis, which ``digest`` leaves out."""
         return _sha256(self.content())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other fields, which has a digest of its own."""
+        """Return a copy with other fields, which has digests and groups of its own."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("digest", None)
+        for name in ("digest", "content_digest", "groups"):
+            copied.__dict__.pop(name, None)
         return copied
 
 

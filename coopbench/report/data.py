@@ -178,7 +178,7 @@ def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:
 
 def _curves(findings: Findings) -> list[dict[str, Any]]:
     """Return the course of the curve metric; value k is after step k, averaged over episodes."""
-    metrics = {task.id: findings.protocol.curve_of(task) for task in findings.protocol.task}
+    metrics = {task.id: findings.protocol.report.curve_of(task) for task in findings.protocol.task}
     return [
         {
             "task": block.cell.task,

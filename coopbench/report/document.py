@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.answers import Answered, checklist_table
 from coopbench.report.blocks import (
     ALWAYS,

@@ -3,10 +3,10 @@
 from typing import Any
 
 from coopbench.analysis.findings import Findings
-from coopbench.protocol.checks import held_out_parameters
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Budget, Task, Training
-from coopbench.protocol.user_maps import maps_text
+from coopbench.protocol.task import Budget, Task
+from coopbench.protocol.training import Training, held_out_parameters
+from coopbench.protocol.variants import maps_text
 from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
 from coopbench.results.reference import Reference

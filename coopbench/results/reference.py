@@ -28,7 +28,7 @@ from coopbench.baselines.registry import POLICY_FILE, parse_name
 from coopbench.episodes.table import Cell, Episodes, Failure, Progress
 from coopbench.episodes.trajectories import episode_metrics
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.results.rounding import Packed, unpack_columns
 from coopbench.results.store import Stored
 from coopbench_envs.arrays import unpack
@@ -131,7 +131,10 @@ def _lacking(protocol: Protocol, runs: Sequence[dict[str, Any]]) -> list[str]:
     lacking: set[str] = set()
     for task in protocol.task:
         measured = {*task.spec.metrics, *episode_metrics(task.spec)}
-        shown, curve = charts.union(protocol.metrics_of(task)) & measured, protocol.curve_of(task)
+        shown, curve = (
+            charts.union(protocol.report.metrics_of(task)) & measured,
+            protocol.report.curve_of(task),
+        )
         for cell in (run["cells"][task.id] for run in runs):
             if "failed" not in cell:
                 lacking |= {name for name in shown if METRIC + name not in cell["columns"]}
@@ -214,7 +217,7 @@ def _stored(
             for name, values in columns.items()
             if name.startswith(METRIC)
         },
-        curves={protocol.curve_of(task): parts["curve"].astype(np.float64)},
+        curves={protocol.report.curve_of(task): parts["curve"].astype(np.float64)},
         agent_metrics={
             name.removeprefix(OF_AGENTS): _seated(values, seats)
             for name, values in columns.items()

@@ -13,7 +13,7 @@ from coopbench.baselines.registry import POLICY_FILE, parse_name
 from coopbench.episodes.table import Cell, Episodes, Progress
 from coopbench.files import write_bytes, write_text
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.results import store
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.reference import CURVE, METRIC, OF_AGENTS, RUNS, SCHEMA, TRAJECTORIES
@@ -82,7 +82,7 @@ def _write(folder: Path, protocol: Protocol, key: Cell, run: Mapping[str, Stored
             "meta": {k: v for k, v in stored.meta.items() if k not in _LEFT_OUT},
             "trained_on": home,
             "columns": forms,
-            CURVE: protocol.curve_of(task),
+            CURVE: protocol.report.curve_of(task),
             TRAJECTORIES: trajectories_digest(stored.episodes),
         }
     content = {
@@ -105,7 +105,7 @@ def _cell(
     """Return the arrays of a cell, and the form of every column."""
     columns = dict(_columns(protocol, task, block))
     packed, forms = pack_columns(columns.values())
-    curve = block.curves[protocol.curve_of(task)].astype(np.float32)
+    curve = block.curves[protocol.report.curve_of(task)].astype(np.float32)
     return packed._asdict() | {"curve": curve}, dict(zip(columns, forms, strict=True))
 
 
@@ -116,7 +116,10 @@ def _columns(
     yield "length", (block.lengths, FINE)
     yield "terminated", (block.terminated, FINE)
     yield "returns", (block.returns, FINE)
-    reported = {*protocol.metrics_of(task), *(chart.metric for chart in protocol.report.chart)}
+    reported = {
+        *protocol.report.metrics_of(task),
+        *(chart.metric for chart in protocol.report.chart),
+    }
     for name in block.metrics:
         if name in reported - {"length"}:
             yield METRIC + name, (block.metrics[name], COARSE)

@@ -13,7 +13,7 @@ import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.theory.arena import Arena, Table, Weights
 from coopbench.theory.certificates import REPEATED, Certificate, Figure
 from coopbench.theory.tables import beside, focal_tables, self_play_table

@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.theory.arena import Table
 from coopbench_envs.roles import members_of_roles
 

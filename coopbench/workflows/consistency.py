@@ -16,7 +16,7 @@ from coopbench.episodes.table import Episodes, Progress
 from coopbench.episodes.trajectories import agent_metrics, episode_metrics
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.results.store import Stored
 from coopbench.workflows.episode_diff import differences, trace_of
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy

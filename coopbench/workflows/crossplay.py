@@ -20,7 +20,7 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.crossplay import document, save
 from coopbench.report.terminal import as_text
 from coopbench_envs.core import POLICY

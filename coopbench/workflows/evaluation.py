@@ -22,7 +22,7 @@ from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import ad_hoc, load_protocol, names_environment
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.selection import with_tasks
+from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
 from coopbench.results import store

@@ -19,7 +19,7 @@ from coopbench.baselines.registry import (
 from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.results.store import Stored
 from coopbench.workflows.consistency import policy_discrepancies
 from coopbench.workflows.verdicts import Discrepancy

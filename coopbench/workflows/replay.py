@@ -20,7 +20,7 @@ from coopbench.playing.recording import Recording
 from coopbench.playing.rollout import play_again
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.gif import as_gif, check_options
 from coopbench.report.player import chosen_options
 from coopbench.results import store

@@ -17,7 +17,7 @@ from coopbench.errors import DamagedResultError
 from coopbench.playing.contestants import PolicyLike
 from coopbench.playing.rollout import CellJob, engine_of, play_again, play_selection
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.results.store import Stored, read_actions
 from coopbench.workflows.consistency import (
     episode_discrepancies,

@@ -26,10 +26,10 @@ from coopbench.files import write_text
 from coopbench.playing.contestants import Models, PolicyLike
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import outcome
-from coopbench.protocol.instances import instance_state
+from coopbench.protocol.limits import LIMITS, Limits
 from coopbench.protocol.loading import find_protocol, with_limits
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import LIMITS, Limits, Task
+from coopbench.protocol.task import Task, instance_state
 from coopbench.provenance import machine, versions
 from coopbench.workflows.timed_policy import Clock, EpisodeLost, TimedPolicy
 from coopbench_envs.engine import DISABLED, Engine

@@ -16,7 +16,7 @@ from coopbench.baselines.registry import entries
 from coopbench.errors import WorkerError
 from coopbench.playing.contestants import PolicyLike, name_of
 from coopbench.playing.processes import WorkerProcess, how_ended, start_failure
-from coopbench.protocol.sections import Limits
+from coopbench.protocol.limits import Limits
 
 
 class Clock:

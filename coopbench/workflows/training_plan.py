@@ -14,7 +14,7 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import is_seed
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Budget, Task
+from coopbench.protocol.task import Budget, Task
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_run import TrainJob, cell_of
 from coopbench_envs.parameters import describe, named, resolve, unknown

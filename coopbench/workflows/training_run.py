@@ -25,7 +25,7 @@ from coopbench.playing.contestants import Failed
 from coopbench.playing.jobs import Resources, Tell
 from coopbench.playing.rollout import CellJob, PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.sections import Budget, Task
+from coopbench.protocol.task import Budget, Task
 from coopbench.provenance import elapsed, machine, versions
 from coopbench.workflows.run_folder import RunFolder, Scalars
 from coopbench_envs.foreign.loading import code_of

@@ -18,11 +18,15 @@ from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolErr
 from coopbench.files import UNREADABLE
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.runner import Event, Runner
-from coopbench.protocol.differences import are_same, differing_keys, differing_wording
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.selection import is_part
-from coopbench.protocol.user_maps import are_replaced
+from coopbench.protocol.variants import (
+    are_replaced,
+    are_same,
+    differing_keys,
+    differing_wording,
+    is_part,
+)
 from coopbench.results import store
 from coopbench.results.folder import read_cell, table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, read_manifest

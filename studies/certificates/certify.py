@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.theory.certificates import REPEATED, Certificate, Figure
 from coopbench.theory.replay import Sizes
 from coopbench.theory.tables import self_play_table

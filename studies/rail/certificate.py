@@ -19,8 +19,8 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match, Script
 from coopbench.baselines.player import Player
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.task import instance_state
 from coopbench_envs.engine import Engine
 
 FILE = Path(__file__).resolve().parents[2] / "tests" / "golden" / "rail" / "certificate.json"

@@ -17,8 +17,8 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.protocol.instances import instance_state
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.task import instance_state
 from coopbench_envs.engine import Engine
 
 POLICIES = (

@@ -13,7 +13,7 @@ import numpy as np
 import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 

@@ -107,7 +107,7 @@ def evaluate(
 
     Finished cells are kept: rerun the same command to resume after an interruption.
     """
-    from coopbench.protocol.selection import with_tasks
+    from coopbench.protocol.variants import with_tasks
     from coopbench.workflows.evaluation import evaluate as run
 
     if (protocol is None) == (env is None):

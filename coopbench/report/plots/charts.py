@@ -6,7 +6,8 @@ from typing import Any
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.models import ChartPoint
-from coopbench.protocol.sections import Chart, Task
+from coopbench.protocol.report import Chart
+from coopbench.protocol.task import Task
 from coopbench.report.plots.style import (
     SMALL,
     Style,

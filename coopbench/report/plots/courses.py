@@ -45,7 +45,7 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
     A curve ends with its last episode.
     """
-    metric = findings.protocol.curve_of(findings.protocol.task_of(task))
+    metric = findings.protocol.report.curve_of(findings.protocol.task_of(task))
     played = [policy for name, policy in findings.episodes.pairs if name == task]
     looks = styles(policies(findings))
     ax = ax if ax is not None else new_axes(legend_height(looks))

@@ -9,7 +9,7 @@ from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement
 from coopbench.analysis.reproduction import LEAD
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.charts import chart, charts_of
 from coopbench.report.plots.courses import curves, scores
@@ -40,7 +40,7 @@ def chart_pictures(findings: Findings) -> list[Picture]:
 def task_pictures(findings: Findings, task: Task) -> list[Picture]:
     """Return the pictures of one task: scores, the course of an episode, learning curves."""
     score, level = findings.protocol.report.score, level_text(findings.protocol)
-    metric = findings.protocol.curve_of(task)
+    metric = findings.protocol.report.curve_of(task)
     rows = [row for row in findings.estimates if (row.task, row.metric) == (task.id, score)]
     scored = f"Mean {score} with {level} interval." + open_markers(rows)
     course = (

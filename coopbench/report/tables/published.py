@@ -10,7 +10,7 @@ import numpy as np
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate
 from coopbench.episodes.metrics import values
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.answers import span_text, trained_steps
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table

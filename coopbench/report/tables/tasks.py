@@ -10,7 +10,7 @@ from coopbench.analysis.estimates import AgentEstimate, Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import RUNS
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
-from coopbench.protocol.sections import Task
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.words import (
@@ -51,7 +51,7 @@ def task_table(findings: Findings, task: Task) -> Table:
         Column("SD episodes", "standard deviation of the episodes of one run, divisor n - 1"),
     )
     groups = []
-    for metric in findings.protocol.metrics_of(task):
+    for metric in findings.protocol.report.metrics_of(task):
         rows = [by_metric.get((policy, metric)) for policy in policies(findings)]
         scale = scale_of_rows([row for row in rows if row is not None], "mean")
         entries = tuple(

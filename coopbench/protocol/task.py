@@ -1,143 +1,40 @@
-"""Sections of a protocol: identity, seeds, training, limits, tasks and report, frozen values."""
+"""Tasks of a protocol: a game, who plays it, the scale of its score, frozen starts."""
 
+import hashlib
+import io
 import itertools
+import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating_by_role
-from coopbench.baselines.registry import granted, make_policy, presets, reads_file
+from coopbench.baselines.registry import granted, make_policy, reads_file
+from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files
+from coopbench.protocol.base import Strict, as_tuple, later
+from coopbench.protocol.seeds import Seeds
 from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import How, Keywords, is_foreign
-from coopbench_envs.parameters import describe, named, resolve, unknown
+from coopbench_envs.parameters import describe, resolve, unknown
+from coopbench_envs.reading import read_regular
 from coopbench_envs.roles import role_of
 
-__all__ = [
-    "LIMITS",
-    "Bounds",
-    "Budget",
-    "Chart",
-    "Domain",
-    "Evaluation",
-    "Identity",
-    "Instances",
-    "Limits",
-    "Reporting",
-    "Reproduction",
-    "Seeds",
-    "Strict",
-    "Task",
-    "Training",
-    "later",
-]
-
-
 # What nobody needs more of; without limits a file could ask for any time and memory.
-_INTERVALS, _PARTNERS, _SELECTION = 10_000, 200, 10_000
+_INTERVALS, _PARTNERS = 10_000, 200
 _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
 # What the folders of tasks cannot be called: what a report or a protocol has beside them.
 _FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
-
-
-class Strict(BaseModel):
-    """Base of all sections: frozen, no further keys, no conversion of types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _unset(value: object) -> bool:
-    return value is None
-
-
-def later(**facts: Any) -> Any:
-    """Declare a key that a later version added: protocols without it keep their digest."""
-    return Field(default=None, exclude_if=_unset, **facts)
-
-
-def _as_tuple(value: Any) -> Any:
-    """Turn the lists of TOML and JSON into tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-class Identity(Strict):
-    """Name, version and origin of a protocol."""
-
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
-    version: int = Field(ge=1, le=1_000_000)
-    description: str
-    citation: str = ""
-    # In what it differs on purpose from the publication that it reproduces.
-    differs: tuple[str, ...] | None = later()
-
-    _lists = field_validator("differs", mode="before")(_as_tuple)
-
-
-class Evaluation(Strict):
-    """Consecutive evaluation seeds: episode k of a task is the environment seeded first + k."""
-
-    first: int = Field(ge=0, lt=1 << 63)
-    count: int = Field(ge=1, le=1_000_000)
-
-    @property
-    def seeds(self) -> range:
-        """All seeds, in order."""
-        return range(self.first, self.first + self.count)
-
-
-Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
-
-
-class Seeds(Strict):
-    """Seeds of training runs, of evaluation episodes and of those that choose a checkpoint.
-
-    No seed is used for two of these purposes.
-    """
-
-    training: tuple[Seed, ...] = Field(default=(), max_length=1000)
-    evaluation: Evaluation
-    selection: Evaluation | None = later()  # of the episodes after every interval of training
-
-    _lists = field_validator("training", mode="before")(_as_tuple)
-
-    @model_validator(mode="after")
-    def _disjoint(self) -> "Seeds":
-        spans = {"evaluation": self.evaluation, "selection": self.selection}
-        for name, span in spans.items():
-            shared = [] if span is None else [s for s in self.training if s in span.seeds]
-            if span is not None and shared:
-                raise ValueError(
-                    f"training seeds {shared} are also {name} seeds ({span.seeds[0]} to "
-                    f"{span.seeds[-1]}); keep them apart"
-                )
-        if self.selection is not None and self.selection.count > _SELECTION:
-            raise ValueError(
-                f"there are {self.selection.count:,} selection seeds; allowed: up to {_SELECTION:,}"
-            )
-        if self.selection is not None:
-            final, chosen = self.evaluation.seeds, self.selection.seeds
-            if max(final.start, chosen.start) < min(final.stop, chosen.stop):
-                raise ValueError(
-                    f"selection seeds {chosen.start} to {chosen.stop - 1} overlap the evaluation "
-                    f"seeds {final.start} to {final.stop - 1}; keep them apart"
-                )
-        if len(set(self.training)) != len(self.training):
-            raise ValueError("training seeds repeat; list each once")
-        return self
+_LARGEST = 1 << 28  # bytes of an instance file
 
 
 class Budget(Strict):
@@ -161,37 +58,6 @@ class Budget(Strict):
                 f"choose a longer one"
             )
         return self
-
-
-Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-
-
-class Limits(Strict):
-    """How long a policy may take, in seconds; see ``timed``."""
-
-    planning: Seconds  # from its creation to its first action of an episode
-    step: Seconds  # for each later action
-    total: Seconds  # for all episodes of all tasks, with the time of the environments
-    timeouts: int = Field(
-        default=10, ge=1, le=1_000_000
-    )  # consecutive ones that end the evaluation
-    # Share of "arrived" that a task has to reach on average, for later tasks to be played at all.
-    stop_below: float | None = later(gt=0.0, lt=1.0)
-
-    def __str__(self) -> str:
-        stop = f", and so does a task with a mean share arrived below {self.stop_below}"
-        return (
-            f"{self.planning:g} s to the first action of an episode, {self.step:g} s for each "
-            f"later one, {self.total:g} s in all; {self.timeouts} timeouts in a row end it"
-            f"{'' if self.stop_below is None else stop}"
-        )
-
-
-LIMITS = {
-    "flatland": Limits(planning=600.0, step=10.0, total=28_800.0),
-    "flatland-round-1": Limits(planning=300.0, step=5.0, total=28_800.0),
-    "flatland-service": Limits(planning=600.0, step=10.0, total=7_200.0),
-}
 
 
 class Bounds(Strict):
@@ -264,7 +130,11 @@ def _as_pools(value: Any) -> Any:
 
 
 AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
 MetricName = Annotated[str, Field(pattern=r"^[^\s:]{1,60}$")]
+
+
 AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -274,12 +144,12 @@ class Task(Strict):
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
     group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")  # aggregated together
     env: str
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
     # Policies in the other seats, for all of them or by role of the agent; none: self-play.
     partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     episodes: int | None = Field(default=None, ge=1, le=1_000_000)  # None: one per evaluation seed
     bounds: Bounds = Bounds(low=0.0, high=1.0)  # may be left out with minmax; see checks
-    axes: dict[AxisName, AxisPlace] = {}  # position of the task on the axes of charts
+    axes: dict[AxisName, AxisPlace] = Field(default={})  # its position on axes of charts
     instances: Instances | None = None
     maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
     trained_on: str | None = later()  # id of the task whose models play this one; None: its own
@@ -293,7 +163,7 @@ class Task(Strict):
     # Of an environment of another package: steps after which it is truncated; None: as it says.
     steps: int | None = later(ge=1, le=1_000_000)
 
-    _lists = field_validator("metrics", mode="before")(_as_tuple)
+    _lists = field_validator("metrics", mode="before")(as_tuple)
     _pools = field_validator("partners", mode="before")(_as_pools)
 
     @field_validator("id")
@@ -475,147 +345,83 @@ def _check_covered(name: str) -> None:
         )
 
 
-class Training(Strict):
-    """What learned policies are trained on, how long, and which tasks they then play."""
+def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.ndarray] | None:
+    """Return start states of a task's first ``episodes`` instances, or None if it has none.
 
-    on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
-    plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
-    held_out: tuple[str, ...] = ()  # values of EnvSpec.held_out, not trained on
-    runs: int = Field(ge=1, le=1000)
-    episodes: int = Field(ge=1, le=1_000_000)  # of every evaluation
-    budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
-    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
-    reward: Literal["own", "team"] | None = later()
-    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
-    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
-    partners: str | None = later()
-    share: float | None = later(gt=0.0, le=1.0)
-    # Of on = "any": the setting on which the learners of this package train the model.
-    task: Task | None = later()
-    # Which checkpoint plays the evaluation: "last", although selection episodes are played.
-    # None: the best of these, and without selection seeds the last.
-    evaluates: Literal["last"] | None = later()
-    # Preset with the hyperparameters of this package's learners; None: their own defaults count.
-    preset: str | None = later()
-    tuning: str | None = later()  # how these were found, in words: trials per learner, budget
-
-    _lists = field_validator("held_out", mode="before")(_as_tuple)
-
-    @field_validator("preset")
-    @classmethod
-    def _known(cls, value: str | None) -> str | None:
-        """Refuse the name of a preset that this package does not have."""
-        if value is not None:
-            named("preset", value, presets(), "[training]")
-        return value
-
-    @model_validator(mode="after")
-    def _sensible(self) -> "Training":
-        if (self.on == "any") != bool(self.held_out):
-            raise ValueError("held_out goes with on = 'any', and 'any' needs it; name a value")
-        if self.on == "any" and self.plays == "own":
-            raise ValueError("plays = 'own' goes with on = 'each'; allowed with 'any': 'all'")
-        if self.task is not None and self.on == "each":
-            raise ValueError(
-                "[training.task] goes with on = 'any'; with 'each' the tasks are trained on"
-            )
-        if (self.partners is None) != (self.share is None):
-            raise ValueError("partners go with share, the share of lanes beside them; name both")
-        return self
-
-
-class Chart(Strict):
-    """A metric against an axis of the tasks, one line per policy.
-
-    Tasks at the same position of the axis are averaged. With ``per`` there is one picture for every
-    value of that axis.
+    Raises ``ProtocolError`` if the file is missing, is not the one of the protocol, or has too few.
     """
-
-    metric: str
-    x: str
-    per: str = ""
-    group: str = ""  # only tasks of this group
-    scale: Literal["linear", "log2"] = "linear"
-
-    def panels(self, tasks: Iterable[Task]) -> dict[str, tuple[Task, ...]]:
-        """Return the tasks of every picture, by its name."""
-        panels: dict[str, list[Task]] = {}
-        stem = "-".join(filter(None, (self.metric, "by", self.x, self.group)))
-        for task in tasks:
-            axes = {self.x, self.per} - {""}
-            if axes <= set(task.axes) and self.group in ("", task.group):
-                suffix = f"-{self.per}-{task.axes[self.per]:g}" if self.per else ""
-                panels.setdefault(stem + suffix, []).append(task)
-        return {name: tuple(members) for name, members in panels.items()}
-
-
-class Domain(Strict):
-    """What is also shown of the tasks of one group, whose games have metrics of their own."""
-
-    metrics: tuple[str, ...]  # shown after those of the report
-    curve: str  # in place of that of the report
-
-    _lists = field_validator("metrics", mode="before")(_as_tuple)
+    if task.instances is None:
+        return None
+    spec = coopbench_envs.spec(task.env)
+    if spec.instances is None:
+        raise ProtocolError(f"Task {task.id!r}: {spec.id} takes no instances; remove the key.")
+    path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
+    try:
+        content = read_regular(path, _LARGEST)
+    except FileNotFoundError:
+        raise ProtocolError(f"Task {task.id!r}: there is no instance file {path}.") from None
+    if hashlib.sha256(content).hexdigest() != task.instances.sha256:
+        raise ProtocolError(
+            f"Task {task.id!r}: {path} is not the file of the protocol (its checksum differs)."
+        )
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    shortest = min(len(array) for array in arrays.values())
+    if shortest < episodes:
+        raise ProtocolError(
+            f"Task {task.id!r} has {episodes} episodes; {path} has {shortest} instances."
+        )
+    return spec.instances(constants, {name: array[:episodes] for name, array in arrays.items()})
 
 
-class Reproduction(Strict):
-    """Tables and methods of a publication that a report has in addition to the standard ones."""
-
-    published_return: bool = False  # the return, normalised over all that were evaluated
-    interquartile: bool = False  # interquartile mean of every metric of every task and group
-    # Metrics of the table with one row per algorithm, whose spread is that of the first.
-    summary: tuple[str, ...] = ()
-    # Interval of the interquartile mean of a learner's runs; without it, the two-way interval.
-    bootstrap: Literal["percentile", "expanded"] | None = None
-    # Medians and quartiles over runs: along the training, and of the best late checkpoints.
-    medians: bool = False
-
-    _lists = field_validator("summary", mode="before")(_as_tuple)
+def groups_of(tasks: Sequence[Task]) -> dict[str, tuple[Task, ...]]:
+    """Return tasks by group, in their order; one group named "" if there are none."""
+    names = dict.fromkeys(task.group for task in tasks)
+    return {name: tuple(t for t in tasks if t.group == name) for name in names}
 
 
-def _asks_nothing(reproduction: object) -> bool:
-    return reproduction == Reproduction()
+def check_tasks(tasks: Sequence[Task], seeds: Seeds) -> None:
+    """Check the tasks of a protocol against each other; raise ``ValueError`` if they do not fit."""
+    _check_different(tasks, seeds)
+    _check_groups(tasks)
+    _check_variants(tasks)
 
 
-class Reporting(Strict):
-    """What the standard report shows."""
-
-    score: str  # metric that is normalised, compared and aggregated
-    metrics: tuple[str, ...]
-    curve: str  # metric whose course over an episode is drawn
-    baselines: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()  # required, too, but they have to be trained first
-    confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
-    resamples: int = Field(default=2000, ge=100, le=100_000)
-    alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
-    comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
-    effect: Literal["cohens_d"] | None = later()  # shown in comparisons in addition to Hedges' g
-    # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
-    normalisation: Literal["minmax"] | None = later()
-    margin: float | None = later(gt=0.0)  # of normalised score, within which policies are equal
-    domain: dict[str, Domain] | None = later()  # by group of tasks
-    chart: tuple[Chart, ...] = ()
-    # Tables and methods of the publication that the protocol reproduces.
-    reproduces: Reproduction = Field(default=Reproduction(), exclude_if=_asks_nothing)
-
-    _lists = field_validator("metrics", "baselines", "learned", "chart", mode="before")(_as_tuple)
-
-    @model_validator(mode="after")
-    def _apart(self) -> "Reporting":
-        repeated = [name for name in self.learned if name in self.baselines]
-        if repeated:
+def _check_different(tasks: Sequence[Task], seeds: Seeds) -> None:
+    """Check that tasks differ by name and content and have enough evaluation seeds."""
+    contents: dict[str, str] = {}
+    for task in tasks:
+        instances = task.instances and task.instances.sha256
+        content = json.dumps([task.env, task.parameters, instances, task.partners], sort_keys=True)
+        if task.id in contents:
+            raise ValueError(f"two tasks are called {task.id!r}; rename one")
+        for other, same in contents.items():
+            if same == content:
+                raise ValueError(f"tasks {other!r} and {task.id!r} are the same; remove one")
+        contents[task.id] = content
+        if (task.episodes or 0) > seeds.evaluation.count:
             raise ValueError(
-                f"{repeated[0]!r} is listed in baselines and in learned; keep it in one"
+                f"task {task.id!r} wants {task.episodes} episodes, but there are only "
+                f"{seeds.evaluation.count} evaluation seeds"
             )
-        return self
 
-    def metrics_of(self, task: Task) -> tuple[str, ...]:
-        """Return the metrics that are reported of a task: score, the report's, its group's, own."""
-        domain = (self.domain or {}).get(task.group)
-        further = (*(() if domain is None else domain.metrics), *(task.metrics or ()))
-        return tuple(dict.fromkeys((self.score, *self.metrics, *further)))
 
-    def curve_of(self, task: Task) -> str:
-        """Return the metric whose course over an episode of a task is drawn."""
-        domain = (self.domain or {}).get(task.group)
-        return self.curve if domain is None else domain.curve
+def _check_groups(tasks: Sequence[Task]) -> None:
+    """Check that all tasks have a group, or none has."""
+    without = [task.id for task in tasks if not task.group]
+    if without and len(without) < len(tasks):
+        raise ValueError(f"task {without[0]!r} has no group, but others have; give it one")
+
+
+def _check_variants(tasks: Sequence[Task]) -> None:
+    """Check that tasks which vary others name tasks of the same environment that vary none."""
+    by_id = {task.id: task for task in tasks}
+    for task in (task for task in tasks if task.varies is not None):
+        others = [o.id for o in tasks if o.env == task.env and o.varies is None]
+        if task.varies not in by_id:
+            raise ValueError(unknown("task", str(task.varies), others, f"'varies' of {task.id!r}"))
+        if task.varies not in others:
+            raise ValueError(
+                f"task {task.id!r} has varies = {task.varies!r}, which is of another environment "
+                f"or varies a task itself; allowed: {', '.join(others) or 'none here'}"
+            )
