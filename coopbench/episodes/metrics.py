@@ -26,7 +26,7 @@ def _gini(block: Episodes) -> np.ndarray:
     return np.asarray(gini(block.returns))
 
 
-# Metrics that every environment has, beside those that its own file lists; those of fairness only
+# Metrics that every environment has, besides those that its own file lists; those of fairness only
 # where agents are paid apart.
 _FAIRNESS = ("fairness", "gini")
 _COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {

@@ -73,10 +73,15 @@ def play(
     """
     task = protocol.played_in(cell)
     frozen, seeds = seeds is None, protocol.seeds_of(task) if seeds is None else seeds
-    match = _match(task, len(seeds), policy, partners)
-    engine = match.engine
+    engine = engine_of(task, len(seeds))
+    if partners is None:
+        partners, seats = task.partner_names, task.seating(len(seeds), engine.agents)
+    else:
+        seats = seating(len(seeds), len(engine.agents), len(partners))
+    players = [Player(seated, Game.of(engine)) for seated in (policy, *partners)]
+    match = Match(engine, players, seats)
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
-    prints = Fingerprints(engine, match.seats == OWN if with_actions else None)
+    prints = Fingerprints(engine, seats == OWN if with_actions else None)
     episodes = _watched(match, cell, prints, progress)
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
@@ -150,19 +155,6 @@ def _watched(
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
     return replace(outcome(engine, cell, seeds, match.seats, recorder), curves=curves)
-
-
-def _match(
-    task: Task, episodes: int, policy: PolicyLike, partners: Sequence[PolicyLike] | None
-) -> Match:
-    """Return the match of a policy and its partners on a task, one lane per episode."""
-    engine = engine_of(task, episodes)
-    if partners is None:
-        partners, seats = task.partner_names, task.seating(episodes, engine.agents)
-    else:
-        seats = seating(episodes, len(engine.agents), len(partners))
-    players = [Player(seated, Game.of(engine)) for seated in (policy, *partners)]
-    return Match(engine, players, seats)
 
 
 def outcome(
@@ -246,8 +238,8 @@ class PlayJob(CellJob):
             return 0
         selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            beside = self.protocol.tasks_beside(self.task.trained_on or self.cell.task)
-            episodes += selection.count * (1 + len(beside)) * len(self.policy.policies)
+            seated = self.protocol.tasks_beside(self.task.trained_on or self.cell.task)
+            episodes += selection.count * (1 + len(seated)) * len(self.policy.policies)
         return self.steps_of(episodes)
 
     def __str__(self) -> str:
@@ -281,7 +273,7 @@ def play_selection(
     """Play the selection episodes; return what is stored of a checkpoint, {metric: (episodes,)}.
 
     ``cell`` is on the task of the training. Where training meets partners, the same seeds are
-    played beside them, and the score is stored apart (the mean over the tasks with partners).
+    played with them, and the score is stored apart (the mean over the tasks with partners).
     ``metrics`` are those of checkpoints that are stored already; by default what the protocol
     reports.
     """
@@ -290,14 +282,16 @@ def play_selection(
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds = np.array(selection.seeds, np.uint64)
     block = play(protocol, cell, policy, seeds=seeds)
-    beside = [
+    with_partners = [
         values(
             play(protocol, replace(cell, task=task.id), policy, seeds=seeds), protocol.report.score
         )
         for task in protocol.tasks_beside(cell.task)
     ]
     return {
-        name: np.mean(beside, axis=0) if name == protocol.score_beside else values(block, name)
+        name: np.mean(with_partners, axis=0)
+        if name == protocol.score_beside
+        else values(block, name)
         for name in tuple(metrics) or protocol.selection_metrics_of(task)
     }
 

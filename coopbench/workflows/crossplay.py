@@ -1,4 +1,4 @@
-"""Cross-play: every policy beside every other one, or against it; a matrix per task."""
+"""Cross-play: every policy with every other one, or against it; a matrix per task."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -126,10 +126,10 @@ def _policies(protocol: Protocol, arguments: PolicyArguments) -> dict[Cell, Poli
 def _job(
     protocol: Protocol, models: Mapping[Cell, PolicyLike], task: str, policy: str, partner: str
 ) -> PlayJob:
-    """Return the play of a policy in one seat beside its partner in all others."""
+    """Return the play of a policy in one seat, with its partner in all others."""
     cell = Cell(task, policy)
-    beside = () if policy == partner else (models[Cell(task, partner)],)
-    return PlayJob(protocol, cell, models[cell], beside)
+    partners = () if policy == partner else (models[Cell(task, partner)],)
+    return PlayJob(protocol, cell, models[cell], partners)
 
 
 def _check_sides(games: Sequence[Task]) -> None:

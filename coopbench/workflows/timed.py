@@ -176,8 +176,8 @@ def timed_evaluate(
     too late, raises or dies scores -1, with a reason that names it, and the next one begins.
 
     Raises:
-        ValueError: no limits, or limits beside the protocol's; an ad-hoc evaluation; or a policy
-            that cannot play a task.
+        ValueError: no limits, or limits where the protocol has some; an ad-hoc evaluation; or a
+            policy that cannot play a task.
         TypeError: ``policy`` is not a policy, or cannot be sent to another process.
         WorkerError: that process could not be started.
     """

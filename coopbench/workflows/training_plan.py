@@ -49,7 +49,7 @@ def runs(
     for task in tasks:
         budget = budget_of(protocol, entry, scope.steps, scope.smoke, task)
         chosen = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
-        budgets[task.id], settings[task.id] = budget, _beside(protocol, task, chosen)
+        budgets[task.id], settings[task.id] = budget, _with_partners(protocol, task, chosen)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
         values = settings[task.id]
@@ -100,17 +100,17 @@ def _check_plays(
 
 
 def _check_partners(protocol: Protocol, tasks: Sequence[Task], learner: LearnerEntry) -> None:
-    """Raise ``ValueError`` for a task with partners, unless the learner can be trained beside."""
+    """Raise ``ValueError`` for a task with partners, unless the learner can train with them."""
     seated = next((task for task in tasks if task.partners), None)
     if seated is not None and "partners" not in describe(learner.params):
         raise ValueError(
-            f"Task {seated.id!r} of {protocol.name} has partners, beside whom learner "
+            f"Task {seated.id!r} of {protocol.name} has partners, with which learner "
             f"{learner.name!r} cannot be trained: it has no hyperparameter 'partners'. Name tasks "
             f"without, or say in the protocol which model plays it (trained_on)."
         )
 
 
-def _beside(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
+def _with_partners(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a run, with the partners that it meets.
 
     On a task with partners these sit in all lanes, else those of the protocol in a share of them.
@@ -149,15 +149,15 @@ def _settings(
 
 
 def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reward that a protocol fixes for all learners; see ``_beside`` for partners.
+    """Return the reward that a protocol fixes for all learners; partners: ``_with_partners``.
 
     Raises ``ValueError`` if another value of what it fixes is named, or the learner lacks it.
     """
     training = protocol.training
     reward = None if training is None else training.reward
     fixed = {} if reward is None else {"reward": reward}
-    beside = training is not None and training.partners is not None
-    for name in (*fixed, *(("partners", "share") if beside else ())):
+    meets_partners = training is not None and training.partners is not None
+    for name in (*fixed, *(("partners", "share") if meets_partners else ())):
         if name not in describe(learner.params):
             raise ValueError(
                 f"{protocol.name} fixes {name} for every learner, and learner {learner.name!r} has "
@@ -230,8 +230,9 @@ def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
     if seated is not None:
         raise ValueError(
-            f"Task {seated.id!r} of {protocol.name} has partners by role, beside whom nobody is "
-            f"trained; name other tasks, or say in the protocol which model plays it (trained_on)."
+            f"Task {seated.id!r} of {protocol.name} has partners by role, with which nobody "
+            f"is trained; name other tasks, or say in the protocol which model plays it "
+            f"(trained_on)."
         )
     return chosen
 

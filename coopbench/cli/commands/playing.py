@@ -248,7 +248,7 @@ def exploit(
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
-    """Learn best responses against trained policies: how much one seat gains beside each run.
+    """Learn best responses against trained policies: how much one seat gains against each run.
 
     Runs are saved as they go: rerun the same command to resume after
     an interruption.

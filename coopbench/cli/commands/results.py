@@ -100,7 +100,7 @@ def leaderboard(
         typer.Argument(metavar="FOLDER...", help="Results folders of one protocol."),
     ],
     out: Annotated[
-        Path, typer.Option(help="File for the page; its data are saved beside it as JSON.")
+        Path, typer.Option(help="File for the page; its data are saved next to it as JSON.")
     ],
     unverified: Annotated[
         str,
