@@ -30,7 +30,7 @@ from coopbench_envs.skirmish.picture import HEADER
 from coopbench_envs.skirmish.scenario import bundled_maps
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
-RESULTS = Path(__file__).resolve().parent.parent / "baselines" / "results"
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "tables"
 EPISODES = 256
 INNER = (10, 90)  # percentiles: the ends of a band
 MOST = 100  # points of a line, which keeps the files small

@@ -1,4 +1,4 @@
-"""Tables of docs/results.md, from the reference results of ``baselines/results``.
+"""Tables of docs/results.md, from the reference results of ``benchmarks/results/tables``.
 
 Differences, intervals and decisions are read from the files of stored reports; nothing is decided
 here. Decisions of files that were stored under an earlier rule are not shown.
@@ -18,7 +18,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS, TRIALS = ROOT / "baselines" / "results", ROOT / "benchmarks" / "results"
+RESULTS, TRIALS = ROOT / "benchmarks" / "results" / "tables", ROOT / "benchmarks" / "results"
 GAMES, TEAM = "coopetition-standard", "coopetition-team"
 ARRIVED = ("success_rate", "coordination")
 BROUGHT_HOME = ("normalised_return", "arrived")
@@ -127,7 +127,7 @@ def tasks(name: str) -> str:
 
 def returns(name: str) -> str:
     """Mean score, with its interval, of every fixed policy on every task of a protocol."""
-    own = ROOT / "benchmarks" / f"{name}.toml"
+    own = ROOT / "studies" / "protocols" / f"{name}.toml"
     score = load_protocol(own if own.is_file() else name).report.score
     rows = [row for row in stored(name, "estimates.csv", "episodes") if row["metric"] == score]
     if not rows:
@@ -222,7 +222,7 @@ def undecided(name: str) -> str:
     """Return the sentence on decisions that were stored under another rule than the present one."""
     return (
         f"These files were stored under an earlier rule of decision: they say nothing about which "
-        f"differences are shown until `python benchmarks/reference.py {name}` makes them anew."
+        f"differences are shown until `python -m studies.reference {name}` makes them anew."
     )
 
 
@@ -318,8 +318,7 @@ def stored(name: str, file: str, unit: str) -> list[dict[str, str]]:
 
 def missing(name: str, unit: str) -> str:
     """Return the sentence that stands where there are no results."""
-    part = "--fixed" if unit == "episodes" else "--trained"
-    command = f"python benchmarks/reference.py {name} {part}"
+    command = f"python -m studies.reference {name if unit == 'episodes' else '--work MINUTES'}"
     return f"Not in this version of the package; `{command}` computes and stores these results."
 
 

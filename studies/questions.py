@@ -28,24 +28,19 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.data import as_csv
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.reference import reference_runs
 from coopbench.statistics import Crossed, Grid, half_widths
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES = ROOT / "results" / "reference"
-TABLES = ROOT / "baselines" / "results" / "coopetition-standard"
+TABLES = ROOT / "benchmarks" / "results" / "tables" / "coopetition-standard"
 Row = dict[str, Any]
 
 
 def learned(root: Path, track: str) -> tuple[Protocol, EpisodeTable]:
-    """Return the runs of a results folder, with the track behind the names of their policies.
-
-    Shipped runs stand for those of required learners that the folder lacks.
-    """
+    """Return the runs of a results folder, with the track behind the names of their policies."""
     protocol = read_protocol(root)
     cells = [(cell, s) for cell, s in stored_cells(root, protocol, []) if cell.run is not None]
-    _, shipped, _ = reference_runs(protocol, [cell.policy for cell, _ in cells])
-    table = table_of([stored for _, stored in (*cells, *shipped)])
+    table = table_of([stored for _, stored in cells])
 
     def renamed(cell: Cell) -> Cell:
         return replace(cell, policy=f"{cell.policy} {track}")

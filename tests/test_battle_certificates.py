@@ -110,7 +110,7 @@ def test_the_page_of_results_has_the_figures_of_drawn_3m():
 
 def test_the_page_of_results_has_the_decisions_of_the_stored_report():
     """Of drawn 3m: no learner is shown to beat the best script, nor COMA; qmix nearly COMA."""
-    file = ROOT / "baselines/results/skirmish-small/comparisons.csv"
+    file = ROOT / "benchmarks/results/tables/skirmish-small/comparisons.csv"
     with file.open(encoding="utf-8") as opened:
         rows = [row for row in csv.DictReader(opened) if row["task"] == "3m-drawn"]
     assert rows[0].keys() == {field.name for field in dataclasses.fields(Comparison)}

@@ -1,39 +1,44 @@
 """Trained runs in ``benchmarks/results/runs``, from which the tables of learners are made."""
 
-import runpy
-import shutil
 from pathlib import Path
 
 import pytest
 
 import coopbench
-from coopbench.protocol.loading import load_protocol
-from coopbench.results.manifest import read_manifest, results_digest, write_manifest
-from coopbench.results.protocol_file import read_protocol
+from coopbench.protocol.variants import with_tasks
+from coopbench.results.packed_runs import SUFFIX, read_runs
+from studies import reference
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-FOLDERS = sorted((BENCHMARKS / "results" / "runs").iterdir())
-
-
-@pytest.fixture(scope="module")
-def references():
-    """The reference results that ``benchmarks/reference.py`` makes."""
-    return runpy.run_path(str(BENCHMARKS / "reference.py"))["REFERENCES"]
+FILES = sorted(reference.RUNS.glob(f"*/*{SUFFIX}"))
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_kept_runs_belong_to_the_protocol_as_it_is(folder, references):
-    protocol = read_protocol(folder)
-    assert protocol.digest == load_protocol(references[folder.name].source).digest
-    assert read_manifest(folder, protocol.digest).results == results_digest(folder, protocol)
+def protocol_of(file: Path) -> coopbench.Protocol:
+    """Return the protocol of a file of runs, as it is now."""
+    return coopbench.load_protocol(reference.source(file.parent.name))
 
 
-@pytest.mark.slow("it plays whole protocols again")
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_kept_run_plays_its_episodes_again(folder, tmp_path):
-    run = next(folder.glob("*/*/run-*"))
-    shutil.copytree(run, tmp_path / run.relative_to(folder))
-    shutil.copy(folder / "protocol.json", tmp_path)
-    write_manifest(tmp_path, read_protocol(folder))
-    verdict = coopbench.verify(tmp_path)
-    assert verdict.identical, str(verdict)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_kept_runs_belong_to_the_protocol_as_it_is(file):
+    models = read_runs(file, protocol_of(file))
+    assert file.name == f"{models.name}{SUFFIX}"
+    runs = list(models.trained.values())
+    assert all(set(of_task) == set(runs[0]) for of_task in runs)
+
+
+@pytest.mark.slow("it plays a task of protocols again")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_kept_runs_play_the_means_of_the_tables(file):
+    """All runs play again, of protocols of the package the first task alone."""
+    protocol, learner = protocol_of(file), file.name.removesuffix(SUFFIX)
+    if file.parent.name in coopbench.protocol_names():
+        protocol = with_tasks(protocol, [protocol.task[0].id])
+    report = coopbench.evaluate(protocol, [f"{learner}:{file}"], reference=False)
+    stored = {
+        (row["task"], row["policy"], row["metric"]): float(row["mean"])
+        for row in reference.rows(file.parent.name, "estimates")
+    }
+    compared = [row for row in report.estimates if (row.task, row.policy, row.metric) in stored]
+    assert "return" in {row.metric for row in compared}
+    for row in compared:  # tables may be older than a metric
+        expected = stored[row.task, row.policy, row.metric]
+        assert row.mean == pytest.approx(expected, rel=1e-9, abs=1e-12)

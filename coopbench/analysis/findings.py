@@ -6,7 +6,7 @@ follow from these lines, in their order.
 
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ from coopbench.analysis.score_matrix import score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
-from coopbench.results.reference import Reference
+from coopbench.results.packed_runs import is_shipped
 
 __all__ = ["Findings", "Part", "parts", "row_types"]
 
@@ -64,7 +64,6 @@ class Findings:
     episodes: EpisodeTable
     notes: tuple[str, ...] = ()  # damaged results that were redone or left out
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
-    reference: tuple[Reference, ...] = ()  # training runs that ship with the package
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
 
@@ -124,13 +123,9 @@ class Findings:
     @property
     def shipped(self) -> frozenset[str]:
         """The policies whose runs ship with the package."""
-        return frozenset(reference.policy for reference in self.reference)
-
-    @property
-    def played(self) -> EpisodeTable:
-        """The episodes that were played for this report: all but those of shipped runs."""
-        blocks = [block for block in self.episodes if block.cell.policy not in self.shipped]
-        return replace(self.episodes, blocks=tuple(blocks))
+        name = self.protocol.protocol.name
+        runs = {cell.policy: is_shipped(name, meta) for cell, meta in self.metadata.items()}
+        return frozenset(policy for policy, ships in runs.items() if ships)
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:

@@ -93,7 +93,7 @@ ReferenceRuns = Annotated[
     bool,
     typer.Option(
         "--reference/--no-reference",
-        help="Include the shipped runs of required learners that these results lack.",
+        help="Play the shipped runs of required learners that these results lack.",
     ),
 ]
 

@@ -51,7 +51,7 @@ def save_episodes_csv(findings: Findings, path: str | Path) -> None:
 
     Metrics are columns, floats in full precision, and a field is empty where one is undefined.
     """
-    write_text(Path(path), columns_as_csv(findings.played.columns()))
+    write_text(Path(path), columns_as_csv(findings.episodes.columns()))
 
 
 def read_episodes_csv(path: str | Path) -> list[dict[str, object]]:

@@ -37,7 +37,7 @@ _OPTIMISATIONS = (
     *("scale_observations", "scale_rewards", "max_grad_norm", "anneal"),
     *("target_kl", "squash", "history"),
 )
-SHIPPED = "shipped with coopbench; not trained or played for this report"
+SHIPPED = "shipped with coopbench; not trained for this report"
 _ENOUGH = 10  # training runs, as Gorsane et al. ask
 _MOST = 5  # different values of a hyperparameter that are written out
 _BELOW = "with every policy, below"
@@ -246,14 +246,12 @@ def _numbers(study: Answered) -> Answers:
 
 
 def _sources(study: Answered) -> Answers:
-    blocks, names = study.played.blocks, ", ".join(sorted(study.shipped))
+    blocks = study.episodes.blocks
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
     files = "results.jsonl.gz of each cell; without a results folder, episodes.csv"
-    files += f"; without {names}, which are shipped" if names else ""
     yield "Raw data of every episode", YES, files
     text = f"fingerprints of {_cells_text(len(traced), len(blocks))}"
-    text += f"; digests of the trajectories of {names}, which are shipped" if names else ""
     text += f"; actions of {_counted(recorded, 'episode')}{_sample_text(study)}"
     yield "Episodes can be verified", _yes_if(len(traced) == len(blocks)), text
     metas = study.metas(study.present)

@@ -131,7 +131,6 @@ def contents(findings: Answered) -> dict[str, Any]:
         "standard": findings.is_standard,
         "departures": list(findings.departures),
         "registration": _registration(findings),
-        **_reference(findings),
         "unit_of_inference": units(findings),
         "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
         "protocol": protocol.model_dump(mode="json"),
@@ -154,13 +153,6 @@ def _registration(findings: Findings) -> dict[str, Any] | None:
         "deviations": list(findings.deviations),
         "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
     }
-
-
-def _reference(findings: Findings) -> dict[str, Any]:
-    """Return which runs ship with the package; nothing where none is part of the report."""
-    if not findings.reference:
-        return {}
-    return {"reference": [reference._asdict() for reference in findings.reference]}
 
 
 def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from coopbench.report.blocks import (
     Text,
     Verdict,
 )
-from coopbench.report.facts import identity, provenance, reference_text, task_facts
+from coopbench.report.facts import identity, provenance, task_facts
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.reading import reading
@@ -81,7 +81,6 @@ def paper(findings: Findings) -> Document:
     protocol, overall = findings.protocol, aggregate_table(findings)
     facts = {
         "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
-        **{reference.policy: reference_text(reference) for reference in findings.reference},
     }
     standing = "" if findings.is_standard else " Not a standard report."
     return Document(

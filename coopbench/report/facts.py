@@ -9,7 +9,6 @@ from coopbench.protocol.training import Training, held_out_parameters
 from coopbench.protocol.variants import maps_text
 from coopbench.provenance import versions
 from coopbench.report.tables.registered import registration_text
-from coopbench.results.reference import Reference
 
 _WRITTEN = 12  # hex digits of a digest that are written
 
@@ -31,22 +30,7 @@ def identity(findings: Findings) -> dict[str, str]:
         **({"Maps": maps} if maps else {}),
         **({"Training": training_text(protocol)} if protocol.training else {}),
         **tuning_fact(protocol),
-        **({"Reference runs": _references(findings)} if findings.reference else {}),
     }
-
-
-def _references(findings: Findings) -> str:
-    """Say which policies were neither trained nor played for this report."""
-    texts = "; ".join(map(reference_text, findings.reference))
-    return f"{texts}; not trained or played for this report, returns and metrics rounded"
-
-
-def reference_text(reference: Reference) -> str:
-    """Say which runs of a policy ship with the package."""
-    runs = ", ".join(map(str, reference.runs))
-    which = "run" if len(reference.runs) == 1 else "runs"
-    digest = reference.digest[:_WRITTEN]
-    return f"{reference.policy}: {which} {runs}, shipped with coopbench (digest {digest})"
 
 
 def training_text(protocol: Protocol) -> str:

@@ -35,5 +35,5 @@ def save(findings: Answered, folder: Path) -> dict[str, Path]:
         "report.html": as_html(shown),
     }
     if not is_results_folder(folder):
-        contents["episodes.csv"] = columns_as_csv(findings.played.columns())
+        contents["episodes.csv"] = columns_as_csv(findings.episodes.columns())
     return write_all(folder, contents, "report")

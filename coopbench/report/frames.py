@@ -45,7 +45,7 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
 
     makers = {"episodes": _episode_frame, "progress": _progress_frame}
     if what in makers:
-        return makers[what](pandas, findings.played)
+        return makers[what](pandas, findings.episodes)
     kind = named("table", what, {**makers, **row_types()}, "a report")
     rows = [asdict(row) for row in getattr(findings, what)]
     return pandas.DataFrame(rows, columns=[field.name for field in fields(kind)])

@@ -13,7 +13,6 @@ from coopbench.report.report import Report
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.reference import Reference, reference_runs
 from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 
@@ -23,11 +22,8 @@ _MOVING = (
 )
 
 
-def load_report(folder: str | Path, *, reference: bool = True) -> Report:
+def load_report(folder: str | Path) -> Report:
     """Make the report of a results folder from its episodes.
-
-    Required learners without runs in the folder are represented by the reference runs that ship
-    with this package, if there are any for this protocol; without ``reference`` they are not.
 
     Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
     runs in some cells and none in others. Damaged cells are left out and named.
@@ -46,7 +42,6 @@ def load_report(folder: str | Path, *, reference: bool = True) -> Report:
         cells,
         protocol.report.baselines,
         tuple(notes),
-        reference,
         registration=read_registration(root),
         results="" if notes else results_digest(root, protocol),
     )
@@ -57,20 +52,14 @@ def report_of(
     cells: Sequence[tuple[Cell, Stored]],
     first: Sequence[str],
     notes: tuple[str, ...] = (),
-    reference: bool = False,
     *,
     registration: Registration | None = None,
     results: str = "",
 ) -> Report:
     """Make the report of cells of a protocol; the policies ``first`` come first, in this order.
 
-    With ``reference`` it includes the shipped runs of required learners that are not among them.
     ``registration`` and ``results``, a digest, are those of the results folder.
     """
-    shipped: tuple[Reference, ...] = ()
-    if reference:
-        shipped, more, why = reference_runs(protocol, [cell.policy for cell, _ in cells])
-        cells, notes = [*cells, *more], (*notes, *why)
     tasks, policies = [task.id for task in protocol.task], list(first)
 
     def place(item: tuple[Cell, Stored]) -> tuple[int, int, str, int]:
@@ -85,4 +74,4 @@ def report_of(
     if protocol.report.normalisation == "minmax":
         notes = (*notes, _MOVING)
     notes = tuple(map(one_line, notes))
-    return Report(protocol, table, notes, metadata, shipped, registration, results)
+    return Report(protocol, table, notes, metadata, registration, results)

@@ -13,6 +13,7 @@ from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import (
     Contestant,
     Failed,
+    Models,
     PolicyArgument,
     PolicyArguments,
     policy_list,
@@ -28,6 +29,7 @@ from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
 from coopbench.results.manifest import unreadable, write_manifest
+from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
 from coopbench.results.registration import read_registration
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
@@ -73,7 +75,7 @@ def evaluate(
     model with ``predict``, such as Stable-Baselines3's, or a ``torch.nn.Module`` from observations
     to actions, called on the device of its weights. ``ippo:FOLDER`` is what the learner ``ippo``
     has trained: one policy, if that is the folder of a run; all its runs, as ``Models``, if it is a
-    results folder.
+    results folder or a file of packed runs (``.runs.npz``).
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
@@ -81,8 +83,8 @@ def evaluate(
     training runs in the folder are included, of these policies and of the learned ones that the
     protocol requires. Finally the manifest is written, with which ``verify`` detects missing cells.
 
-    Required learners without runs among all these are represented by the reference runs that ship
-    with this package, if there are any for this protocol; without ``reference`` they are not.
+    The runs of required learners that ship with this package for the protocol are played, too,
+    unless there are other runs of them among all these; without ``reference`` they are not.
 
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
@@ -96,11 +98,11 @@ def evaluate(
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
-    cells = planned(checked, policies)
+    cells, notes = planned(checked, policies, out, reference=reference)
     with with_bars(progress, len(cells)) as tell:
-        played, notes = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
+        played, more = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
-    return _report(checked, played, names, out, notes, reference)
+    return _report(checked, played, names, out, (*notes, *more))
 
 
 def _protocol(
@@ -138,11 +140,10 @@ def _report(
     names: Sequence[str],
     out: str | Path | None,
     notes: tuple[str, ...],
-    reference: bool,
 ) -> Report:
     """Report on what was played, and on earlier runs in ``out``; write the manifest there."""
     if out is None:
-        return report_of(protocol, played, names, notes, reference)
+        return report_of(protocol, played, names, notes)
     earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in played})
     damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
@@ -151,24 +152,41 @@ def _report(
         [*played, *earlier],
         names,
         notes,
-        reference,
         registration=read_registration(Path(out)),
         results=write_manifest(Path(out), protocol),
     )
 
 
-def planned(protocol: Protocol, policies: PolicyArguments) -> list[Planned]:
-    """Return the plan of an evaluation; ``learner:FOLDER`` stands for all runs in that folder."""
-    return plan(protocol, [_expanded(protocol, policy) for policy in policy_list(policies)])
+def planned(
+    protocol: Protocol,
+    policies: PolicyArguments,
+    out: str | Path | None = None,
+    *,
+    reference: bool = True,
+) -> tuple[list[Planned], tuple[str, ...]]:
+    """Return the plan of an evaluation, with notes on shipped runs; see ``evaluate``."""
+    chosen = [_expanded(protocol, policy) for policy in policy_list(policies)]
+    chosen, notes = with_shipped(protocol, chosen, out) if reference else (chosen, ())
+    return plan(protocol, chosen), notes
 
 
 def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
+    """Expand ``learner:PLACE`` into all runs that a results folder, or a file of runs, holds."""
     if not isinstance(policy, str):
         return policy
     learner, folder = parse_name(policy)
+    if learner in learners() and folder.endswith(SUFFIX):
+        return _of_learner(learner, folder, read_runs(folder, protocol))
     if learner not in learners() or not folder or not (Path(folder) / "protocol.json").is_file():
         return policy
     return models_of(folder, learner, protocol)
+
+
+def _of_learner(learner: str, file: str, models: Models) -> Models:
+    """Return the models of a file; raise ``ValueError`` if another learner has trained them."""
+    if models.name != learner:
+        raise ValueError(f"{file} holds runs of {models.name}, not of {learner}.")
+    return models
 
 
 def play_cells(

@@ -26,7 +26,6 @@ from coopbench.report.leaderboard import document
 from coopbench.report.page import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
-from coopbench.results.reference import not_included
 from coopbench.workflows.identities import equal_play
 from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
@@ -106,7 +105,6 @@ def leaderboard(
     notes += [printable(entrant.note) for entrant in entrants.values() if entrant.note]
     played = {s.episodes.cell.folder: (s.episodes.cell, s) for s in cells if s.episodes is not None}
     notes += [printable(f"{what} {why}") for what, why in equal_play(protocol, played)]
-    notes += not_included(protocol, (entrant.policy for entrant in entrants.values()))
     return Leaderboard(
         protocol,
         tuple(_rows(protocol, table, entrants)),

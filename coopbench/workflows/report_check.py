@@ -15,17 +15,14 @@ from coopbench.report.data import as_json
 from coopbench.report.loading import report_of
 from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
-from coopbench.workflows.reference_check import Included
 from coopbench.workflows.verdicts import (
     ABSOLUTE,
-    MISSING,
     RELATIVE,
     UNVERIFIABLE,
     Check,
     Discrepancy,
     concluded,
     elsewhere,
-    printable,
 )
 
 REPORT = "report.json"
@@ -39,14 +36,11 @@ _OTHER_SCHEMA = (
 
 
 def report_checks(
-    root: Path, protocol: Protocol, cells: Sequence[tuple[Cell, Stored]], shipped: Included
+    root: Path, protocol: Protocol, cells: Sequence[tuple[Cell, Stored]]
 ) -> Iterator[Check]:
     """Check that the stored report, if there is one, follows from the episodes."""
     file = root / REPORT
     if not file.exists():
-        return
-    if shipped.missing:
-        yield Check(REPORT, MISSING, (printable(shipped.missing),))
         return
     played = [(cell, stored) for cell, stored in cells if stored.episodes is not None]
     try:
@@ -54,7 +48,7 @@ def report_checks(
         order = list(dict.fromkeys(row["policy"] for row in report["estimates"]))
         left_out = {cell.policy for cell, _ in played} - set(order)
         chosen = [(cell, stored) for cell, stored in cells if cell.policy not in left_out]
-        made = report_of(protocol, chosen, order, reference=bool(shipped.cells))
+        made = report_of(protocol, chosen, order)
         made = replace(made, registration=read_registration(root))
         again = json.loads(as_json(made))
         if report["schema"] != again["schema"]:

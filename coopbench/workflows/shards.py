@@ -48,11 +48,12 @@ def play_shard(
     """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
 
     Which cells belong to it depends on protocol and policies alone, not on what is finished. They
-    are written to the folder ``out`` as by ``evaluate``; shards may share that folder.
+    are written to the folder ``out`` as by ``evaluate``; shards may share that folder. The shipped
+    runs of required learners are among them.
     ``merge`` makes report and manifest when all shards are finished.
     """
     runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
-    cells = planned(checked, policies)
+    cells, _ = planned(checked, policies)
     mine = part(checked, cells, shard)
     _, notes = play_cells(checked, mine, out, runner)
     finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
@@ -80,13 +81,12 @@ def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -
     return [(cell, contestant) for cell, contestant in cells if cell in mine]
 
 
-def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = True) -> Report:
+def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
 
     Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
     that several folders hold with the same results counts once. Cells that ``out`` already holds
-    are included; it may be one of the folders. Nothing is written if there is an error. Shipped
-    ``reference`` runs enter the report as in ``evaluate``.
+    are included; it may be one of the folders. Nothing is written if there is an error.
 
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
@@ -121,7 +121,7 @@ def merge(folders: Sequence[str | Path], out: str | Path, *, reference: bool = T
         if source != root:
             store.copy(source, root, cell)
     write_manifest(root, protocol)
-    report = load_report(root, reference=reference)
+    report = load_report(root)
     return replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
 
 

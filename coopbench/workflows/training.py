@@ -37,7 +37,6 @@ def train(
     backend: str = "serial",
     workers: int | None = None,
     progress: CellProgress | bool | None = None,
-    reference: bool = True,
     **hyperparameters: Any,
 ) -> Report:
     """Train a learner on the tasks of a protocol, evaluate the trained policies, and report.
@@ -46,8 +45,8 @@ def train(
     ``seeds`` if they are named. A run is trained for the protocol's budget; after every interval
     its policy plays the selection episodes without exploration, and the best of these policies (the
     last, if the protocol has no selection seeds) is evaluated on every task that its model plays.
-    The report covers everything in the folder ``out``, including fixed policies, and as in
-    ``evaluate`` shipped reference runs; ``progress`` is that of ``evaluate``, too.
+    The report covers everything in the folder ``out``, including fixed policies;
+    ``progress`` is that of ``evaluate``.
 
     A run that was stopped is resumed from its last saved interval, and its metadata say so. A run
     whose results are in the folder is not trained again. A run whose numbers became infinite or
@@ -64,7 +63,7 @@ def train(
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
     with run_bars(progress, jobs, root) as tell:
-        return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)), reference)
+        return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)))
 
 
 def run_bars(
@@ -84,7 +83,6 @@ def train_runs(
     jobs: Sequence[TrainJob],
     root: Path,
     runner: Runner,
-    reference: bool = True,
 ) -> Report:
     """Train the runs of ``runs`` into the folder ``root``, and report on everything in it."""
     if root.exists() and not root.is_dir():
@@ -99,7 +97,7 @@ def train_runs(
         for job, outcome in finished:
             _write(root, job, outcome)
     write_manifest(root, protocol)
-    return load_report(root, reference=reference)
+    return load_report(root)
 
 
 def _check_fixed(root: Path, jobs: Sequence[TrainJob]) -> None:

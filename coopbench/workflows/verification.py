@@ -33,7 +33,6 @@ from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, r
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.identities import equal_play, mistaken
-from coopbench.workflows.reference_check import included_runs, played_again
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
@@ -106,7 +105,6 @@ def verify(
     workers: int | None = None,
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
-    play_reference: bool = False,
     env: Sequence[str] = (),
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
@@ -115,8 +113,7 @@ def verify(
     again. The episodes of any other policy are played again from its stored actions. Code that the
     results have stored is not executed, unless ``trust`` names the SHA-256 digest of its source, by
     12 or more of its first digits: it then plays all of its episodes. Only trust what you have
-    read: it runs with your rights. Reference runs that ship with this package and are part of the
-    report are compared by their digest; with ``play_reference`` they are played again as well.
+    read: it runs with your rights.
     Environments of other packages are made, with the parameters that the results state, only if
     ``env`` names them; their cells are not verifiable otherwise. A registered environment that is
     not installed is named by its file, FILE.py:SPEC.
@@ -125,7 +122,7 @@ def verify(
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
     runner = checking_runner(backend, workers, progress)
-    return examine(folder, runner, trust, play_reference, env).verification
+    return examine(folder, runner, trust, env).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -143,7 +140,6 @@ def examine(
     folder: str | Path,
     runner: Runner,
     trust: Sequence[str] = (),
-    play_reference: bool = False,
     env: Sequence[str] = (),
 ) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
@@ -165,17 +161,14 @@ def examine(
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
         try:
-            shipped = included_runs(root / REPORT, protocol, [cell for cell, _ in cells.values()])
-            table = table_of(stored for _, stored in (*cells.values(), *shipped.cells))
+            table = table_of(stored for _, stored in cells.values())
             alike = (printable(f"{what} {why}") for what, why in equal_play(protocol, cells))
             deviations = (*departures(protocol, table), *alike)
         except (DamagedResultError, *UNREADABLE) as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(REPORT, [Discrepancy(reason)]))
         else:
-            parts += report_checks(root, protocol, list(cells.values()), shipped)
-            if play_reference:
-                parts += played_again(protocol, shipped, runner)
+            parts += report_checks(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
     return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
 

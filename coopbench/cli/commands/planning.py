@@ -23,7 +23,7 @@ def cells(protocol: ProtocolName, policy: Policies = None) -> None:
     from coopbench.workflows.evaluation import planned
 
     loaded = load_protocol(protocol)
-    to_play = planned(loaded, chosen(policy, loaded))
+    to_play, _ = planned(loaded, chosen(policy, loaded))
     for cell, _ in to_play:
         policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
         episodes = loaded.episodes(loaded.task_of(cell.task))
@@ -79,7 +79,7 @@ def power(
     loaded = load_protocol(protocol)
     spread: Variation | None = Variation(run_sd, episode_sd)
     if results is not None:
-        report = load_report(results, reference=False)
+        report = load_report(results)
         if report.protocol.digest != loaded.digest:
             raise ValueError(f"{results} holds results of another protocol than {loaded.name}")
         spread = variation(loaded, report.episodes)

@@ -130,6 +130,8 @@ def evaluate(
         out = out or Path("results") / "-".join([played.protocol.name, *(task or ())])
     with interruption(NOTHING if out is None else KEPT):
         if shard is not None:
+            if not reference:
+                raise ValueError("--no-reference does not go with --shard.")
             _play_shard(played, policies, shard, out, backend, workers)
             return
         report = run(played, policies, out, backend, True, workers, reference=reference)
@@ -163,7 +165,6 @@ def train(
     setting: Settings = None,
     backend: Backend = "serial",
     workers: Workers = None,
-    reference: ReferenceRuns = True,
 ) -> None:
     """Train a learner on a protocol's tasks, play what it learned, and write the report.
 
@@ -189,7 +190,6 @@ def train(
             backend=backend,
             workers=workers,
             progress=True,
-            reference=reference,
             **values,
         )
         present(report, out)

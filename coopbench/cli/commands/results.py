@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import NOTHING, console, interruption, present, say
-from coopbench.cli.options import Backend, Environments, ReferenceRuns, Workers
+from coopbench.cli.options import Backend, Environments, Workers
 from coopbench.playing.bars import Progress
 
 
@@ -16,7 +16,6 @@ def merge(
     ],
     out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
     env: Environments = None,
-    reference: ReferenceRuns = True,
 ) -> None:
     """Combine the results of several folders and write one report.
 
@@ -27,20 +26,19 @@ def merge(
     from coopbench.workflows.shards import merge as run
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
-        present(run(folders, out, reference=reference), out)
+        present(run(folders, out), out)
     say(f"No episode was played again; to find forged results: coopbench verify {out}")
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     env: Environments = None,
-    reference: ReferenceRuns = True,
 ) -> None:
     """Write the report of a results folder again from its episodes."""
     from coopbench.report.loading import load_report
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        present(load_report(folder, reference=reference), folder)
+        present(load_report(folder), folder)
 
 
 def verify(
@@ -56,12 +54,6 @@ def verify(
             "its cells again completely; repeat for more. Read the code first.",
         ),
     ] = None,
-    play_reference: Annotated[
-        bool,
-        typer.Option(
-            "--play-reference", help="Also play the shipped reference runs of the report again."
-        ),
-    ] = False,
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,9 +75,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Progress() as progress:
-        verification = run(
-            folder, backend, workers, progress.cell, trust or (), play_reference, env or ()
-        )
+        verification = run(folder, backend, workers, progress.cell, trust or (), env or ())
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
@@ -147,18 +137,15 @@ def export_results(
     """Write the results of a folder for other programs.
 
     A .csv file gets a row for each episode. Any other is written for marl-eval, and what marl-eval
-    would not accept is listed. Shipped reference runs are left out.
+    would not accept is listed.
     """
     from coopbench.exchange.episodes_csv import save_episodes_csv
     from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
-    from coopbench.results.reference import not_included
 
     check_place(to)
-    results = load_report(folder, reference=False)
-    for text in not_included(results.protocol, (policy for _, policy in results.episodes.pairs)):
-        say(f"Not exported: {text}")
+    results = load_report(folder)
     if to.suffix.lower() == ".csv":
         if policy or metric:
             raise ValueError(

@@ -1,0 +1,216 @@
+"""Packed runs: all training runs of a learner under a protocol in one file, without episodes.
+
+The file is an npz of numbers:
+
+header              JSON as bytes: schema, protocol, its digest, learner, and by task and training
+                    seed the facts of each training, or why it failed
+TASK/SEED/policy    the trained policy, as bytes of a policy.npz
+TASK/SEED/steps     checkpoints of the training
+TASK/SEED/METRIC    of the selection episodes, (checkpoints, episodes): the return and the scores
+
+Episodes are not stored: policies play them again, to the same bits, in whoever's evaluation.
+Runs of learners that a protocol requires ship with this package, in ``baselines/trained``.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.baselines.networks.kinds import read_policy
+from coopbench.baselines.registry import parse_name
+from coopbench.episodes.table import Cell, Progress
+from coopbench.episodes.trained import Trained
+from coopbench.errors import DamagedResultError, OtherProtocolError
+from coopbench.files import parsed, read_bounded, write_bytes
+from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_of
+from coopbench.protocol.loading import load_protocol, protocol_files
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.variants import is_part
+from coopbench.results.folder import models_of
+from coopbench.results.protocol_file import read_protocol
+from coopbench_envs.arrays import pack, unpack
+
+__all__ = ["SUFFIX", "is_shipped", "pack_runs", "read_runs", "shipped_file", "with_shipped"]
+
+SUFFIX = ".runs.npz"  # ends the name of a file of packed runs
+_SCHEMA = 1
+_STEPS, _POLICY = "steps", "policy"
+# What reading a file of unknown origin can raise.
+_BROKEN = (
+    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError),
+    DamagedResultError,
+)
+
+
+def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
+    """Write the training runs of a learner in a results folder to one file, and return them.
+
+    Raises ``ValueError`` if the folder holds none, and for damaged cells; see ``models_of``.
+    """
+    protocol = read_protocol(Path(folder))
+    models = models_of(folder, learner, protocol)
+    arrays: dict[str, np.ndarray] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    kept = _metrics(protocol)
+    for task, runs in models.trained.items():
+        for seed, model in runs.items():
+            place = f"{task}/{seed}"
+            if isinstance(model, Failed):
+                facts[place] = {"failed": model.reason}
+                continue
+            facts[place] = dict(model.facts)
+            arrays[f"{place}/{_POLICY}"] = np.frombuffer(model.policy.pack(), np.uint8)
+            if model.progress is not None:
+                arrays[f"{place}/{_STEPS}"] = model.progress.steps
+                arrays |= {f"{place}/{name}": model.progress.metrics[name] for name in kept}
+    header = {
+        "schema": _SCHEMA,
+        "protocol": protocol.name,
+        "digest": protocol.digest,
+        "learner": learner,
+        "runs": facts,
+    }
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    write_bytes(Path(file), pack(arrays))
+    return models
+
+
+def _metrics(protocol: Protocol) -> list[str]:
+    """Return the metrics of selection episodes that learning curves and choices need."""
+    names = ("return", protocol.report.score, protocol.score_beside)
+    return [name for name in dict.fromkeys(names) if name is not None]
+
+
+def read_runs(file: str | Path, protocol: Protocol) -> Models:
+    """Return the training runs of a file by task and training seed.
+
+    ``protocol`` is the one that they were trained under, or a choice of its tasks: then they are
+    the runs of these.
+
+    Raises ``OtherProtocolError`` for runs of another protocol, and ``ValueError`` for a file that
+    cannot be read.
+    """
+    path = Path(file)
+    try:
+        content = path.read_bytes()
+        arrays = unpack(path)
+        header = parsed(arrays.pop("header").tobytes())
+        if header["schema"] != _SCHEMA:
+            raise ValueError(f"its schema is {header['schema']!r} instead of {_SCHEMA}")
+        learner, digest = str(header["learner"]), str(header["digest"])
+        models = _models(header["runs"], arrays, hashlib.sha256(content).hexdigest())
+    except _BROKEN as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} holds no training runs that can be read ({reason}).") from None
+    if not _belongs(protocol, digest):
+        raise OtherProtocolError(
+            f"{path} holds runs of another protocol (digest {digest[:12]}; {protocol.name} has "
+            f"{protocol.digest[:12]}). Train under this protocol, or name the policy of one run."
+        )
+    wanted = {task.id for task in protocol.trained_tasks}
+    return Models(learner, {task: runs for task, runs in models.items() if task in wanted})
+
+
+def _models(
+    facts: Mapping[str, Mapping[str, Any]], arrays: Mapping[str, np.ndarray], digest: str
+) -> dict[str, dict[int, Trained | Failed]]:
+    """Return models by task and training seed; ``digest`` is that of their file."""
+    models: dict[str, dict[int, Trained | Failed]] = {}
+    for place, known in facts.items():
+        task, _, seed = place.rpartition("/")
+        runs = models.setdefault(task, {})
+        if "failed" in known:
+            runs[int(seed)] = Failed(str(known["failed"]))
+            continue
+        own = {
+            name.removeprefix(f"{place}/"): values
+            for name, values in arrays.items()
+            if name.startswith(f"{place}/")
+        }
+        policy = read_policy(own.pop(_POLICY).tobytes())
+        progress = None
+        if _STEPS in own:
+            progress = Progress(Cell(task, policy.name, int(seed)), own.pop(_STEPS), own)
+        runs[int(seed)] = Trained(policy, progress, {**known, "packed": digest})
+    return models
+
+
+def _belongs(protocol: Protocol, digest: str) -> bool:
+    """Return whether runs with this digest of their protocol can play a protocol."""
+    if protocol.digest == digest:
+        return True
+    if protocol.protocol.name not in protocol_files():
+        return False
+    whole = load_protocol(protocol.protocol.name)
+    return whole.digest == digest and is_part(whole, protocol)
+
+
+def shipped_file(protocol: str, learner: str) -> Path:
+    """Return where the runs of a learner under a protocol lie that ship with this package."""
+    root = Path(str(resources.files("coopbench.baselines"))) / "trained"
+    return root / protocol / f"{learner}{SUFFIX}"
+
+
+def is_shipped(protocol: str, meta: Mapping[str, Any]) -> bool:
+    """Return whether the metadata of a cell are those of a run that ships with this package."""
+    facts = meta.get("training")
+    if not isinstance(facts, dict) or "packed" not in facts:
+        return False
+    file = shipped_file(protocol, parse_name(str(meta["policy"])).kind)
+    return bool(facts["packed"] == _digest(file))
+
+
+@cache  # files of a package do not change
+def _digest(file: Path) -> str:
+    """Return the SHA-256 of a file in hex digits; empty if there is none."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
+def with_shipped(
+    protocol: Protocol, policies: Sequence[PolicyArgument], out: str | Path | None
+) -> tuple[list[PolicyArgument], tuple[str, ...]]:
+    """Add the shipped runs of required learners to policies, with notes on them.
+
+    They are added unless a policy of the learner is among ``policies``, or the results folder
+    ``out`` holds runs of its own. Notes say which runs are added, and which are left out, and why.
+    """
+    kinds = {parse_name(_name_of(policy)).kind for policy in policies}
+    added, notes = list[PolicyArgument](policies), list[str]()
+    for learner in protocol.report.learned:
+        file = shipped_file(protocol.protocol.name, learner)
+        if learner in kinds or not file.is_file() or _has_own_runs(out, learner):
+            continue
+        try:
+            models = read_runs(file, protocol)
+        except OtherProtocolError as error:
+            notes.append(f"The shipped runs of {learner} are left out: {error}")
+            continue
+        added.append(models)
+        seeds = sorted({seed for runs in models.trained.values() for seed in runs})
+        notes.append(f"Runs of {learner} ship with coopbench: {', '.join(map(str, seeds))}.")
+    return added, tuple(notes)
+
+
+def _name_of(policy: PolicyArgument) -> str:
+    """Return the name of a policy, or of all models of a learner."""
+    return policy.name if isinstance(policy, Models) else name_of(policy)
+
+
+def _has_own_runs(out: str | Path | None, learner: str) -> bool:
+    """Return whether a results folder holds runs of a learner that do not ship with the package."""
+    metas = [] if out is None else sorted(Path(out).glob(f"*/{learner}*/run-*/meta.json"))
+    for file in metas:
+        try:
+            meta = parsed(read_bounded(file))
+            facts = meta["training"] if parse_name(meta["policy"]).kind == learner else None
+        except _BROKEN:  # the evaluation names what is damaged
+            continue
+        if isinstance(facts, dict) and "packed" not in facts:
+            return True
+    return False

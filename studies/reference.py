@@ -1,0 +1,317 @@
+"""Reference results: tables of scripts and learners for every protocol, and the runs behind them.
+
+    python -m studies.reference [NAME ...]      play what is missing, and write the tables
+    python -m studies.reference --check         rebuild the tables and compare them with the stored
+    python -m studies.reference --plan          list the trainings, what is missing, and the hours
+    python -m studies.reference --work MINUTES  train what is missing, in the order of the list
+
+Episodes and unfinished trainings go to ``results/reference``; each command resumes what was
+interrupted. A learner whose runs are complete is packed into one file: below ``baselines/trained``
+if the protocol requires it at this budget, which ships with the package, else below
+``benchmarks/results/runs``. Tables are made from these files, so that nobody has to train again to
+rebuild them; they lie in ``benchmarks/results/tables``.
+"""
+
+import argparse
+import csv
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import coopbench
+from coopbench.baselines.registry import learners
+from coopbench.episodes.table import Cell
+from coopbench.playing.runner import Event
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
+from coopbench.results.packed_runs import SUFFIX, pack_runs, shipped_file
+from coopbench.workflows.exploit import exploit
+from coopbench.workflows.training_plan import budget_of
+from coopbench.workflows.training_run import cell_of
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN = Path(__file__).resolve().parent / "protocols"  # protocols of studies
+EPISODES = ROOT / "results" / "reference"
+RUNS, TABLES = (ROOT / "benchmarks" / "results" / name for name in ("runs", "tables"))
+HOUR, MINUTE = 3600.0, 60.0  # seconds
+
+PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
+BATTLERS = (
+    *("random", "attack_nearest", "smac_heuristic", "smac_heuristic_free", "focus_fire", "kite"),
+)
+DISPATCHERS = (
+    *("random", "never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
+    *("prioritised", "prioritised_replan"),
+)
+GAME_RULES = ("random", "always_defect", "open_loop", "cooperator", "reciprocator")
+PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
+REACTIVE = (
+    *("random", "always_defect", "best_constant", "best_script", "open_loop", "tit_for_tat"),
+    *("generous_tit_for_tat", "suspicious_tit_for_tat", "grim_trigger", "win_stay_lose_shift"),
+    *("trust_threshold", "cooperator", "matcher", "reciprocator", "unforgiving", "bully"),
+)
+# Policies that are not trained, by protocol: a name, or a file of ``protocols``.
+FIXED: dict[str, tuple[str, ...]] = {
+    "routing-easy": PLANNERS,
+    "routing-medium": PLANNERS,
+    "routing-hard": PLANNERS,
+    "routing-standard": PLANNERS[:-1],
+    "routing-learned": PLANNERS,
+    "games-learned": GAME_RULES,
+    "coopetition-published": PUBLISHED,
+    "marl-standard": PLANNERS[:1],
+    "skirmish-small": BATTLERS,
+    "skirmish-small-1000": BATTLERS,
+    "skirmish-standard-1000": (*BATTLERS, "open_loop"),
+    "skirmish-published": BATTLERS,
+    "skirmish-standard": (*BATTLERS, "open_loop"),
+    "rail-standard": DISPATCHERS,
+    "rail-scaling": DISPATCHERS,
+    "coopetition-standard": REACTIVE,
+    "coopetition-team": REACTIVE[:1],
+}
+# Pictures of the tables that pages show, by protocol.
+SHOWN: dict[str, tuple[str, ...]] = {
+    "rail-standard": ("learning-trains_7",),
+    "routing-hard": tuple(
+        f"chart-{metric}-by-agents"
+        for metric in ("success_rate", "coordination", "flowtime", "makespan")
+    ),
+    "routing-learned": ("learning-random_grid_a8_o0",),
+}
+KEPT = (
+    *("estimates", "aggregates", "comparisons", "charts", "published", "published_aggregates"),
+    *("interquartile", "effects", "sensitivity", "learning", "efficiency", "improvements", "ranks"),
+)
+
+
+class Training(NamedTuple):
+    """Training runs of a learner under a protocol."""
+
+    protocol: str
+    learner: str
+    runs: int  # the first training seeds of the protocol
+    share: float = 1.0  # of the protocol's budget
+
+
+# In the order of the work: each is complete before the next begins.
+TRAININGS = (
+    Training("coopetition-standard", "ippo", 10),
+    Training("coopetition-published", "ippo", 5),
+    Training("coopetition-standard", "ippo_shared", 10),
+    Training("coopetition-standard", "mappo_shared", 10),
+    Training("skirmish-published", "qmix_shared", 3, 0.1),
+    Training("skirmish-published", "vdn_shared", 3, 0.1),
+    Training("skirmish-published", "iql_shared", 3, 0.1),
+    Training("coopetition-team", "ippo", 10),
+    Training("coopetition-team", "ippo_shared", 10),
+    Training("marl-standard", "ippo", 10, 0.05),
+    Training("marl-standard", "mappo_shared", 10, 0.05),
+    Training("routing-easy", "ippo_shared", 3, 0.1),
+    Training("routing-easy", "mappo_shared", 3, 0.1),
+    Training("routing-hard", "ippo_shared", 3, 0.1),
+    Training("routing-hard", "mappo_shared", 3, 0.1),
+    Training("skirmish-standard", "mappo_shared", 3, 0.1),
+    Training("skirmish-standard", "qmix_shared", 3, 0.1),
+    Training("rail-standard", "ippo_shared", 3, 0.1),
+    Training("rail-standard", "mappo_shared", 3, 0.1),
+    Training("routing-standard", "ippo_shared", 3, 0.1),
+    Training("routing-standard", "mappo_shared", 3, 0.1),
+)
+
+
+def tell(cell: Cell, _: float, what: Event) -> None:
+    """Print which cell is finished."""
+    if what == "done":
+        print(f"{cell.task} {cell.policy} {'' if cell.run is None else cell.run}", flush=True)
+
+
+def source(name: str) -> str:
+    """Return the argument for ``coopbench.evaluate`` that names a protocol."""
+    own = OWN / f"{name}.toml"
+    return str(own) if own.is_file() else name
+
+
+# --- trainings ------------------------------------------------------------------------------------
+
+
+def packed(name: str, learner: str) -> Path:
+    """Return the file of the runs of a learner: the one that ships, or else the one kept here."""
+    ships = shipped_file(name, learner)
+    return ships if ships.is_file() else RUNS / name / f"{learner}{SUFFIX}"
+
+
+def steps_of(training: Training, protocol: Protocol) -> int:
+    """Return the steps of each run: the share of the budget, in whole intervals."""
+    budget = budget_of(protocol, learners()[training.learner], None, False)
+    intervals = max(round(budget.steps * training.share / budget.interval), 1)
+    return budget.steps if training.share == 1.0 else intervals * budget.interval
+
+
+def missing(training: Training, protocol: Protocol) -> Iterator[tuple[int, str]]:
+    """Yield the seeds and tasks of runs that are neither packed nor finished."""
+    if packed(training.protocol, training.learner).is_file():
+        return
+    for seed in protocol.seeds.training[: training.runs]:
+        for task in protocol.trained_tasks:
+            cell = cell_of(protocol, training.learner, task.id, seed)
+            if not (EPISODES / training.protocol / cell.folder / "meta.json").is_file():
+                yield seed, task.id
+
+
+def speed_of(training: Training) -> float | None:
+    """Return the steps in a second of processor time of finished runs; None without any."""
+    folder = EPISODES / training.protocol
+    metas = [
+        json.loads(file.read_text(encoding="utf-8"))
+        for file in folder.glob(f"*/{training.learner}/run-*/meta.json")
+    ]
+    rates = [meta["training"]["steps_per_second"] for meta in metas if meta.get("training")]
+    return sum(rates) / len(rates) if rates else None
+
+
+def plan() -> None:
+    """Print every training with its missing runs and the hours that they take one core."""
+    for training in TRAININGS:
+        protocol = load_protocol(source(training.protocol))
+        steps, lacking = steps_of(training, protocol), len(list(missing(training, protocol)))
+        total = training.runs * len(protocol.trained_tasks)
+        rate = speed_of(training)
+        hours = "?" if rate is None else f"{lacking * steps / rate / HOUR:.1f}"
+        print(
+            f"{training.protocol} {training.learner}: {total - lacking} of {total} runs of "
+            f"{steps:,} steps ({training.share:g} of the budget); {hours if lacking else 0} hours"
+        )
+
+
+def work(minutes: float) -> None:
+    """Train missing runs in the order of the list; none begins after so many minutes."""
+    end = time.monotonic() + MINUTE * minutes
+    for training in TRAININGS:
+        protocol = load_protocol(source(training.protocol))
+        lacking = list(missing(training, protocol))
+        for seed in dict.fromkeys(seed for seed, _ in lacking):
+            if time.monotonic() > end:
+                return
+            coopbench.train(
+                source(training.protocol),
+                training.learner,
+                EPISODES / training.protocol,
+                seeds=[seed],
+                steps=steps_of(training, protocol),
+                backend="processes",
+                progress=tell,
+            )
+        if not packed(training.protocol, training.learner).is_file():
+            keep(training, protocol)
+
+
+def keep(training: Training, protocol: Protocol) -> None:
+    """Pack the runs of a learner into one file."""
+    required = training.learner in protocol.report.learned and training.share == 1.0
+    name = training.protocol, training.learner
+    file = shipped_file(*name) if required else RUNS / name[0] / f"{name[1]}{SUFFIX}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pack_runs(EPISODES / training.protocol, training.learner, file)
+    print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1e6:.2f} MB", flush=True)
+
+
+def exploited(name: str, learner: str, steps: int) -> None:
+    """Train exploiters of all runs of a learner and store their table."""
+    folder = EPISODES / f"{name}-exploit-{learner}"
+    result = exploit(EPISODES / name, learner, folder, steps=steps)
+    for file in result.save(folder).values():
+        path = TABLES / name / f"{file.stem}-{learner}{file.suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def play(name: str) -> None:
+    """Play fixed policies and packed runs of learners, as far as results are missing."""
+    kept = sorted((RUNS / name).glob(f"*{SUFFIX}"))
+    models = [f"{file.name.removesuffix(SUFFIX)}:{file}" for file in kept]
+    policies = [*FIXED[name], *models]
+    coopbench.evaluate(source(name), policies, EPISODES / name, "processes", tell)
+
+
+def tables(name: str) -> dict[str, str]:
+    """Return the tables and pictures of a protocol, {path: content}."""
+    report = load_report(EPISODES / name)
+    files: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for file in report.save(place).values():
+            shown = file.suffix == ".svg" and file.stem in SHOWN.get(name, ())
+            if not shown and (file.suffix != ".csv" or file.stem not in KEPT):
+                continue
+            text = file.read_text(encoding="utf-8")
+            if text.count("\n") > 1:  # more than the names of the columns
+                files[str(file.relative_to(place))] = text
+    return files
+
+
+def write_tables(name: str) -> None:
+    """Store the tables and pictures of a protocol."""
+    for file, content in tables(name).items():
+        path = TABLES / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+
+def differing(name: str) -> list[str]:
+    """Return the stored tables of a protocol that are other than its episodes give."""
+    return [
+        file
+        for file, content in tables(name).items()
+        if file.endswith(".csv") and (TABLES / name / file).read_text("utf-8") != content
+    ]
+
+
+def rows(name: str, table: str) -> list[dict[str, str]]:
+    """Return the rows of a stored table of a protocol."""
+    with (TABLES / name / f"{table}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def parsed() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="protocols; default: all", metavar="NAME")
+    parser.add_argument("--check", action="store_true", help="compare stored tables, play nothing")
+    parser.add_argument("--plan", action="store_true", help="list the trainings")
+    parser.add_argument("--work", type=float, metavar="MINUTES", help="train what is missing")
+    parser.add_argument("--exploit", metavar="LEARNER", help="train exploiters of its runs")
+    parser.add_argument("--exploit-steps", type=int, default=400_000, help="of each exploiter")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in FIXED:
+            sys.exit(f"There is no reference {name!r}; there are {', '.join(FIXED)}.")
+    return arguments
+
+
+def main() -> None:
+    """Do what the command line asks."""
+    arguments = parsed()
+    if arguments.plan:
+        plan()
+    elif arguments.work is not None:
+        work(arguments.work)
+    for name in arguments.names or () if arguments.plan or arguments.work else FIXED:
+        if arguments.check:
+            print(f"{name}: {', '.join(differing(name)) or 'as kept'}")
+        elif arguments.exploit:
+            exploited(name, arguments.exploit, arguments.exploit_steps)
+        else:
+            play(name)
+            write_tables(name)
+
+
+if __name__ == "__main__":
+    main()
