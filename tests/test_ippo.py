@@ -10,7 +10,7 @@ from team_training import PENNIES, TEAM, known, played, recorded, same, trained
 
 from coopbench.baselines import train_ippo
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
-from coopbench.baselines.learners.ippo import IPPO, Params
+from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
@@ -32,8 +32,8 @@ def _constant_values(learner, value):
     import torch
 
     for model in learner._models:
-        torch.nn.init.zeros_(model.policy.value_net.weight)
-        torch.nn.init.constant_(model.policy.value_net.bias, value)
+        torch.nn.init.zeros_(model.model.policy.value_net.weight)
+        torch.nn.init.constant_(model.model.policy.value_net.bias, value)
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -43,13 +43,13 @@ def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
     parameters = {"num_agents": 3}
     shared = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=True, scaled=True))
     alone = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=False, scaled=False))
-    (inputs,) = shared.parts(shared.observe())
+    (inputs,) = shared.cut(shared.observe())
     assert inputs.shape == (15, 6)
     obs = shared.engine.control.obs
     np.testing.assert_array_equal(inputs[:, 3:], np.tile(np.eye(3), (5, 1)))
     # The box of each feature is [-1, 27].
     np.testing.assert_allclose(inputs[:, :3], (obs.reshape(15, 3) - 13.0) / 14.0, rtol=1e-6)
-    for a, seat_inputs in enumerate(alone.parts(alone.observe())):
+    for a, seat_inputs in enumerate(alone.cut(alone.observe())):
         np.testing.assert_array_equal(seat_inputs, obs[:, a])
     assert len(np.unique(shared.engine.control.seed)) == 5
     assert shared.engine.control.seed.min() > 2**32
@@ -105,31 +105,34 @@ def test_time_limits_are_bootstrapped_and_terminations_are_not(last, time_limit,
     third = 0.8 + 0.72 * end
     expected = [0.8 + 0.72 * third, third, end, 0.8]
     for row in range(2):
-        np.testing.assert_allclose(learner._rollouts[0].advantages[:, row], expected, rtol=1e-5)
-        np.testing.assert_allclose(learner._rollouts[0].targets[:, row], np.add(expected, 2.0))
+        np.testing.assert_allclose(learner._models[0].advantages[:, row], expected, rtol=1e-5)
+        np.testing.assert_allclose(learner._models[0].targets[:, row], np.add(expected, 2.0))
 
 
 def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkeypatch):
     game = {"weight": 0.0, "base": 1.0, "horizon": 3}
     learner = make_learner("ippo", ECHO, game, 0, gamma=0.5, **SMALL)
-    monkeypatch.setattr(learner._models[0].policy, "predict_values", lambda x: 10.0 * x[:, 1:2])
+    monkeypatch.setattr(
+        learner._models[0].model.policy, "predict_values", lambda x: 10.0 * x[:, 1:2]
+    )
     learner.learn(3 * 16)
     engine = learner._rows.engine
     assert (engine.final_obs != engine.control.obs).any()
     expected = 1.0 + 0.5 * 10.0 * engine.final_obs[:, 0, 1]
-    np.testing.assert_allclose(learner._rollouts[0].rewards[2], expected)
+    np.testing.assert_allclose(learner._models[0].rollout.rewards[2], expected)
 
 
 def test_a_minibatch_holds_rows_of_the_living_with_gains_in_units_of_its_own(torch):
     """Rows of the fallen teach the critic alone: their advantages are 0."""
     learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
-    rollout = learner._rollouts[1]
-    rollout.advantages = torch.randn(rollout.advantages.shape)
-    rollout.targets = torch.arange(rollout.targets.numel(), dtype=torch.float32)
+    model = learner._models[1]
+    rollout = model.rollout
+    model.advantages = torch.randn(model.advantages.shape)
+    model.targets = torch.arange(model.targets.numel(), dtype=torch.float32)
     seen, sizes = [], []
-    for part in rollout.get(100):
+    for part in model.get(100):
         rows = part.returns.long()
-        valid, raw = rollout.valid.flatten()[rows], rollout.advantages.flatten()[rows]
+        valid, raw = rollout.acted.flatten()[rows], model.advantages.flatten()[rows]
         expected = (raw - raw[valid].mean()) / raw[valid].std() * valid
         torch.testing.assert_close(part.advantages, expected, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(part.old_log_prob, rollout.log_probs.flatten()[rows])
@@ -170,7 +173,7 @@ def test_nothing_is_learned_from_the_dead():
         if disturbed:
             _disturbed(learner)
         learner.learn(2 * 128)
-        assert not learner._rollouts[0].valid.all()
+        assert not learner._models[0].rollout.acted.all()
         saved = learner.save()
         states.append({k: v for k, v in saved.items() if k.startswith(("model", "optimiser"))})
     assert same(*states)
@@ -178,10 +181,10 @@ def test_nothing_is_learned_from_the_dead():
 
 def test_rows_of_the_fallen_have_one_choice_that_is_certain():
     learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
-    whole, fallen = learner._rollouts
-    dead = fallen.taught & ~fallen.valid
+    whole, fallen = (model.rollout for model in learner._models)
+    dead = fallen.taught & ~fallen.acted
     assert dead.any()
-    assert whole.taught.equal(whole.valid)
+    assert whole.taught.equal(whole.acted)
     assert (fallen.log_probs[dead] == 0.0).all()
     assert (fallen.legal[dead].sum(1) == 1).all()
 
@@ -202,11 +205,12 @@ def test_with_memory_minibatches_hold_about_as_many_rows_as_said(monkeypatch):
     """Of all seats that share a model; pieces are not cut."""
     settings = QUICK | {"recurrent": True, "layers": "8x8", "batch_size": 128, "epochs": 1}
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **settings)
-    sizes, step = [], learner._gradient_step
+    model = learner._models[0]
+    sizes, step = [], model._gradient_step
     monkeypatch.setattr(
-        learner,
+        model,
         "_gradient_step",
-        lambda *parts: sizes.append(parts[1].filled.sum()) or step(*parts),
+        lambda pieces: sizes.append(pieces.filled.sum()) or step(pieces),
     )
     learner.learn(512)
     rows = 512 * learner._rows.agents
@@ -232,16 +236,16 @@ def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
 
 def test_an_illegal_choice_is_never_made():
     learner = trained("ippo_shared", 2 * 128, quick=SMALL, env=PENNIES)
-    rollout = learner._rollouts[0]
+    rollout = learner._models[0].rollout
     legal = rollout.legal.gather(2, rollout.actions.long()[:, :, None])[:, :, 0]
-    assert legal[rollout.valid].all()
-    assert not rollout.legal[rollout.valid].all()
+    assert legal[rollout.acted].all()
+    assert not rollout.legal[rollout.acted].all()
     played(learner.policy(), 32, PENNIES)
 
 
 def test_probabilities_and_entropy_are_those_of_legal_choices(torch):
     learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
-    policy = learner._models[0].policy
+    policy = learner._models[0].model.policy
     inputs = torch.randn(4, learner._rows.inputs, generator=torch.Generator().manual_seed(0))
     legal = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=torch.bool)
     logits = policy.action_net(policy.mlp_extractor.policy_net(inputs)).detach().numpy()
@@ -280,13 +284,15 @@ def test_the_policy_does_what_torch_would_do(torch, name, game, more):
     rows = learner._rows
     outputs = outputs_of(again.network, rows.engine.control.obs)
     for model, inputs, seats in zip(
-        learner._models, rows.parts(rows.observe()), rows.groups, strict=True
+        learner._models, rows.cut(rows.observe()), rows.groups, strict=True
     ):
-        inputs = torch.from_numpy(inputs)
+        inputs, policy = torch.from_numpy(inputs), model.model.policy
         if rows.discrete:
-            expected = model.policy.action_net(model.policy.mlp_extractor.policy_net(inputs))
+            expected = model.model.policy.action_net(
+                model.model.policy.mlp_extractor.policy_net(inputs)
+            )
         else:
-            expected = model.policy.get_distribution(inputs).mode().clip(-1.0, 1.0)
+            expected = model.model.policy.get_distribution(inputs).mode().clip(-1.0, 1.0)
         of_model = outputs[:, seats].reshape(len(inputs), -1)
         alive = rows.engine.control.alive[:, seats].ravel()  # the others' inputs are zeros
         np.testing.assert_allclose(of_model[alive], expected.detach()[alive], atol=1e-5)
@@ -310,10 +316,10 @@ def test_training_that_comes_to_no_numbers_is_reported():
     for game in (ECHO, MEETING):
         params = Params(**SMALL)._replace(learning_rate=1e38)
         with pytest.raises(Diverged, match=r"step 128: The .* is not finite"):
-            IPPO("ippo", game, {}, 0, params).learn(256)
+            entry("ippo").create(game, {}, 0, params).learn(256)
     params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):
-        IPPO("ippo", MEETING, {}, 0, params).learn(1024)
+        entry("ippo").create(MEETING, {}, 0, params).learn(1024)
 
 
 def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():

@@ -25,9 +25,9 @@ _toys = known(toy_echo, toy_lift)
 def _remembered(learner):
     """Seen, done, seen next, terminated and reward of every model's rows."""
     columns = []
-    for replay in learner._replays:
-        cuts = np.cumsum(replay._columns)[:-1]
-        columns.append(np.split(replay.save()["table"], cuts, axis=1))
+    for model in learner._models:
+        cuts = np.cumsum(model._columns)[:-1]
+        columns.append(np.split(model.replay.save()["rows"], cuts, axis=1))
     return columns
 
 
@@ -89,8 +89,8 @@ def test_entropy_is_held_at_what_is_wanted(torch):
         learner = make_learner("isac", ECHO, game, 0, entropy=begin, **QUICK)
         if rises:  # actions of hardly any spread; else they have about log(2) nats, more than -1
             with torch.no_grad():
-                learner._models[0].actor.log_std.weight.zero_()
-                learner._models[0].actor.log_std.bias.fill_(-5.0)
+                learner._models[0].model.actor.log_std.weight.zero_()
+                learner._models[0].model.actor.log_std.bias.fill_(-5.0)
         coefficient = learner.learn(160)["entropy_coefficient"]
         assert coefficient > begin if rises else coefficient < begin
     fixed = make_learner("isac", ECHO, game, 0, entropy=0.5, adapt_entropy=False, **QUICK)
@@ -125,9 +125,9 @@ def test_the_policy_does_what_torch_would_do(name, activation):
     rows = learner._rows
     outputs = outputs_of(again.network, rows.engine.control.obs)
     for model, inputs, seats in zip(
-        learner._models, rows.parts(rows.observe()), rows.groups, strict=True
+        learner._models, rows.cut(rows.observe()), rows.groups, strict=True
     ):
-        expected, _ = model.predict(inputs, deterministic=True)
+        expected, _ = model.model.predict(inputs, deterministic=True)
         np.testing.assert_allclose(outputs[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
         assert np.ptp(expected) > 0.0
 
@@ -139,7 +139,7 @@ def test_models_of_independent_learners_share_nothing():
     learner = make_learner("isac", LIFT, {}, 0, **SMALL)
     learner.learn(80)
     before = learner.save()
-    learner._update(1)
+    learner._models[1].update(1.0)
     after = learner.save()
     changed = {name for name in before if not np.array_equal(before[name], after[name])}
     assert {name.split(".")[1] for name in changed - {"numbers"}} == {"1"}
@@ -153,10 +153,10 @@ def test_a_state_of_another_shape_is_not_taken_over():
     begun.learn(100)
     saved = begun.save()
     same = make_learner("isac", LIFT, {}, 0, **SMALL)
-    table = saved["replay.1.table"]
+    table = saved["replay.1.rows"]
     for name, wrong in {
         "replay.0.added": saved | {"replay.0.added": np.array([1, 2])},
-        "replay.1.table": saved | {"replay.1.table": table[1:]},
+        "replay.1.rows": saved | {"replay.1.rows": table[1:]},
     }.items():
         with pytest.raises(ValueError, match=rf"'isac' on test/Lift-v0: '{name}' is"):
             same.load(wrong)
@@ -173,7 +173,9 @@ def test_training_that_comes_to_no_numbers_is_reported(torch):
     learner = make_learner("isac_shared", LIFT, {}, 0, **SMALL)
     learner.learn(80)
     with torch.no_grad():
-        learner._models[0].critic_target.qf0[0].weight[0, 0] = np.nan
-    learner._models[0].train = lambda *_: None  # its losses are still those of the last update
+        learner._models[0].model.critic_target.qf0[0].weight[0, 0] = np.nan
+    learner._models[0].model.train = lambda *_: (
+        None
+    )  # its losses are still those of the last update
     with pytest.raises(Diverged, match=r"step 88: A parameter is not finite"):
         learner.learn(200)

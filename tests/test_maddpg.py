@@ -8,6 +8,7 @@ import toy_team
 from team_training import TEAM, gradients_agree, known, trained
 
 from coopbench.baselines.learners.experience import RowOptions, Rows
+from coopbench.baselines.learners.maddpg import Batch
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -43,7 +44,7 @@ def test_a_critic_follows_the_errors_to_what_the_targets_do_next(torch, name, en
     """In a squad choices can be illegal, and the dead do nothing."""
     changes = {"gamma": 0.9, "max_grad_norm": 1e9, "scale_rewards": True}
     learner = trained(name, 8 * 20, changes=SMALL | changes, env=env, quick=QUICK)
-    model, batch = learner._models[-1], learner._replay.sample(40)
+    model, batch = learner._models[-1], Batch(**learner._replay.sample(40))
     seats, unit, errors = model.seats.tolist(), model.rewards.deviation, []
     for model_of in learner._models:
         torch.nn.init.normal_(model_of.targets["actor"].layers[-1].weight)
@@ -73,7 +74,7 @@ def test_a_critic_follows_the_errors_to_what_the_targets_do_next(torch, name, en
 def test_an_actor_follows_the_critic_of_its_own_action(torch, monkeypatch):
     changes = {"regularisation": 0.1, "max_grad_norm": 1e9}
     learner = trained("maddpg", 8 * 20, changes=SMALL | changes, env=PAIR, quick=QUICK)
-    model, batch = learner._models[1], learner._replay.sample(40)
+    model, batch = learner._models[1], Batch(**learner._replay.sample(40))
     descend = learner._descend
     monkeypatch.setattr(  # its critic stays as it is
         learner, "_descend", lambda *parts: None if parts[1] == "critic" else descend(*parts)
@@ -127,7 +128,7 @@ def test_what_everybody_did_is_known_in_units_of_each_seat():
 def test_rows_of_the_dead_teach_critics_alone():
     learner = make_learner("maddpg_shared", SQUAD, {}, 0, **SMALL)
     learner.learn(8 * 20)
-    batch = learner._replay.sample(400)
+    batch = Batch(**learner._replay.sample(400))
     assert batch.taught.all()
     assert not batch.acted.all()
     assert not batch.actions[~batch.acted].any()

@@ -7,7 +7,7 @@ import toy_squad
 import toy_team
 from team_training import TEAM, gradients_agree, known, trained
 
-from coopbench.baselines.learners.ppo import _Batch, advantages
+from coopbench.baselines.learners.rollout import Pieces, advantages
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -47,7 +47,7 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
     rollout.log_probs += 0.4 * torch.randn(shape)
     gains, targets = torch.randn(shape), torch.randn(shape)
     places = tuple(torch.cartesian_prod(*map(torch.arange, shape)).T[:, None])
-    batch = _Batch(
+    pieces = Pieces(
         rollout,
         places,
         torch.ones(1, gains.numel(), dtype=torch.bool),
@@ -73,10 +73,7 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
     means = {part: torch.stack(values).mean() for part, values in parts.items()}
     assert env == ECHO or len(parts["policy"]) < len(parts["value"])
     loss = means["policy"] - 0.1 * means["bonus"] + 0.5 * means["value"]
-    steps = [model, batch]
-    report = gradients_agree(
-        list(model.modules.values()), loss, lambda: learner._gradient_step(*steps)
-    )
+    report = gradients_agree([model.module], loss, lambda: model._gradient_step(pieces))
     assert report["policy_loss"] == pytest.approx(float(means["policy"].detach()), rel=1e-3)
     assert report["value_loss"] == pytest.approx(float(means["value"].detach()), rel=1e-3)
 
@@ -84,7 +81,7 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
 def test_an_update_learns_from_gains_in_units_of_their_deviation(torch, monkeypatch):
     learner = make_learner("mappo_shared", SQUAD, {}, 0, **(SMALL | {"gamma": 0.9}))
     model, learned = learner._models[0], []
-    monkeypatch.setattr(learner, "_epochs", lambda model, *parts: learned.extend(parts) or {})
+    monkeypatch.setattr(model, "_epochs", lambda *parts: learned.extend(parts) or {})
     following = []
     monkeypatch.setattr(
         model, "values", lambda views: following.append(views.mean(1)) or following[-1]
@@ -184,7 +181,7 @@ def test_a_recurrent_policy_does_what_the_actor_did(torch):
     last = np.zeros((8, 2, network.actions), np.float32)
     frames = rows.engine.control.obs[:, :, None]
     outputs, _ = network.step(network.inputs(frames, last), hidden)
-    seen = rows.parts(rows.observe())
+    seen = rows.cut(rows.observe())
     for a, (model, inputs) in enumerate(zip(learner._models, seen, strict=True)):
         memory = torch.from_numpy(hidden[:, a].copy())
         expected = model.actor.body.run(torch.from_numpy(inputs)[None], memory)[0][0]

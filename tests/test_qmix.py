@@ -211,7 +211,7 @@ def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
     learner = make_learner("vdn", TEAM, {}, 0, fit_replay=True, **large)
     learner.learn(100)
     assert len(learner._episodes) == learner._episodes.size == 7
-    assert learner._algorithm.updates > 0
+    assert learner._algorithm.counts.updates > 0
     with pytest.raises(ValueError, match=r"allowed: up to [\d,]+. Take fewer lanes"):
         make_learner("vdn", TEAM, {}, 0, fit_replay=True, **(large | {"lanes": 64}))
 

@@ -1,22 +1,22 @@
 """Networks of actors and critics, with and without memory, and what actors draw from."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learners.checkpoint import array_of
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Recurrent, layers_of
-from coopbench.baselines.learners.torch_tools import array_of, layer_sizes
+from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.network import Layer, NetworkPolicy, perceptron
 
 __all__ = [
     "Actor",
     "Perceptron",
-    "ValueScale",
     "body_of",
     "linear_layers",
     "memory_width",
@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 _HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
-_MEMORY_OF_SCALE = 0.99999  # of the running moments of values, as published
 
 
 class Perceptron:
@@ -140,49 +139,6 @@ class Actor:
         return densities.sum(dim=-1)
 
 
-class ValueScale:
-    """Running mean and deviation of returns, by which a critic's outputs are scaled.
-
-    Moments forget by the factor .99999 an update and are divided by the sum of their weights, as
-    in the published code of MAPPO (Yu et al. 2022). Without ``used`` values stay as they are.
-    """
-
-    def __init__(self, *, used: bool) -> None:
-        self._used, self._moments = used, np.zeros(3)  # mean, mean square, weight
-
-    def add(self, returns: torch.Tensor) -> None:
-        """Take in the returns of an update."""
-        values = returns.double().numpy()
-        moments = np.array([values.mean(), (values**2).mean(), 1.0])
-        self._moments = _MEMORY_OF_SCALE * self._moments + (1 - _MEMORY_OF_SCALE) * moments
-
-    def _unit(self) -> tuple[float, float]:
-        """Return mean and deviation; 0 and 1 before the first update."""
-        mean, square, weight = self._moments
-        if not self._used or weight == 0.0:
-            return 0.0, 1.0
-        mean, square = mean / weight, square / weight
-        return float(mean), float(np.sqrt(max(square - mean**2, 1e-2)))
-
-    def scaled(self, values: torch.Tensor) -> torch.Tensor:
-        """Return values in units of the critic."""
-        mean, deviation = self._unit()
-        return (values - mean) / deviation
-
-    def unscaled(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return the values that outputs of the critic mean."""
-        mean, deviation = self._unit()
-        return outputs * deviation + mean
-
-    def save(self) -> dict[str, np.ndarray]:
-        """Return the moments."""
-        return {"moments": self._moments.copy()}
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved moments."""
-        self._moments = arrays["moments"].copy()
-
-
 def linear_layers(models: Sequence[Sequence[torch.nn.Linear]]) -> tuple[Layer, ...]:
     """Return the linear layers of all models as data."""
     layers = list(zip(*models, strict=True))
@@ -191,12 +147,11 @@ def linear_layers(models: Sequence[Sequence[torch.nn.Linear]]) -> tuple[Layer, .
 
 
 def policy_of(
-    bodies: list[Perceptron | Recurrent], rows: Rows, params: Any, facts: dict[str, Any]
+    bodies: Sequence[Any], rows: Rows, params: Any, facts: dict[str, Any]
 ) -> NetworkPolicy:
     """Return the mean actions, or the most probable legal choices, of actors as a policy."""
     head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
     if params.recurrent:
-        layers = layers_of([body for body in bodies if isinstance(body, Recurrent)])
-        return NetworkPolicy(rows.network(layers, "relu", head), facts)
-    layers = linear_layers([body.layers for body in bodies if isinstance(body, Perceptron)])
+        return NetworkPolicy(rows.network(layers_of(bodies), "relu", head), facts)
+    layers = linear_layers([body.layers for body in bodies])
     return NetworkPolicy(rows.network(layers, params.activation, head), facts)

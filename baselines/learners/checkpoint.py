@@ -1,14 +1,80 @@
-"""The state of a learner as arrays: parts under names, and whose training it is."""
+"""The state of a learner as arrays: its parts under their names, and whose training it is.
 
-from collections.abc import Mapping
+A learner names its parts; what is said here about each kind of part saves, checks and loads it.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 
 from coopbench_envs.arrays import LIMIT
 
-__all__ = ["LARGEST", "check_saved", "origin", "part", "under"]
+__all__ = [
+    "LARGEST",
+    "Counts",
+    "Part",
+    "Parts",
+    "Saved",
+    "array_of",
+    "check_saved",
+    "load_parts",
+    "numbered",
+    "part",
+    "save_parts",
+    "under",
+]
 
 LARGEST = int(0.75 * LIMIT)  # bytes of a saved state that steps and episodes in it may take
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+@runtime_checkable
+class Saved(Protocol):
+    """A part that saves and loads itself; its arrays have any size.
+
+    Where sizes follow from what is saved, ``forms(saved)`` returns arrays of the shapes and types
+    that ``saved`` must have; it raises ``ValueError`` for what cannot be. Else they are those of
+    ``save``.
+    """
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything as arrays by name, which may change when the learner goes on."""
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what ``save`` has returned."""
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """Something that consists of parts."""
+
+    def parts(self) -> "dict[str, Part]":
+        """Return the parts by name; arrays and tensors among them are written to in place."""
+
+
+Part = torch.nn.Module | torch.optim.Optimizer | torch.Tensor | np.ndarray | Parts | Saved
+
+
+class Counts(SimpleNamespace):
+    """Numbers of a learner by name: attributes that are saved."""
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return the numbers."""
+        return {name: np.array(value) for name, value in vars(self).items()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over saved numbers."""
+        vars(self).update({name: arrays[name].item() for name in vars(self)})
+
+
+def numbered(things: Iterable[Parts]) -> "dict[str, Part]":
+    """Return the parts of several things by name and number: ``name.0`` and so on."""
+    return {
+        f"{name}.{k}": one for k, thing in enumerate(things) for name, one in thing.parts().items()
+    }
 
 
 def under(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -22,33 +88,115 @@ def part(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {k.removeprefix(start): array for k, array in arrays.items() if k.startswith(start)}
 
 
-def origin(learner: str, game: str, seed: int, hyperparameters: str) -> np.ndarray:
-    """Return which training it is, as bytes of a text, uint8: learner, game, seed, settings."""
-    text = f"{learner} on {game}, seed {seed}, with {hyperparameters}"
-    return np.frombuffer(text.encode(), np.uint8).copy()
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """Return a copy of a tensor as an array."""
+    array: np.ndarray = tensor.detach().cpu().numpy().copy()
+    return array
+
+
+def save_parts(parts: "Mapping[str, Part]") -> dict[str, np.ndarray]:
+    """Return all parts as arrays; those of parts that save themselves need not be copies."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, one in parts.items():
+        if isinstance(one, np.ndarray):
+            arrays[name] = one.copy()
+        elif isinstance(one, torch.Tensor):
+            arrays[name] = array_of(one)
+        else:
+            arrays |= under(name, _saved(one))
+    return arrays
+
+
+def _saved(one: Any) -> dict[str, np.ndarray]:
+    """Return a part that has several arrays as these."""
+    if isinstance(one, torch.nn.Module):
+        return {name: array_of(tensor) for name, tensor in one.state_dict().items()}
+    if isinstance(one, torch.optim.Optimizer):
+        return _moments(one)
+    saved: dict[str, np.ndarray] = save_parts(one.parts()) if isinstance(one, Parts) else one.save()
+    return saved
+
+
+def load_parts(parts: "Mapping[str, Part]", arrays: Mapping[str, np.ndarray]) -> None:
+    """Continue from arrays that ``check_saved`` has let pass."""
+    for name, one in parts.items():
+        saved = part(arrays, name)
+        if isinstance(one, np.ndarray):
+            one[...] = arrays[name]
+        elif isinstance(one, torch.Tensor):
+            with torch.no_grad():
+                one.copy_(torch.from_numpy(arrays[name]))
+        elif isinstance(one, torch.nn.Module):
+            one.load_state_dict({key: torch.tensor(array) for key, array in saved.items()})
+        elif isinstance(one, torch.optim.Optimizer):
+            _put_moments(one, saved)
+        elif isinstance(one, Parts):
+            load_parts(one.parts(), saved)
+        else:
+            one.load(saved)
+
+
+def _forms(parts: "Mapping[str, Part]", arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays of the shapes and types that ``arrays`` must have to be loaded."""
+    forms: dict[str, np.ndarray] = {}
+    for name, one in parts.items():
+        forms_of = getattr(one, "forms", None)
+        if isinstance(one, Parts):
+            forms |= under(name, _forms(one.parts(), part(arrays, name)))
+        elif forms_of is not None:
+            forms |= under(name, forms_of(part(arrays, name)))
+        else:
+            forms |= save_parts({name: one})
+    return forms
 
 
 def check_saved(
-    saved: Mapping[str, np.ndarray], current: Mapping[str, np.ndarray], learner: str
+    parts: "Mapping[str, Part]", saved: Mapping[str, np.ndarray], origin: str, learner: str
 ) -> None:
-    """Raise ``ValueError`` unless ``saved`` may replace the ``current`` arrays of a learner.
+    """Raise ``ValueError`` unless ``saved`` may replace the ``parts`` of a learner.
 
-    They must have the same names, shapes and types, and "origin" the same content.
+    Beside these it holds "origin", which must say ``origin``. Arrays must have the same names,
+    shapes and types.
     """
-    before, now = (bytes(arrays.get("origin", b"")).decode() for arrays in (saved, current))
-    if before != now:
+    before = bytes(saved.get("origin", b"")).decode()
+    if before != origin:
         raise ValueError(
             f"The saved state does not fit {learner}: it is of {before or 'unknown origin'}; "
-            f"allowed: {now}."
+            f"allowed: {origin}."
         )
-    for name in sorted({*saved, *current}):
-        before, now = (_form(arrays, name) for arrays in (saved, current))
-        if before != now:
+    current = _forms(parts, saved)
+    for name in sorted({*saved, *current} - {"origin"}):
+        found, expected = (_form(arrays, name) for arrays in (saved, current))
+        if found != expected:
             raise ValueError(
-                f"The saved state does not fit {learner}: {name!r} is {before}; allowed: {now}."
+                f"The saved state does not fit {learner}: {name!r} is {found}; allowed: {expected}."
             )
 
 
 def _form(arrays: Mapping[str, np.ndarray], name: str) -> str:
     """Return type and shape of an array as text; "absent" if there is none of that name."""
     return f"{arrays[name].dtype} {arrays[name].shape}" if name in arrays else "absent"
+
+
+def _moments(optimiser: torch.optim.Optimizer) -> dict[str, np.ndarray]:
+    """Return Adam's moments of every parameter, as ``number.name``; zeros before its first step."""
+    arrays = {}
+    for number, parameter in enumerate(_parameters(optimiser)):
+        moments = optimiser.state.get(parameter)
+        for name in _ADAM:
+            shape = () if name == "step" else tuple(parameter.shape)
+            empty = np.zeros(shape, np.float32)
+            arrays[f"{number}.{name}"] = array_of(moments[name]) if moments else empty
+    return arrays
+
+
+def _put_moments(optimiser: torch.optim.Optimizer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write saved moments into Adam."""
+    for number, parameter in enumerate(_parameters(optimiser)):
+        moments = {name: torch.tensor(arrays[f"{number}.{name}"]) for name in _ADAM}
+        optimiser.state[parameter] = moments
+
+
+def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Return the parameters of an optimiser in the order of its groups."""
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]

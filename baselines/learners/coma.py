@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Reward
+from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Epsilon,
@@ -145,22 +146,19 @@ class Coma:
 
     def __init__(self, rows: Rows, params: Params) -> None:
         inputs = rows.inputs + rows.outputs
-        self._params, self._groups, self.updates = params, rows.groups, 0
+        self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
         self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
         self.critic = Critic(rows, params.critic_hidden)
         self._target, self._share = copy.deepcopy(self.critic), params.epsilon_start
         self._actors = adam([model.module for model in self.models], params.learning_rate)
         self._critics = adam([self.critic.module], params.critic_rate)
 
-    def modules(self) -> dict[str, torch.nn.Module]:
-        """Return all networks by name."""
-        modules: dict[str, torch.nn.Module] = {}
-        modules |= {f"model.{k}": model.module for k, model in enumerate(self.models)}
-        return modules | {"critic": self.critic.module, "target.critic": self._target.module}
-
-    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the optimisers of the actors and of the critic."""
-        return {"actors": self._actors, "critics": self._critics}
+    def parts(self) -> dict[str, Part]:
+        """Return networks, the critic's target, optimisers, and gradient steps of the critic."""
+        models = {f"model.{k}": model.module for k, model in enumerate(self.models)}
+        critics = {"critic": self.critic.module, "target.critic": self._target.module}
+        optimisers = {"actors": self._actors, "critics": self._critics}
+        return {**models, **critics, **optimisers, "counts": self.counts}
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return choices drawn from the policies."""
@@ -220,8 +218,8 @@ class Coma:
             descend(self._critics, loss, params.max_grad_norm)
             values[step] = present.detach()
             losses.append(float(loss.detach()))
-            self.updates += 1
-            if self.updates % params.target_every == 0:
+            self.counts.updates += 1
+            if self.counts.updates % params.target_every == 0:
                 self._target = copy.deepcopy(self.critic)
             end -= count
         return values, aims, float(np.mean(losses))

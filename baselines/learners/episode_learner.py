@@ -13,7 +13,7 @@ import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import TERMINAL, LearnerEntry, SeatNumber, TimeLimit
-from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.sequences import (
@@ -24,13 +24,7 @@ from coopbench.baselines.learners.sequences import (
     Recurrent,
     layers_of,
 )
-from coopbench.baselines.learners.torch_tools import (
-    module_arrays,
-    optimiser_arrays,
-    put_module,
-    put_optimiser,
-    torch_apart,
-)
+from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network, NetworkPolicy
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -87,7 +81,7 @@ class Algorithm(Protocol):
     """What is learned from whole episodes: networks, how they choose, and their update."""
 
     models: list[Recurrent]  # one for each of ``Rows.groups``; these act
-    updates: int  # gradient steps so far
+    counts: Counts  # ``updates``: gradient steps so far
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return the choices of the training after so many steps; see ``sequences.Choosing``."""
@@ -95,11 +89,8 @@ class Algorithm(Protocol):
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn from episodes; return named numbers. Raises ``Diverged``."""
 
-    def modules(self) -> dict[str, torch.nn.Module]:
-        """Return all networks by name: models as ``model.0`` and so on, targets included."""
-
-    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return all optimisers by name."""
+    def parts(self) -> dict[str, Part]:
+        """Return everything that a saved state holds: networks, targets, optimisers, counts."""
 
 
 class Method(NamedTuple):
@@ -144,7 +135,8 @@ class EpisodeLearner(RowLearner):
         self._playing = Playing(rows, params.hidden, self._episodes, terminal=terminal)
         with torch_apart(self._numbers):
             self._algorithm = method.make(rows, params)
-        self._owed = 0.0  # updates that finished episodes allow; without a replay: new episodes
+        # Updates that finished episodes allow; without a replay: new episodes.
+        self._counts = Counts(owed=0.0)
         self._network = self._acting()
 
     def _check_game(self, team: bool) -> None:
@@ -189,55 +181,30 @@ class EpisodeLearner(RowLearner):
         params = self._params
         if len(self._episodes) < min(params.batch_size, self._episodes.size):
             return
-        self._owed += finished * params.updates_per_episode
-        while self._owed >= 1.0:
-            self._owed -= 1.0
+        self._counts.owed += finished * params.updates_per_episode
+        while self._counts.owed >= 1.0:
+            self._counts.owed -= 1.0
             yield self._episodes.sample(params.batch_size)
 
     def _news(self, finished: int) -> Iterator[Batch]:
         """Yield the episodes since the last update when they are enough."""
-        self._owed += finished
-        if self._owed >= self._params.batch_size:
-            yield self._episodes.latest(int(self._owed))
-            self._owed = 0.0
+        self._counts.owed += finished
+        if self._counts.owed >= self._params.batch_size:
+            yield self._episodes.latest(int(self._counts.owed))
+            self._counts.owed = 0.0
 
-    def save(self) -> dict[str, np.ndarray]:
-        """Return everything that training needs to continue, including the episodes."""
-        arrays = self._settings() | under("episodes", self._episodes.save())
-        return arrays | under("game", self._rows.save())
-
-    def _settings(self) -> dict[str, np.ndarray]:
-        """Return what is saved besides games and episodes."""
-        arrays = {
-            "origin": self.origin(),
-            "steps": np.array(self.steps),
-            "numbers": self._numbers.copy(),
-            "updates": np.array(self._algorithm.updates),
-            "owed": np.array(self._owed),
+    def parts(self) -> dict[str, Part]:
+        """Return the algorithm, episodes, what the lanes remember, and the updates owed."""
+        return {
+            **self._algorithm.parts(),
+            "episodes": self._episodes,
+            "playing": self._playing,
+            "owed": self._counts,
         }
-        arrays |= under("playing", self._playing.save())
-        for name, module in self._algorithm.modules().items():
-            arrays |= under(name, module_arrays(module))
-        for name, optimiser in self._algorithm.optimisers().items():
-            arrays |= under(name, optimiser_arrays(optimiser))
-        return arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another training."""
-        episodes = self._episodes.forms(part(arrays, "episodes"))
-        current = self._settings() | under("episodes", episodes)
-        self.check_saved(arrays, current | under("game", self._rows.save()))
-        self._episodes.check(part(arrays, "episodes"))
-        self._rows.load(part(arrays, "game"))
-        self._episodes.load(part(arrays, "episodes"))
-        self._playing.load(part(arrays, "playing"))
-        for name, module in self._algorithm.modules().items():
-            put_module(module, part(arrays, name))
-        for name, optimiser in self._algorithm.optimisers().items():
-            put_optimiser(optimiser, part(arrays, name))
-        self._numbers[:] = arrays["numbers"]
-        self.steps, self._algorithm.updates = int(arrays["steps"]), int(arrays["updates"])
-        self._owed = float(arrays["owed"])
+        super().load(arrays)
         self._network = self._acting()
 
 

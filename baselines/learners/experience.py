@@ -73,7 +73,7 @@ class Rows:
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
     shared by more than one and ``seat_number`` is True; see ``networks.network.encoded``. Before an
     episode's first observation its history is filled with that one. Arrays that are returned are
-    (lanes, agents, ...), and nobody writes to them; ``parts`` cuts them into rows of each model.
+    (lanes, agents, ...), and nobody writes to them; ``cut`` cuts them into rows of each model.
 
     Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
     are those of a new episode, while ``step`` and ``lane_step`` return the end of the old one.
@@ -313,20 +313,20 @@ class Rows:
         return inputs
 
     def whole(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the rows of all models as one array (lanes, agents, ...), as ``parts`` cuts it."""
+        """Return the rows of all models as one array (lanes, agents, ...), as ``cut`` cuts it."""
         joint = np.empty((self.lanes, self.agents, *parts[0].shape[1:]), parts[0].dtype)
         for seats, rows in zip(self.groups, parts, strict=True):
             joint[:, seats] = rows.reshape(self.lanes, len(seats), *rows.shape[1:])
         return joint
 
-    def parts(self, values: np.ndarray) -> list[np.ndarray]:
+    def cut(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the rows of each model, copied from an array (lanes, agents, ...)."""
         lanes, rest = len(values), values.shape[2:]
         return [values[:, seats].reshape(lanes * len(seats), *rest) for seats in self.groups]
 
     def transitions(self, step: Transition) -> list[Transition]:
         """Return the result of a step for the rows of each model."""
-        return [Transition(*parts) for parts in zip(*map(self.parts, step), strict=True)]
+        return [Transition(*parts) for parts in zip(*map(self.cut, step), strict=True)]
 
 
 def scaling(spaces: Sequence[Box], *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -29,23 +29,20 @@ from coopbench.baselines.learner import (
     TimeLimit,
 )
 from coopbench.baselines.learners.actors import Perceptron, linear_layers
-from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
-from coopbench.baselines.learners.torch_tools import (
-    layer_sizes,
-    module_arrays,
-    optimiser_arrays,
-    put_module,
-    put_optimiser,
-    torch_apart,
+from coopbench.baselines.learners.off_policy import (
+    MANY,
+    Forms,
+    Replay,
+    check_replay,
+    first_update,
+    shortened,
 )
+from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.torch_tools import layer_sizes, torch_apart
 from coopbench.baselines.networks.network import ACTIVATIONS, NetworkPolicy
-from coopbench_envs.arrays import LIMIT
 from coopbench_envs.parameters import Allowed, between, one_of
-
-_MANY = 10**9
-
 
 LEARNERS = {
     "maddpg": "deterministic policy gradients, central critics, networks for each agent",
@@ -58,10 +55,10 @@ class Params(NamedTuple):
 
     learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 1e-3
     lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
-    buffer_size: Annotated[int, between(1, _MANY, "steps in the replay memory")] = 100_000
+    buffer_size: Annotated[int, between(1, MANY, "steps in the replay memory")] = 100_000
     batch_size: Annotated[int, between(1, 65_536, "steps of a gradient step")] = 256
-    warmup: Annotated[int, between(0, _MANY, "initial random steps without updates")] = 1000
-    train_every: Annotated[int, between(1, _MANY, "steps between updates")] = 64
+    warmup: Annotated[int, between(0, MANY, "initial random steps without updates")] = 1000
+    train_every: Annotated[int, between(1, MANY, "steps between updates")] = 64
     updates: Annotated[int, between(1, 10_000, "gradient steps per update of a model")] = 3
     gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
     tau: Annotated[float, between(0, 1, "update rate of target networks", above=True)] = 0.01
@@ -101,72 +98,23 @@ class Batch(NamedTuple):
     acted: torch.Tensor  # and its agent was alive
 
 
-class Replay:
-    """The latest ``size`` steps of all lanes, in a ring."""
-
-    def __init__(self, size: int, rows: Rows) -> None:
-        agents, choices = rows.agents, rows.outputs if rows.discrete else 0
-        shapes = {
-            "inputs": (agents, rows.inputs),
-            "legal": (agents, choices),
-            "actions": (agents, rows.outputs),
-            "rewards": (agents,),
-            "following": (agents, rows.inputs),
-            "following_legal": (agents, choices),
-            "following_alive": (agents,),
-            "ended": (),
-            "taught": (agents,),
-            "acted": (agents,),
-        }
-        numbers = ("inputs", "actions", "rewards", "following")
-        kinds = {name: torch.float32 if name in numbers else torch.bool for name in shapes}
-        bytes_of = {
-            name: kind.itemsize * int(np.prod(shapes[name])) for name, kind in kinds.items()
-        }
-        step, allowed = sum(bytes_of.values()), LIMIT // 2
-        if size * step > allowed:
-            raise ValueError(
-                f"buffer_size was {size}: so many steps of {rows.engine.spec.id} take "
-                f"{size * step:,} bytes; allowed: up to {allowed:,}, thus a buffer_size of up to "
-                f"{allowed // step}."
-            )
-        self.size, self.added = size, 0  # steps, including those that were overwritten
-        self._ring = {n: torch.zeros((size, *s), dtype=kinds[n]) for n, s in shapes.items()}
-
-    def __len__(self) -> int:
-        return min(self.added, self.size)
-
-    def add(self, steps: Mapping[str, np.ndarray]) -> None:
-        """Store a step of all lanes, by the names of ``Batch``."""
-        places = torch.from_numpy((self.added + np.arange(len(steps["ended"]))) % self.size)
-        for name, ring in self._ring.items():
-            ring[places] = torch.from_numpy(steps[name])
-        self.added += len(places)
-
-    def sample(self, count: int) -> Batch:
-        """Draw steps uniformly, with replacement."""
-        places = torch.randint(len(self), (count,))
-        return Batch(**{name: ring[places] for name, ring in self._ring.items()})
-
-    def save(self) -> dict[str, np.ndarray]:
-        """Return all stored steps, not copied, and how many were ever added."""
-        arrays = {name: ring[: len(self)].numpy() for name, ring in self._ring.items()}
-        return arrays | {"added": np.array(self.added)}
-
-    def forms(self, added: int) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes of those that ``save`` returns after so many steps."""
-        rows = min(max(added, 0), self.size)
-        arrays = {
-            name: np.broadcast_to(ring[:1].numpy(), (rows, *ring.shape[1:]))
-            for name, ring in self._ring.items()
-        }
-        return arrays | {"added": np.array(self.added)}
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved steps."""
-        self.added = int(arrays["added"])
-        for name, ring in self._ring.items():
-            ring[: len(self)] = torch.from_numpy(arrays[name])
+def _forms(rows: Rows) -> Forms:
+    """Return what the replay holds of a step of one lane, by the names of ``Batch``."""
+    agents, choices = rows.agents, rows.outputs if rows.discrete else 0
+    shapes = {
+        "inputs": (agents, rows.inputs),
+        "legal": (agents, choices),
+        "actions": (agents, rows.outputs),
+        "rewards": (agents,),
+        "following": (agents, rows.inputs),
+        "following_legal": (agents, choices),
+        "following_alive": (agents,),
+        "ended": (),
+        "taught": (agents,),
+        "acted": (agents,),
+    }
+    numbers = ("inputs", "actions", "rewards", "following")
+    return {n: (s, torch.float32 if n in numbers else torch.bool) for n, s in shapes.items()}
 
 
 class _Model:
@@ -238,22 +186,14 @@ class _Model:
                 for parameter, follower in zip(network.module.parameters(), followers, strict=True):
                     follower.lerp_(parameter, tau)
 
-    def save(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return everything as arrays, by parts."""
-        parts: dict[str, dict[str, np.ndarray]] = {"model": {}, "target": {}, "optimiser": {}}
-        for name, network in self.networks.items():
-            parts["model"] |= under(name, module_arrays(network.module))
-            parts["target"] |= under(name, module_arrays(self.targets[name].module))
-            parts["optimiser"] |= under(name, optimiser_arrays(self.optimisers[name]))
-        return parts | {"rewards": self.rewards.save()}
-
-    def load(self, parts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        """Continue from what ``save`` has returned."""
-        for name, network in self.networks.items():
-            put_module(network.module, part(parts["model"], name))
-            put_module(self.targets[name].module, part(parts["target"], name))
-            put_optimiser(self.optimisers[name], part(parts["optimiser"], name))
-        self.rewards.load(parts["rewards"])
+    def parts(self) -> dict[str, Part]:
+        """Return networks, targets, optimisers, and what rewards are scaled by."""
+        networks, targets = (
+            torch.nn.ModuleDict({name: network.module for name, network in some.items()})
+            for some in (self.networks, self.targets)
+        )
+        optimisers = {f"optimiser.{name}": one for name, one in self.optimisers.items()}
+        return {"model": networks, "target": targets, "rewards": self.rewards, **optimisers}
 
 
 class MADDPG(RowLearner):
@@ -263,8 +203,9 @@ class MADDPG(RowLearner):
         self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
     ) -> None:
         super().__init__(name, env_id, parameters, seed, params)
-        _check(params)
-        self._replay = Replay(params.buffer_size, self._rows)
+        forms = _forms(self._rows)
+        check_replay(params, forms, 1, params.lanes, self._rows.engine.spec.id)
+        self._replay = Replay(params.buffer_size, forms)
         with torch_apart(self._numbers):
             self._models = [_Model(self._rows, seats, params) for seats in self._rows.groups]
 
@@ -275,34 +216,9 @@ class MADDPG(RowLearner):
         network = self._rows.network(linear_layers(layers), self._params.activation, head)
         return NetworkPolicy(network, self.facts())
 
-    def save(self) -> dict[str, np.ndarray]:
-        """Return everything that training needs to continue, including the replay memory."""
-        return self._settings() | under("replay", self._replay.save())
-
-    def _settings(self) -> dict[str, np.ndarray]:
-        """Return what is saved besides the replay memory."""
-        arrays = {
-            "origin": self.origin(),
-            "steps": np.array(self.steps),
-            "numbers": self._numbers.copy(),
-        }
-        arrays |= under("game", self._rows.save())
-        for k, model in enumerate(self._models):
-            for name, saved in model.save().items():
-                arrays |= under(f"{name}.{k}", saved)
-        return arrays
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from a saved state; ``ValueError`` if it is one of another training."""
-        added = int(np.max(arrays.get("replay.added", 0), initial=0))
-        current = self._settings() | under("replay", self._replay.forms(added))
-        self.check_saved(arrays, current)
-        self._rows.load(part(arrays, "game"))
-        self._replay.load(part(arrays, "replay"))
-        for k, model in enumerate(self._models):
-            model.load({name: part(arrays, f"{name}.{k}") for name in model.save()})
-        self._numbers[:] = arrays["numbers"]
-        self.steps = int(arrays["steps"])
+    def parts(self) -> dict[str, Part]:
+        """Return the models and the replay."""
+        return {**numbered(self._models), "replay": self._replay}
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update all models when it is time."""
@@ -313,7 +229,7 @@ class MADDPG(RowLearner):
             return []
         reports = []
         for _ in range(params.updates):
-            batch = self._replay.sample(params.batch_size)
+            batch = Batch(**self._replay.sample(params.batch_size))
             reports += [self._update(model, batch) for model in self._models]
             for model in self._models:
                 model.follow(params.tau)
@@ -330,7 +246,7 @@ class MADDPG(RowLearner):
             "acted": rows.learning() & control.alive,
         }
         alive = control.alive.copy()
-        seen = zip(self._models, rows.parts(step["inputs"]), rows.parts(step["legal"]), strict=True)
+        seen = zip(self._models, rows.cut(step["inputs"]), rows.cut(step["legal"]), strict=True)
         moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
         lanes = rows.lane_step
         terminal = params.time_limit == TERMINAL
@@ -425,39 +341,10 @@ def _mean(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     return (values * counted).sum() / counted.sum().clamp(min=1)
 
 
-def _check(params: Params) -> None:
-    """Raise ``ValueError`` for numbers that do not fit together."""
-    if params.train_every % params.lanes:
-        raise ValueError(
-            f"train_every was {params.train_every} and lanes {params.lanes}; allowed: a "
-            f"train_every that is a multiple of lanes."
-        )
-    if params.buffer_size < max(params.batch_size, params.lanes):
-        raise ValueError(
-            f"buffer_size was {params.buffer_size}, batch_size {params.batch_size} and lanes "
-            f"{params.lanes}; allowed: a buffer_size that is not less than either."
-        )
-
-
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
     def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> MADDPG:
         return MADDPG(name, env_id, parameters, seed, params)
 
-    return LearnerEntry(
-        name, create, LEARNERS[name], "off_policy", Params, _shortened, _first_update
-    )
-
-
-def _first_update(params: Params) -> int:
-    """Return the steps after which the first update takes place."""
-    return (params.warmup // params.train_every + 1) * params.train_every
-
-
-def _shortened(params: Params, steps: int) -> Params:
-    """Change hyperparameters so that at least one update fits into ``steps``."""
-    lanes = min(params.lanes, max(1, steps // 8))
-    train_every = max(lanes, min(params.train_every, steps // 4) // lanes * lanes)
-    warmup = min(params.warmup, steps // 2)
-    return params._replace(lanes=lanes, train_every=train_every, warmup=warmup)
+    return LearnerEntry(name, create, LEARNERS[name], "off_policy", Params, shortened, first_update)

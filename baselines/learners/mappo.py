@@ -21,7 +21,9 @@ from coopbench.baselines.learner import (
     Share,
     TimeLimit,
 )
-from coopbench.baselines.learners.ppo import OBSERVATIONS, PPO, STATE, STATE_AND_OWN, Use
+from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
+from coopbench.baselines.learners.on_policy import OnPolicy, Use
+from coopbench.baselines.learners.ppo import PPO
 from coopbench.baselines.networks.network import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -79,8 +81,9 @@ class Params(NamedTuple):
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
 
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> PPO:
+    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> OnPolicy:
         use = Use(
+            make=PPO,
             critic=params.critic,
             team=True,
             minibatches=params.minibatches,
@@ -89,7 +92,7 @@ def entry(name: str) -> LearnerEntry:
             normalised=params.normalise_values,
             terminal=params.time_limit == TERMINAL,
         )
-        return PPO(name, env_id, parameters, seed, params, use)
+        return OnPolicy(name, env_id, parameters, seed, params, use)
 
     first_update = attrgetter("rollout")
     return LearnerEntry(name, create, LEARNERS[name], "on_policy", Params, _shortened, first_update)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Reward
+from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Blind,
@@ -114,18 +115,15 @@ class QLearning:
     def __init__(self, rows: Rows, params: Params, mixer: Mixer | None) -> None:
         self._params = params
         self.values = Values(rows, params.hidden, mixer)
-        self.models, self.updates = self.values.models, 0
+        self.models, self.counts = self.values.models, Counts(updates=0)
         self._target = copy.deepcopy(self.values)
         self._optimiser = adam(self.values.modules().values(), params.learning_rate)
 
-    def modules(self) -> dict[str, torch.nn.Module]:
-        """Return all networks by name."""
-        targets = self._target.modules().items()
-        return self.values.modules() | {f"target.{name}": module for name, module in targets}
-
-    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the only optimiser."""
-        return {"optimiser": self._optimiser}
+    def parts(self) -> dict[str, Part]:
+        """Return networks, targets, the optimiser, and gradient steps."""
+        targets = {f"target.{name}": module for name, module in self._target.modules().items()}
+        rest: dict[str, Part] = {"optimiser": self._optimiser, "counts": self.counts}
+        return {**self.values.modules(), **targets, **rest}
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return the best choices, and random ones for a share of them."""
@@ -147,8 +145,8 @@ class QLearning:
             aims = targets(batch, following, params.gamma, params.trace)
         loss = torch.nn.functional.mse_loss(learned, aims)
         descend(self._optimiser, loss, params.max_grad_norm)
-        self.updates += 1
-        if self.updates % params.target_every == 0:
+        self.counts.updates += 1
+        if self.counts.updates % params.target_every == 0:
             self._target = copy.deepcopy(self.values)
         return {"loss": float(loss.detach()), "value": float(learned.detach().mean())}
 

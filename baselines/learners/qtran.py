@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Reward
+from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.episode_learner import (
     BatchSize,
     Blind,
@@ -149,7 +150,7 @@ class Qtran:
 
     def __init__(self, rows: Rows, params: Params) -> None:
         inputs, size = rows.inputs + rows.outputs, rows.state().shape[1]
-        self._params, self._groups, self.updates = params, rows.groups, 0
+        self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
         self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
         self.joint = Joint(
             size, params.hidden, rows.outputs, params.embed, seat_terms=params.seat_terms
@@ -162,17 +163,13 @@ class Qtran:
         """Make the target networks equal to the present ones."""
         self._target_models, self._target_joint = copy.deepcopy((self.models, self.joint))
 
-    def modules(self) -> dict[str, torch.nn.Module]:
-        """Return all networks by name."""
-        modules: dict[str, torch.nn.Module] = {}
-        modules |= {"joint": self.joint.module, "target.joint": self._target_joint.module}
+    def parts(self) -> dict[str, Part]:
+        """Return networks, targets, the optimiser, and gradient steps."""
+        parts: dict[str, Part] = {"optimiser": self._optimiser, "counts": self.counts}
+        parts |= {"joint": self.joint.module, "target.joint": self._target_joint.module}
         for prefix, models in (("", self.models), ("target.", self._target_models)):
-            modules |= {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
-        return modules
-
-    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the only optimiser."""
-        return {"optimiser": self._optimiser}
+            parts |= {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
+        return parts
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return the best choices of the seats, and random ones for a share of them."""
@@ -203,8 +200,8 @@ class Qtran:
         elsewhere = (other.clamp(max=0.0) ** 2).mean()
         loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
         descend(self._optimiser, loss, params.max_grad_norm)
-        self.updates += 1
-        if self.updates % params.target_every == 0:
+        self.counts.updates += 1
+        if self.counts.updates % params.target_every == 0:
             self._renew()
         names = ("loss", "optimal", "non_optimal", "value")
         numbers = (learned, optimal, elsewhere, joint.mean())

@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import settings_of
-from coopbench.baselines.learners.checkpoint import check_saved, origin
+from coopbench.baselines.learners.checkpoint import Part, check_saved, load_parts, save_parts
 from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
@@ -15,7 +15,7 @@ __all__ = ["RewardScale", "RowLearner"]
 
 
 class RowLearner:
-    """Base of learners on the rows of a game, which add ``advance``.
+    """Base of learners on the rows of a game, which add ``advance``, ``parts`` and ``policy``.
 
     A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
     ``history``, ``scale_observations``, ``seat_number``, ``reward``, ``partners`` and ``share`` are
@@ -95,18 +95,33 @@ class RowLearner:
         """
         raise NotImplementedError
 
-    def origin(self) -> np.ndarray:
-        """Return which training this is, for its saved state; see ``checkpoint.origin``."""
+    def parts(self) -> dict[str, Part]:
+        """Return what training needs to go on, by name, besides the games and random numbers."""
+        raise NotImplementedError
+
+    def save(self) -> dict[str, np.ndarray]:
+        """Return everything that training needs to go on, at any step, as arrays."""
+        origin = np.frombuffer(self._origin().encode(), np.uint8).copy()
+        return {"origin": origin, "steps": np.array(self.steps), **save_parts(self._whole())}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a saved state; ``ValueError`` if it is one of another training."""
+        learner, parts = f"{self.name!r} on {self._rows.engine.spec.id}", self._whole()
+        counted = {"steps": np.array(self.steps)}
+        check_saved({**counted, **parts}, arrays, self._origin(), learner)
+        load_parts(parts, arrays)
+        self.steps = int(arrays["steps"])
+
+    def _whole(self) -> dict[str, Part]:
+        """Return all parts."""
+        return {"numbers": self._numbers, "game": self._rows, **self.parts()}
+
+    def _origin(self) -> str:
+        """Return which training this is: learner, game, seed and hyperparameters."""
         engine = self._rows.engine
         settings = ", ".join(f"{k}={v!r}" for k, v in settings_of(self._params).items())
-        text = f"{type(self._params).__name__}({settings})"
-        return origin(self.name, f"{engine.spec.id} {engine.parameters}", self.seed, text)
-
-    def check_saved(
-        self, saved: Mapping[str, np.ndarray], current: Mapping[str, np.ndarray]
-    ) -> None:
-        """Raise ``ValueError`` unless ``saved`` may replace the ``current`` state."""
-        check_saved(saved, current, f"{self.name!r} on {self._rows.engine.spec.id}")
+        game, kind = f"{engine.spec.id} {engine.parameters}", type(self._params).__name__
+        return f"{self.name} on {game}, seed {self.seed}, with {kind}({settings})"
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of a policy of this training; see ``TrainedPolicy``."""
@@ -150,13 +165,9 @@ class RewardScale:
         count, _, squares = self._moments
         return float(np.sqrt(squares / count)) if squares > 0.0 else 1.0
 
-    def save(self) -> dict[str, np.ndarray]:
+    def parts(self) -> dict[str, Part]:
         """Return the sums and their moments."""
-        return {"sums": self._sums.copy(), "moments": self._moments.copy()}
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved sums and moments."""
-        self._sums, self._moments = arrays["sums"].copy(), arrays["moments"].copy()
+        return {"sums": self._sums, "moments": self._moments}
 
     def _add(self, values: np.ndarray) -> None:
         """Merge the moments of ``values`` into the running ones (Chan, Golub & LeVeque 1979)."""

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.learners.checkpoint import LARGEST, under
+from coopbench.baselines.learners.checkpoint import LARGEST, Part, array_of, under
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.gated import remember
-from coopbench.baselines.learners.torch_tools import array_of
 from coopbench.baselines.networks.network import GRU, LINEAR, Layer, Network
 
 __all__ = [
@@ -249,7 +248,11 @@ class Episodes:
         return arrays
 
     def forms(self, saved: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return arrays of the shapes that episodes with these ends have."""
+        """Return arrays of the shapes that episodes with the saved ends have.
+
+        Raises ``ValueError`` for impossible lengths, and where an episode is missing.
+        """
+        self._check(saved)
         arrays = {f"open_{name}": values for name, values in self._open.items()}
         arrays |= {"times": self._times, "added": np.array(self.added)}
         for k, ends in enumerate(_ends(saved)):
@@ -259,9 +262,12 @@ class Episodes:
                 arrays[f"block.{k}.{name}"] = np.broadcast_to(np.zeros((), kind), (places, *shape))
         return arrays
 
-    def check(self, saved: Mapping[str, np.ndarray]) -> None:
+    def _check(self, saved: Mapping[str, np.ndarray]) -> None:
         """Raise ``ValueError`` unless saved episodes have possible lengths, and none is missing."""
-        blocks, added = [np.diff(ends, prepend=0) for ends in _ends(saved)], int(saved["added"])
+        blocks, added = (
+            [np.diff(ends, prepend=0) for ends in _ends(saved)],
+            int(np.max(saved.get("added", 0), initial=0)),
+        )
         counts = np.concatenate([np.zeros(0, np.int64), *blocks])
         if not ((counts >= 2) & (counts <= self._longest + 1)).all() or not all(map(len, blocks)):
             raise ValueError(
@@ -444,10 +450,6 @@ class Playing:
         after = Moment(step.following, legal, lane.state)
         return self.episodes.close(lane.over, ~lane.truncated | self._terminal, after)
 
-    def save(self) -> dict[str, np.ndarray]:
+    def parts(self) -> dict[str, Part]:
         """Return the memory of all lanes."""
-        return {"hidden": self._hidden.copy(), "last": self._last.copy()}
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved memory."""
-        self._hidden, self._last = arrays["hidden"].copy(), arrays["last"].copy()
+        return {"hidden": self._hidden, "last": self._last}

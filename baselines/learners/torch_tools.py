@@ -1,6 +1,6 @@
-"""What all learners on torch share: random numbers apart from others', and modules as arrays."""
+"""What all learners on torch share: random numbers apart from others', and sizes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,22 +10,11 @@ from torch.distributions import Distribution
 
 from coopbench_envs.core import streams
 
-__all__ = [
-    "array_of",
-    "bytes_of",
-    "layer_sizes",
-    "module_arrays",
-    "optimiser_arrays",
-    "put_module",
-    "put_optimiser",
-    "torch_apart",
-    "torch_seed",
-]
+__all__ = ["bytes_of", "layer_sizes", "torch_apart", "torch_seed"]
 
 # Salt: random numbers of a learner differ from those of all games.
 _NUMBERS = 0x6E6F697365
 _DEEPEST, _WIDEST = 4, 1024
-_ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 def layer_sizes(text: str) -> list[int]:
@@ -67,47 +56,7 @@ def torch_apart(state: np.ndarray) -> Iterator[None]:
         Distribution.set_default_validate_args(checked)
 
 
-def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """Return a copy of a tensor as an array."""
-    array: np.ndarray = tensor.detach().cpu().numpy().copy()
-    return array
-
-
 def bytes_of(make: Callable[[], Any]) -> int:
     """Return the bytes of the tensors that are attributes of an object; none is allocated."""
     with torch.device("meta"):
         return sum(tensor.nbytes for tensor in vars(make()).values())
-
-
-def module_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
-    """Return parameters and buffers of a module by name."""
-    return {name: array_of(tensor) for name, tensor in module.state_dict().items()}
-
-
-def put_module(module: torch.nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write saved arrays into a module."""
-    module.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
-
-
-def optimiser_arrays(optimiser: torch.optim.Optimizer) -> dict[str, np.ndarray]:
-    """Return Adam's moments of every parameter, as ``number.name``; zeros before its first step."""
-    arrays = {}
-    for number, parameter in enumerate(_parameters(optimiser)):
-        moments = optimiser.state.get(parameter)
-        for name in _ADAM:
-            shape = () if name == "step" else tuple(parameter.shape)
-            empty = np.zeros(shape, np.float32)
-            arrays[f"{number}.{name}"] = array_of(moments[name]) if moments else empty
-    return arrays
-
-
-def put_optimiser(optimiser: torch.optim.Optimizer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write saved moments into Adam."""
-    for number, parameter in enumerate(_parameters(optimiser)):
-        moments = {name: torch.tensor(arrays[f"{number}.{name}"]) for name in _ADAM}
-        optimiser.state[parameter] = moments
-
-
-def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Return the parameters of an optimiser in the order of its groups."""
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]

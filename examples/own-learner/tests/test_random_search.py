@@ -49,7 +49,7 @@ def test_a_policy_is_data_that_plays_the_game():
     policy = read_policy(learner.policy().pack())
     policy.check(Game.at(ENV, **PARAMETERS))
     assert policy.facts["steps"] == 112
-    assert np.any(policy.network.weights[0] != 0.0)
+    assert np.any(policy.network.layers[0].weights != 0.0)
 
 
 @pytest.mark.parametrize("seed", [5, 6])

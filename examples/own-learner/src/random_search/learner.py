@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coopbench.baselines.learner import LearnerEntry
-from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy, perceptron
@@ -36,7 +37,7 @@ class RandomSearch(RowLearner):
         self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
     ) -> None:
         super().__init__(name, env_id, parameters, seed, params)
-        self._length, self._at = params.rollout // params.lanes, 0
+        self._length = params.rollout // params.lanes
         shape = (len(self._rows.groups), self._rows.inputs, self._rows.outputs)
         self._weights, self._change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         self._earned = np.zeros((2, shape[0]))  # with either sign
@@ -45,17 +46,18 @@ class RandomSearch(RowLearner):
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes; update at the end of a rollout."""
-        second = int(self._at >= self._length // 2)
+        at = self.steps // self._params.lanes % self._length
+        second = int(at >= self._length // 2)
         tried = self._weights + (-1) ** second * self._params.noise * self._change
         rows = self._rows
-        inputs = rows.parts(rows.observe())
+        inputs = rows.cut(rows.observe())
         outputs = rows.whole([x @ weights for x, weights in zip(inputs, tried, strict=True)])
         if rows.discrete:
             outputs = np.where(rows.legal(), outputs, -np.inf).argmax(axis=2)
         steps = rows.transitions(rows.step(outputs))
         self._earned[second] += [step.rewards[step.valid].sum() for step in steps]
-        self._at, self.steps = self._at + 1, self.steps + self._params.lanes
-        return self._update() if self._at == self._length else []
+        self.steps += self._params.lanes
+        return self._update() if at + 1 == self._length else []
 
     def policy(self) -> NetworkPolicy:
         """Return the weights as a network without hidden layers."""
@@ -64,38 +66,19 @@ class RandomSearch(RowLearner):
         network = rows.network(layers, "tanh", "argmax" if rows.discrete else "clip")
         return NetworkPolicy(network, self.facts())
 
-    def save(self) -> dict[str, np.ndarray]:
-        """Return weights, the change that is tried, what it has earned, and the games."""
-        arrays = {
-            "origin": self.origin(),
-            "counts": np.array([self.steps, self._at]),
-            "numbers": self._numbers.copy(),
-            "model.weights": self._weights.copy(),
-            "change": self._change.copy(),
-            "earned": self._earned.copy(),
-        }
-        return arrays | under("game", self._rows.save())
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from a saved state; ``ValueError`` if it is one of another training."""
-        self.check_saved(arrays, self.save())
-        self._rows.load(part(arrays, "game"))
-        self.steps, self._at = (int(count) for count in arrays["counts"])
-        self._numbers[:] = arrays["numbers"]
-        self._weights[:], self._change[:] = arrays["model.weights"], arrays["change"]
-        self._earned[:] = arrays["earned"]
+    def parts(self) -> dict[str, Part]:
+        """Return weights, the change that is tried, and what it has earned with either sign."""
+        return {"model": self._weights, "change": self._change, "earned": self._earned}
 
     def _update(self) -> list[dict[str, float]]:
         gained = (self._earned[0] - self._earned[1]) / self._params.rollout
         step = self._params.rate * gained[:, None, None] * self._change
         self._weights += step.astype(np.float32)
-        self._earned[:], self._at = 0.0, 0
+        self._earned[:] = 0.0
         self._draw()
         return [{"gained": float(np.abs(gained).mean())}]
 
     def _draw(self) -> None:
-        import torch
-
         self._change[:] = torch.randn(self._change.shape).numpy()
 
 

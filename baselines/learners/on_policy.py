@@ -1,0 +1,178 @@
+"""The loop of learners from rollouts: play one step in all lanes; update when rollouts are full.
+
+What a critic sees, and what updates a model, is chosen by the learner that uses it: ``ppo`` is the
+update of MAPPO and of IPPO with memory, ``sb3`` that of IPPO without.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from coopbench.baselines.learners.actors import memory_width, policy_of
+from coopbench.baselines.learners.checkpoint import Part, numbered
+from coopbench.baselines.learners.critics import STATE, STATE_AND_OWN, View
+from coopbench.baselines.learners.experience import Transition
+from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
+from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.torch_tools import torch_apart
+from coopbench.baselines.networks.network import NetworkPolicy
+
+__all__ = ["Model", "OnPolicy", "Use"]
+
+
+class Model(Protocol):
+    """What learns from the rollouts of one model."""
+
+    rollout: Rollout
+
+    @property
+    def body(self) -> Any:
+        """Return the actor's network: a ``Recurrent``, or what has ``layers``."""
+
+    def act(
+        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor
+    ) -> np.ndarray:
+        """Draw the actions of step ``at`` and store it; return them."""
+
+    def add_following(
+        self, rewards: torch.Tensor, views: torch.Tensor, by_time: torch.Tensor
+    ) -> None:
+        """Add to rewards what follows where time alone ended a row; ``views`` show it."""
+
+    def update(self, views: torch.Tensor, rate: float) -> dict[str, float]:
+        """Learn from a full rollout, after which critics see ``views``; return a report."""
+
+    def parts(self) -> dict[str, Part]:
+        """Return everything but the rollout."""
+
+
+class Use(NamedTuple):
+    """How rollouts are used; the rest are hyperparameters."""
+
+    make: Callable[..., Model]  # (rows, seats, params, use, rollout) -> a model
+    critic: str  # what it sees: OWN, STATE, STATE_AND_OWN or OBSERVATIONS
+    team: bool  # rewards after an agent's death count for it, until the episode is over
+    chunk: int = 1  # steps of the longest piece of a network with memory
+    minibatches: int = 1
+    batch_size: int = 0  # if above 0, as many minibatches as hold about so many rows each
+    masked: bool = False  # the critic sees nothing but the seat of a dead agent
+    normalised: bool = False  # values are scaled by the moments of returns
+    terminal: bool = False  # an end by time alone is an end of the game
+
+
+class OnPolicy(RowLearner):
+    """Learns from rollouts of all seats of a game, with a model per agent or one for all."""
+
+    def __init__(
+        self,
+        name: str,
+        env_id: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        params: Any,
+        use: Use,
+    ) -> None:
+        global_state = use.critic in (STATE, STATE_AND_OWN)
+        super().__init__(name, env_id, parameters, seed, params, global_state=global_state)
+        rows, self._use = self._rows, use
+        if params.recurrent and params.history > 1:
+            raise ValueError(
+                f"history was {params.history} with recurrent=True; allowed: 1, since the network "
+                f"remembers."
+            )
+        scaled = params.scale_observations
+        self._view = View(rows, use.critic, masked=use.masked, scaled=scaled)
+        self._length = rollout_length(params)
+        view, hidden = self._view.size, memory_width(params.layers) if params.recurrent else 0
+        makers = [
+            partial(Rollout, self._length, params.lanes * len(group), rows, view, hidden)
+            for group in rows.groups
+        ]
+        check_memory(makers, rows, params)
+        with torch_apart(self._numbers):
+            self._models = [
+                use.make(rows, len(group), params, use, make())
+                for group, make in zip(rows.groups, makers, strict=True)
+            ]
+        self._scales = [RewardScale(m.rollout.rewards.shape[1], params.gamma) for m in self._models]
+
+    def policy(self) -> NetworkPolicy:
+        """Return the mean of all actions as a network, or the most probable choice."""
+        bodies = [model.body for model in self._models]
+        return policy_of(bodies, self._rows, self._params, self.facts())
+
+    def parts(self) -> dict[str, Part]:
+        """Return models, their rollouts, and what rewards are scaled by."""
+        parts: dict[str, Part] = {**numbered(self._models)}
+        for k, (model, scale) in enumerate(zip(self._models, self._scales, strict=True)):
+            parts |= {f"rollout.{k}": model.rollout, f"rewards.{k}": scale}
+        return parts
+
+    def advance(self) -> list[dict[str, float]]:
+        """Play one step in all lanes, and update models when their rollouts are full."""
+        at = self.steps // self._params.lanes % self._length
+        with torch.no_grad():
+            self._play(at)
+        if at + 1 < self._length:
+            return []
+        pairs = zip(self._models, self._views(), strict=True)
+        reports = [
+            model.update(views, self._rate())
+            for model, views in pairs
+            if model.rollout.acted.any()  # else its agents were dead all the time
+        ]
+        return reports
+
+    def _views(self) -> list[torch.Tensor]:
+        """Return what critics see now."""
+        rows = self._rows
+        return self._view(rows.observe(), rows.state(), rows.engine.control.alive)
+
+    def _play(self, at: int) -> None:
+        """Play one step in all lanes and store it as step ``at``."""
+        rows, actions = self._rows, []
+        first = np.broadcast_to(rows.first[:, None], (rows.lanes, rows.agents))
+        parts = (rows.observe(), rows.legal(), rows.learning(), first)
+        seen = zip(self._models, *map(rows.cut, parts), self._views(), strict=True)
+        for model, inputs, legal, taught, begins, views in seen:
+            model.rollout.first[at] = torch.from_numpy(begins)
+            model.rollout.taught[at] = torch.from_numpy(taught)
+            # Copies, because torch aligns them and the bits of a product may depend on that.
+            tensors = torch.from_numpy(inputs).clone(), torch.from_numpy(legal).clone()
+            actions.append(model.act(at, *tensors, views))
+        self._earn(at, rows.step(rows.whole(actions)))
+        self.steps += self._params.lanes
+
+    def _earn(self, at: int, step: Transition) -> None:
+        """Store which rows are over and what they earned, and what follows where time ends."""
+        rows, lanes, use = self._rows, self._rows.lane_step, self._use
+        engine = rows.engine
+        cut = lanes.truncated.any() and not use.terminal
+        if cut:
+            alive = np.where(lanes.over[:, None], engine.final_alive, engine.control.alive)
+            views = self._view(step.following, lanes.state, alive)
+        for k, (model, own) in enumerate(zip(self._models, rows.transitions(step), strict=True)):
+            seats, rollout = len(rows.groups[k]), model.rollout
+            over = np.repeat(lanes.over, seats) if use.team else own.done
+            rollout.over[at] = torch.from_numpy(over)
+            rollout.acted[at] = torch.from_numpy(own.valid)
+            # Values of agents that have fallen are in the estimates of earlier steps.
+            if not (use.team or engine.falling):
+                rollout.taught[at] = rollout.acted[at]
+            scaled = self._scales[k](own) if self._params.scale_rewards else own.rewards
+            rewards = torch.from_numpy(scaled).clone()
+            if cut:
+                by_time = np.repeat(lanes.truncated, seats) if use.team else own.truncated
+                model.add_following(rewards, views[k], torch.from_numpy(by_time))
+            rollout.rewards[at] = rewards
+
+    def _rate(self) -> float:
+        """Return the learning rate at the step at which this update's rollout began."""
+        params = self._params
+        if not params.anneal:
+            return float(params.learning_rate)
+        begun = self.steps - params.rollout
+        return float(params.learning_rate * max(0.0, 1.0 - begun / params.anneal))
