@@ -15,6 +15,7 @@ from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.seeds import Evaluation
 from coopbench.protocol.task import Task
 from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
@@ -37,6 +38,7 @@ __all__ = [
     "describe_learner",
     "describe_policy",
     "describe_protocol",
+    "protocol_facts",
 ]
 
 
@@ -75,7 +77,12 @@ def _describe_code(name: str) -> str:
         return describe_environment(coopbench_envs.register_file(place, attribute).id)
     policy = load_code(name)
     summary = (inspect.getdoc(policy.policy) or "").partition("\n")[0]
-    facts = {"Name": f"`{policy.name}`", "What it does": summary, "SHA-256": f"`{policy.digest}`"}
+    return _facts(
+        {"Name": f"`{policy.name}`", "What it does": summary, "SHA-256": f"`{policy.digest}`"}
+    )
+
+
+def _facts(facts: Mapping[str, str]) -> str:
     return rows_table(["Fact", "Value"], facts.items())
 
 
@@ -94,22 +101,20 @@ def describe_environment(env_id: str) -> str:
         "Source": spec.source,
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
-    metrics = {f"`{name}`": text for name, text in known_metrics(env_id).items()}
-    of_agents = {f"`{name}`": text for name, text in known_agent_metrics(env_id).items()}
-    return "\n\n".join(
-        [
-            rows_table(["Fact", "Value"], facts.items()),
-            _parameter_table(spec.params),
-            *(
-                [rows_table(["Action part", "Index"], _places(engine.action_layout))]
-                if engine.action_layout
-                else []
-            ),
-            rows_table(["Observation part", "Index"], _places(engine.layout)),
-            rows_table(["Metric", "Meaning"], metrics.items()),
-            rows_table(["Metric per agent", "Meaning"], of_agents.items()),
-        ]
-    )
+    parts = [_facts(facts), _parameter_table(spec.params)]
+    if engine.action_layout:
+        parts.append(rows_table(["Action part", "Index"], _places(engine.action_layout)))
+    parts += [
+        rows_table(["Observation part", "Index"], _places(engine.layout)),
+        _metric_table("Metric", known_metrics(env_id)),
+        _metric_table("Metric per agent", known_agent_metrics(env_id)),
+    ]
+    return "\n\n".join(parts)
+
+
+def _metric_table(head: str, metrics: Mapping[str, str]) -> str:
+    rows = [(f"`{name}`", text) for name, text in metrics.items()]
+    return rows_table([head, "Meaning"], rows)
 
 
 def _on_other_devices(engine: Engine) -> str:
@@ -141,22 +146,14 @@ def describe_foreign(name: str) -> str:
         "What does not hold": "equal bits on other machines, speed, saved states, episodes to "
         "watch, training with the learners of this package",
     }
-    metrics = {f"`{metric}`": text for metric, text in known_metrics(task.spec).items()}
-    return "\n\n".join(
-        [
-            rows_table(["Fact", "Value"], facts.items()),
-            rows_table(["Metric", "Meaning"], metrics.items()),
-        ]
-    )
+    return f"{_facts(facts)}\n\n{_metric_table('Metric', known_metrics(task.spec))}"
 
 
 def describe_policy(entry: Entry) -> str:
     """Fact table of a policy."""
-    facts = {"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.acts_on}
-    parts = [rows_table(["Fact", "Value"], facts.items())]
-    if entry.params._fields:  # type: ignore[attr-defined]
-        parts.append(_parameter_table(entry.params))
-    return "\n\n".join(parts)
+    text = _facts({"Name": f"`{entry.name}`", "What it does": entry.summary, "Uses": entry.acts_on})
+    fields = entry.params._fields  # type: ignore[attr-defined]
+    return f"{text}\n\n{_parameter_table(entry.params)}" if fields else text
 
 
 def describe_learner(entry: LearnerEntry) -> str:
@@ -167,27 +164,28 @@ def describe_learner(entry: LearnerEntry) -> str:
         "Budget": f"`{entry.kind}`",
         "Trained policy": f"`{entry.name}:FOLDER`, where FOLDER is the folder of a run",
     }
-    return "\n\n".join(
-        [rows_table(["Fact", "Value"], facts.items()), _parameter_table(entry.params)]
-    )
+    return f"{_facts(facts)}\n\n{_parameter_table(entry.params)}"
 
 
-def describe_protocol(protocol: Protocol, alike: str = "") -> str:
-    """Fact tables of a protocol; its tasks by name if they are those of one called ``alike``."""
-    seeds, report = protocol.seeds, protocol.report
-    first, count = seeds.evaluation.first, seeds.evaluation.count
+def describe_protocol(protocol: Protocol) -> str:
+    """Fact table of a protocol, and the table of its tasks."""
+    return f"{protocol_facts(protocol)}\n\n{_task_table(protocol)}"
+
+
+def protocol_facts(protocol: Protocol) -> str:
+    """Fact table of a protocol, without its tasks."""
+    head, seeds, report = protocol.protocol, protocol.seeds, protocol.report
     facts = {
         "Name": f"`{protocol.name}`",
-        "What it is": protocol.protocol.description,
-        "Citation": protocol.protocol.citation,
-        **(
-            {"Differs from the publication": "; ".join(protocol.protocol.differs)}
-            if protocol.protocol.differs
-            else {}
-        ),
+        "What it is": head.description,
+        "Citation": head.citation,
+    }
+    if head.differs:
+        facts["Differs from the publication"] = "; ".join(head.differs)
+    facts |= {
         "Digest": f"`{protocol.digest}`",
         "Training seeds": ", ".join(map(str, seeds.training)) or "none",
-        "Evaluation seeds": f"{first} to {first + count - 1}",
+        "Evaluation seeds": _seeds(seeds.evaluation),
         "Score": f"`{report.score}`",
         "Required baselines": _quoted(report.baselines),
     }
@@ -203,8 +201,11 @@ def describe_protocol(protocol: Protocol, alike: str = "") -> str:
         facts["Maps"] = maps_text(protocol)
     if report.learned:
         facts["Required learned policies"] = _quoted(report.learned)
-    tasks = f"Same tasks as `{alike}`." if alike else _task_table(protocol)
-    return rows_table(["Fact", "Value"], facts.items()) + "\n\n" + tasks
+    return _facts(facts)
+
+
+def _seeds(seeds: Evaluation) -> str:
+    return f"{seeds.first} to {seeds.first + seeds.count - 1}"
 
 
 def _further(protocol: Protocol) -> dict[str, str]:
@@ -212,8 +213,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
     selection, report = protocol.seeds.selection, protocol.report
     facts: dict[str, str] = {}
     if selection is not None:
-        seeds = f"{selection.first} to {selection.first + selection.count - 1}"
-        training = protocol.training
+        training, seeds = protocol.training, _seeds(selection)
         share = f", {training.share:.0%} beside partners" if training and training.share else ""
         facts["Checkpoints"] = (
             f"the one with the highest mean `{report.score}` on the seeds {seeds}{share} is "
@@ -290,13 +290,7 @@ def _values(kind: str, allowed: Allowed) -> str:
 
 def _parameter_table(params: type) -> str:
     rows = [
-        (
-            f"`{name}`",
-            kind,
-            f"`{default!r}`",
-            _values(kind, allowed),
-            allowed.text,
-        )
+        (f"`{name}`", kind, f"`{default!r}`", _values(kind, allowed), allowed.text)
         for name, (kind, default, allowed) in describe_parameters(params).items()
     ]
     return rows_table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)

@@ -21,7 +21,7 @@ from coopbench.analysis.battles import load_battles
 from coopbench.analysis.findings import parts, row_types
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset, presets
-from coopbench.describe import describe_environment, describe_protocol
+from coopbench.describe import describe_environment, describe_protocol, protocol_facts
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
@@ -157,7 +157,10 @@ def listing() -> str:
     shown: list[Protocol] = []
     for protocol in map(load_protocol, catalogue.protocol_names()):
         same = [other.protocol.name for other in shown if other.task == protocol.task]
-        parts.append(f"## {protocol.protocol.name}\n\n{describe_protocol(protocol, *same[:1])}")
+        text = describe_protocol(protocol)
+        if same:
+            text = f"{protocol_facts(protocol)}\n\nSame tasks as `{same[0]}`."
+        parts.append(f"## {protocol.protocol.name}\n\n{text}")
         shown.append(protocol)
     return "\n\n".join(parts)
 
