@@ -10,7 +10,7 @@ from coopbench.baselines.match import seating, seating_by_role
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
-from coopbench.playing import engines
+from coopbench.playing import rollout
 from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
 from coopbench.report.facts import task_facts
@@ -155,7 +155,7 @@ def _recorded(monkeypatch):
             seen.append(np.array(actions))
             super().step(actions, mode)
 
-    monkeypatch.setattr(engines, "Engine", Watched)
+    monkeypatch.setattr(rollout, "Engine", Watched)
     return seen
 
 
