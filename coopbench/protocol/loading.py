@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,14 @@ def load_protocol(source: str | Path | Protocol) -> Protocol:
         return source
     path = Path(source)
     if path.suffix != ".toml":
-        path = _shipped(str(source))
+        return _loaded(_shipped(str(source)))
     return _permitted(_validated(_with_pools(_content(path), path), str(path)))
+
+
+@cache
+def _loaded(path: Path) -> Protocol:
+    """Return a protocol of this package, whose file does not change."""
+    return _validated(_with_pools(_content(path), path), str(path))
 
 
 def _permitted(protocol: Protocol) -> Protocol:
@@ -197,8 +204,10 @@ def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any] | str) ->
         )
     values: Any = limits.model_dump() if isinstance(limits, Limits) else limits
     values = values if isinstance(values, str) else dict(values)
-    content = protocol.model_dump(mode="json") | {"limits": values}
-    return _validated(content, f"{protocol.name} with limits")
+    try:
+        return protocol.changed(limits=values)
+    except ValidationError as error:
+        raise ProtocolError(f"The limits cannot be used:\n{explained(error)}") from None
 
 
 def _validated(content: dict[str, Any], where: str) -> Protocol:

@@ -271,6 +271,11 @@ class Protocol(Strict):
         """SHA-256 of ``content``: also of the analysis, which ``digest`` leaves out."""
         return _sha256(self.content())
 
+    def changed(self, **fields: Any) -> "Protocol":
+        """Return the protocol with other ``fields``, checked again; sections are not."""
+        kept = {name: getattr(self, name) for name in Protocol.model_fields}
+        return Protocol.model_validate(kept | fields, strict=False)
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other fields, which has digests and groups of its own."""
         copied = super().model_copy(update=update, deep=deep)

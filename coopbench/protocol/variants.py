@@ -11,6 +11,7 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 
 _NAMED = 6  # keys that are named
 
@@ -72,23 +73,23 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     chosen = {protocol.task_of(name).id for name in names}
     if not chosen or len(chosen) == len(protocol.task):
         return protocol
-    content = protocol.model_dump(mode="json")
-    content["task"] = [task for task in content["task"] if task["id"] in chosen]
-    for task in content["task"]:
-        if task.get("trained_on") not in chosen:
-            task["trained_on"] = None  # models of the task itself
-    report, groups = content["report"], {task.get("group") for task in content["task"]}
-    report["chart"] = []  # over the positions of all tasks
-    if report.get("domain"):
-        report["domain"] = {g: names for g, names in report["domain"].items() if g in groups}
-    if content.get("training"):
-        content["training"] |= {"partners": None, "share": None}
+    tasks = [task for task in protocol.task if task.id in chosen]
+    tasks = [
+        task if task.trained_on in chosen else task.model_copy(update={"trained_on": None})
+        for task in tasks
+    ]
+    groups, training = {task.group for task in tasks}, protocol.training
+    domains = {g: part for g, part in (protocol.report.domain or {}).items() if g in groups}
+    # Charts are over the positions of all tasks.
+    report = protocol.report.model_copy(update={"chart": (), "domain": domains or None})
+    if training is not None:
+        training = training.model_copy(update={"partners": None, "share": None})
     try:
-        return _validated(content)
+        return protocol.changed(task=tuple(tasks), report=report, training=training)
     except ValidationError:
-        content["training"] = None  # it names tasks that are left out
+        training = None  # it names tasks that are left out
     try:
-        return _validated(content)
+        return protocol.changed(task=tuple(tasks), report=report, training=training)
     except ValidationError as error:
         lines = "\n  ".join(reasons(error))
         raise ProtocolError(
@@ -107,10 +108,6 @@ def is_part(whole: Protocol, protocol: Protocol) -> bool:
         return False
 
 
-def _validated(content: dict[str, Any]) -> Protocol:
-    return Protocol.model_validate(content, strict=False)
-
-
 def with_maps(protocol: Protocol, folder: str | Path) -> Protocol:
     """Replace the package's map files by the user's; start positions are then drawn.
 
@@ -119,24 +116,30 @@ def with_maps(protocol: Protocol, folder: str | Path) -> Protocol:
     if not Path(folder).exists():
         raise ProtocolError(f"There is no folder {folder} to read maps from.")
     place = str(Path(folder).resolve())
-    content = protocol.model_dump(mode="json")
-    tasks = [task for task in content["task"] if files_of(task["env"], task["parameters"])]
-    if not tasks:
+    tasks = tuple(
+        _moved(task, place) if files_of(task.env, task.parameters) else task
+        for task in protocol.task
+    )
+    if tasks == protocol.task:
         raise ProtocolError(f"{protocol.name} has no task {_condition(protocol)}; remove --maps.")
-    for task in tasks:
-        files = coopbench_envs.spec(task["env"]).files
-        assert files is not None
-        task["parameters"] = files.moved(task["parameters"], place)
-        task["instances"] = None
-        try:
-            task["maps"] = checksum(task["env"], task["parameters"])
-        except ValueError as error:
-            raise ProtocolError(str(error)) from None
     try:
-        return Protocol.model_validate(content, strict=False)
+        return protocol.changed(task=tasks)
     except ValidationError as error:
         lines = "\n  ".join(reasons(error))
         raise ProtocolError(f"{protocol.name} cannot be played on {place}:\n  {lines}") from None
+
+
+def _moved(task: Task, place: str) -> dict[str, Any]:
+    """Return the content of a task that is played on the map files at a place of the user."""
+    files = coopbench_envs.spec(task.env).files
+    assert files is not None
+    parameters = files.moved(task.parameters, place)
+    try:
+        maps = checksum(task.env, parameters)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
+    changed = {"parameters": parameters, "instances": None, "maps": maps}
+    return task.model_dump(mode="json") | changed
 
 
 def _condition(protocol: Protocol) -> str:
