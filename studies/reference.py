@@ -86,7 +86,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 }
 KEPT = (
     *("estimates", "aggregates", "comparisons", "charts", "published", "published_aggregates"),
-    *("interquartile", "effects", "sensitivity", "learning", "efficiency", "improvements", "ranks"),
+    *("interquartile", "effects", "sensitivity", "efficiency", "ranks"),
 )
 
 

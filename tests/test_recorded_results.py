@@ -10,9 +10,9 @@ import gzip
 import io
 import json
 import re
+import zipfile
 
 import pytest
-from builders import copied
 
 import coopbench
 from coopbench.provenance import versions
@@ -34,11 +34,17 @@ MEANS = {
 OVER_TASKS = ("mean", "median")  # statistics of aggregates that were over task means already
 
 
+def _unpacked(file, folder):
+    """Unpack a recorded results folder."""
+    with zipfile.ZipFile(file) as packed:
+        packed.extractall(folder)
+
+
 @pytest.fixture(scope="module")
 def recorded(golden, tmp_path_factory):
     """The recorded results folder, with its compressed files unpacked."""
     folder = tmp_path_factory.mktemp("recorded") / "results"
-    copied(golden / "results-0.1.0", folder)
+    _unpacked(golden / "results-0.1.0.zip", folder)
     for file in folder.glob("*.gz"):
         file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
         file.unlink()
@@ -52,7 +58,7 @@ def report(recorded):
 
 def test_recorded_results_verify_as_identical(golden, tmp_path):
     folder = tmp_path / "results"
-    copied(golden / "results-0.1.0-packed", folder)
+    _unpacked(golden / "results-0.1.0-packed.zip", folder)
     result = coopbench.verify(folder)
     reasons = [check for check in result.checks if check.verdict not in ("identical", "failed run")]
     assert result.holds, reasons
