@@ -3,16 +3,18 @@
 Numba does the same for functions with ``inline="always"``, but copies all of a function twice at
 each call on each level, and keeps a variable for every argument of a call, most of which hold all
 arrays of an environment. Here a kernel is read once, and its parameters become the caller's
-variables: small games compile in half the time.
+variables: small games compile in half the time. Functions that are called are passed the fields of
+tuples that they read, not all.
 
 This is the one module for the CPU that uses what numba does not document. Which versions have that
 is up to ``lowering``, which compiles without this module where they have not.
 """
 
 import copy
+import functools
 import inspect
 import itertools
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -109,6 +111,9 @@ class _Typing(Context):
 class _OuterLibrary(JITCodeLibrary):
     """The code of a function that becomes an object file, which is where it is optimised."""
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
     def _optimize_final_module(self) -> None:
         pass
 
@@ -118,6 +123,8 @@ class _OuterLibrary(JITCodeLibrary):
 
 class _InnerLibrary(_OuterLibrary):
     """The code of a function that only others call."""
+
+    _optimize_functions = JITCodeLibrary._optimize_functions
 
     def _optimize_final_module(self) -> None:
         # The first of numba's two runs. The second takes a quarter of the time to compile Routing.
@@ -174,11 +181,11 @@ class _MergeKernels(_Pass):
     _name = "merge_kernels"
 
     def run_pass(self, state: Any) -> bool:
-        """Merge all kernels into the function; return whether there are any."""
-        modified = _merge(state.func_ir, {})
-        if modified:
+        """Merge all kernels into the function, and narrow what it passes to others."""
+        merged, narrowed = _merge(state.func_ir, {}), _narrow(state.func_ir)
+        if merged or narrowed:
             PostProcessor(state.func_ir).run()
-        return modified
+        return merged or narrowed
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -214,7 +221,7 @@ def _merge(caller: Any, kernels: dict[Any, Any]) -> bool:
     for label, block in caller.blocks.items():
         blocks[label] = current = ir.Block(block.scope, block.loc)
         for statement in block.body:
-            function = _kernel(caller, statement)
+            function = _called(caller, statement, merged=True)
             if function is None:
                 current.append(statement)
                 continue
@@ -288,8 +295,11 @@ def _parameters(function: Any) -> set[str]:
     return {name for name in function.arg_names if number[name] == 1}
 
 
-def _kernel(caller: Any, statement: Any) -> Any:
-    """Return the Python function of the kernel that ``statement`` calls, or None."""
+def _called(caller: Any, statement: Any, merged: bool) -> Any:
+    """Return the Python function that ``statement`` calls, or None.
+
+    Either kernels that are ``merged`` count, or marked functions that are compiled by themselves.
+    """
     call = getattr(statement, "value", None)
     if not isinstance(call, ir.Expr) or call.op != "call" or call.vararg or call.varkwarg:
         return None
@@ -298,8 +308,105 @@ def _kernel(caller: Any, statement: Any) -> Any:
         value = guard(resolve_func_from_module, caller, definition)
     else:
         value = definition.value if isinstance(definition, _CONSTANTS) else None
-    options = getattr(value, "targetoptions", {})
-    return value.py_func if options.get("inline") == "always" else None
+    is_merged = getattr(value, "targetoptions", {}).get("inline") == "always"
+    is_counted = is_merged if merged else hasattr(value, "dispatcher") and not is_merged
+    return value.py_func if is_counted else None
+
+
+def _narrow(caller: Any) -> bool:
+    """Pass on of tuples only the fields that are read there; return whether any is narrowed.
+
+    A tuple of all arrays of an environment is some hundred arguments in machine code. Where they
+    are passed on, most of a function's code is to pack and to unpack them.
+    """
+    narrowed = False
+    for block in caller.blocks.values():
+        body = []
+        for statement in block.body:
+            function = _called(caller, statement, merged=False)
+            if function is not None:
+                reads = _reads(function)
+                given = _given(function, statement.value)
+                for name, value in given.items():
+                    if isinstance(value, ir.Var) and reads[name]:
+                        given[name] = _fields_of(value, reads[name], block.scope, body)
+                        narrowed = True
+                positions = len(statement.value.args)
+                statement.value.args = list(given.values())[:positions]
+                statement.value.kws = tuple(given.items())[positions:]
+            body.append(statement)
+        block.body = body
+    caller._definitions = build_definitions(caller.blocks)
+    return narrowed
+
+
+def _fields_of(value: Any, names: tuple[str, ...], scope: Any, body: list[Any]) -> Any:
+    """Append statements that make a tuple of some fields of ``value``; return its variable."""
+    loc = value.loc
+
+    def assigned(expression: Any) -> Any:
+        variable = scope.redefine("narrowed", loc, rename=True)
+        body.append(ir.Assign(expression, variable, loc))
+        return variable
+
+    kind = assigned(ir.Global("narrowed", _tuple_of(names), loc))
+    fields = [assigned(ir.Expr.getattr(value, name, loc)) for name in names]
+    return assigned(ir.Expr.call(kind, fields, (), loc))
+
+
+@functools.cache
+def _tuple_of(names: tuple[str, ...]) -> Any:
+    """Return the class of tuples of fields of these names."""
+    return namedtuple("Narrowed", names)
+
+
+@functools.cache
+def _reads(function: Any) -> dict[str, tuple[str, ...]]:
+    """Return the fields that a function reads of each parameter, by the parameter's name.
+
+    There are none for a parameter of which it uses more than fields.
+    """
+    source = compiler.run_frontend(function)
+    _merge(source, {})
+    number, parameters = _assignments(source), _parameters(source)
+    roots = {name: name for name in parameters}  # parameter, by the name of it or of its copies
+    read: dict[str, set[str]] = {name: set() for name in source.arg_names}
+    whole = set(source.arg_names) - parameters
+    for label in sorted(source.blocks):
+        for statement in source.blocks[label].body:
+            value = getattr(statement, "value", None)
+            is_expression = isinstance(value, ir.Expr)
+            if isinstance(value, ir.Arg):
+                continue
+            is_copy = isinstance(statement, ir.Assign) and isinstance(value, ir.Var)
+            if is_copy and value.name in roots and number[statement.target.name] == 1:
+                roots[statement.target.name] = roots[value.name]
+                continue
+            if is_expression and value.op == "getattr" and value.value.name in roots:
+                read[roots[value.value.name]].add(value.attr)
+                continue
+            called = _called(source, statement, merged=False)
+            passed = {} if called is None else _given(called, value)
+            for name, variable in passed.items():
+                fields = _reads(called)[name] if isinstance(variable, ir.Var) else ()
+                if fields and variable.name in roots:
+                    read[roots[variable.name]].update(fields)
+                    passed[name] = None
+            used = [v for v in passed.values() if isinstance(v, ir.Var)]
+            for variable in used if passed else statement.list_vars():
+                whole |= {roots.get(variable.name, "")}
+    return {name: () if name in whole else tuple(sorted(fields)) for name, fields in read.items()}
+
+
+def _given(function: Any, call: Any) -> dict[str, Any]:
+    """Return the arguments of a call by the names of the function's parameters, in their order."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*call.args, **dict(call.kws))
+    except TypeError as error:
+        takes = f"{function.__name__}{signature}"
+        raise TypeError(f"{takes} is called wrongly in {call.loc}: {error}.") from None
+    return bound.arguments
 
 
 def _arguments(caller: Any, function: Any, call: Any, parameters: set[str]) -> list[Any]:
@@ -307,15 +414,11 @@ def _arguments(caller: Any, function: Any, call: Any, parameters: set[str]) -> l
 
     That are variables, those of the caller's ``parameters`` where it passes one on, and constants.
     """
-    signature = inspect.signature(function)
-    try:
-        bound = signature.bind(*call.args, **dict(call.kws))
-    except TypeError as error:
-        takes = f"{function.__name__}{signature}"
-        raise TypeError(f"{takes} is called wrongly in {call.loc}: {error}.") from None
-    bound.apply_defaults()
+    defaults = inspect.signature(function).parameters.values()
+    given = _given(function, call)
+    bound = [given.get(parameter.name, parameter.default) for parameter in defaults]
     values = []
-    for value in bound.arguments.values():
+    for value in bound:
         if isinstance(value, ir.Var):
             definition = guard(get_definition, caller, value, lhs_only=True)
             passed_on = isinstance(definition, ir.Var) and definition.name in parameters

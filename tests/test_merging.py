@@ -12,7 +12,7 @@ from numba.core import compiler, ir
 
 from coopbench_envs import core, drivers
 from coopbench_envs.core import kernel, routine
-from coopbench_envs.merging import Merging, _merge, _read_fields_once
+from coopbench_envs.merging import Merging, _merge, _narrow, _read_fields_once, _reads
 
 
 class Pair(NamedTuple):
@@ -85,6 +85,20 @@ def total(pair):
     return result
 
 
+@routine
+def shared(pair, by=1, more=0):
+    """Pass the tuple on, by another name and to a kernel."""
+    other = pair
+    write(other, 0, total(other) + by)
+    return total(pair) + more * pair.shift
+
+
+@routine
+def first_of(pair):
+    """Use more of the tuple than its fields."""
+    return pair[0][0]
+
+
 def game(pair, x, y):
     kept = 0
     for k in range(3):
@@ -96,7 +110,8 @@ def game(pair, x, y):
         x = clipped(raised(x, x), -30, 30)
         write(pair, k, x)
     copy = pair
-    return x, y, kept, largest(copy, pair.numbers.shape[0]), total(copy)
+    passed = shared(copy, more=x), shared(copy, 3), first_of(copy)
+    return x, y, kept, largest(copy, pair.numbers.shape[0]), total(copy), *passed
 
 
 compiled_game = numba.njit(pipeline_class=Merging, error_model="numpy")(game)
@@ -140,6 +155,21 @@ def test_no_kernel_is_called_and_no_tuple_of_arrays_copied(function, tuples):
     assert len(reads) == len(set(reads)) > len(tuples)
     first = caller.blocks[min(caller.blocks)]
     assert all(any(s.value is definitions[f"{a}.{b}"] for s in first.body[:-1]) for a, b in reads)
+
+
+def test_functions_that_are_called_are_passed_the_fields_that_they_read():
+    assert _reads(total.py_func) == {"pair": ("numbers",)}
+    assert _reads(shared.py_func) == {"pair": ("numbers", "shift"), "by": (), "more": ()}
+    assert _reads(first_of.py_func) == {"pair": ()}
+    caller = merged(game)
+    assert _narrow(caller)
+    assignments = [s for block in caller.blocks.values() for s in block.find_insts(ir.Assign)]
+    made = [
+        s.value.value._fields
+        for s in assignments
+        if isinstance(s.value, ir.Global) and hasattr(s.value.value, "_fields")
+    ]
+    assert sorted(made) == [("numbers",), ("numbers", "shift"), ("numbers", "shift")]
 
 
 def test_a_kernel_may_define_functions():
