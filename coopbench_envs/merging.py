@@ -321,7 +321,7 @@ def _narrow(caller: Any) -> bool:
     """
     narrowed = False
     for block in caller.blocks.values():
-        body = []
+        body: list[Any] = []
         for statement in block.body:
             function = _called(caller, statement, merged=False)
             if function is not None:
@@ -374,7 +374,7 @@ def _reads(function: Any) -> dict[str, tuple[str, ...]]:
     whole = set(source.arg_names) - parameters
     for label in sorted(source.blocks):
         for statement in source.blocks[label].body:
-            value = getattr(statement, "value", None)
+            value: Any = getattr(statement, "value", None)
             is_expression = isinstance(value, ir.Expr)
             if isinstance(value, ir.Arg):
                 continue
