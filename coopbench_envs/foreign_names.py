@@ -2,7 +2,8 @@
 
 ``gymnasium:ID`` is an environment that Gymnasium makes, ``pettingzoo:MODULE`` the ``parallel_env``
 or ``env`` of a module. ``KIND:MODULE:NAME`` and ``KIND:FILE.py:NAME`` are functions or classes that
-make one, of any of these kinds; ``python:NAME`` is one that a caller has handed over.
+make one, of any of these kinds; ``python:NAME`` is one that a caller has handed over, and
+``imported:NAME`` one on which another program has played and that nobody can make here.
 
 A name is data. To make its environment is to execute code, and that takes a permission, which only
 a user's own words give: an argument of a function, an option, a protocol file. What a results
@@ -16,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "HOWS",
+    "IMPORTED",
     "ForeignName",
     "How",
     "Keywords",
@@ -37,7 +39,8 @@ HOWS: dict[How, str] = {
     "max": "largest value",
     "min": "smallest value",
 }
-KINDS = ("gymnasium", "pettingzoo", "python")
+IMPORTED = "imported"  # kind of environments of which there are only results
+KINDS = ("gymnasium", "pettingzoo", "python", IMPORTED)
 _LONGEST = 300  # characters of a name
 _ID = re.compile(r"-v\d+$")  # ends the ids of Gymnasium
 _permitted: set[str] = set()
@@ -121,6 +124,11 @@ def permitted() -> tuple[str, ...]:
 
 def check_permitted(name: str) -> None:
     """Raise ``ValueError`` unless the environment of this name may be made."""
+    if parse_foreign(name).kind == IMPORTED:
+        raise ValueError(
+            f"{name!r} was played by another program: there are only its results, and nothing can "
+            f"be played on it."
+        )
     if name not in _permitted:
         raise ValueError(
             f"The code of {name!r} is not executed because results name it; name it yourself, with "

@@ -30,7 +30,7 @@ from coopbench.episodes.actions import packed, unpacked
 from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.exchange.episodes_csv import progress_csv
+from coopbench.exchange import progress_csv
 from coopbench.files import gunzipped, gzipped, parsed, read_bounded, write_bytes, write_file
 from coopbench.playing.contestants import Models
 from coopbench.playing.plan import game_of, plan

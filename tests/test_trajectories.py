@@ -185,7 +185,7 @@ def test_every_game_with_a_trace_has_sensible_values(kind_id):
     spec = coopbench_envs.spec(kind_id)
     block = play_all(ad_hoc(kind_id, episodes=3, horizon=10), "random")
     known, each = metrics.known_metrics(kind_id), metrics.known_agent_metrics(kind_id)
-    assert set(block.metrics) == set(known) - set(metrics._COMMON) | set(spec.metrics)
+    assert set(block.metrics) == set(known) - set(metrics.COMMON) | set(spec.metrics)
     assert {"return", *block.agent_metrics} == set(each)
     for name in known:
         assert metrics.values(block, name).shape == (3,)

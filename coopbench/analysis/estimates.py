@@ -99,8 +99,13 @@ def _unseen(protocol: Protocol, row: Estimate, scale: tuple[float, float] | None
 
 
 def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
-    """Estimate the return and every further metric of each agent for every policy and task."""
-    rows, confidence = [], protocol.report.confidence
+    """Estimate the return and every further metric of each agent for every policy and task.
+
+    Files of other programs say nothing of single agents.
+    """
+    rows, confidence = list[AgentEstimate](), protocol.report.confidence
+    if table.own_episodes:
+        return ()
     by_id = {task.id: task for task in protocol.task}
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)

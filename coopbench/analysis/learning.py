@@ -124,6 +124,7 @@ class Course:
     scores: np.ndarray  # (runs, points), means over the episodes in which the score is defined
     grids: np.ndarray  # (points, runs, episodes), complete, with the same means
     flag: str
+    nested: bool  # whether every run has played episodes of its own; the grids are then run means
 
 
 def _courses(
@@ -155,7 +156,9 @@ def course_of(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) 
     rows = [values[np.isin(steps, common), :fewest] for steps, values in single]
     grids = [complete_grid(part, keep=True) for part in np.stack(rows, axis=1)]
     whole = np.array(grids).reshape(len(common), len(runs), fewest)
-    return Course(common, whole.mean(axis=2).T, whole, flag)
+    if table.own_episodes:
+        whole = whole.mean(axis=2, keepdims=True)
+    return Course(common, whole.mean(axis=2).T, whole, flag, table.own_episodes)
 
 
 def _episodes(progress: Progress, score: str) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +184,7 @@ def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: 
     runs, centre = len(course.scores), course.scores.mean(axis=0)
     half = np.empty(0)
     if len(centre):
-        crossed = Crossed([Grid(part) for part in course.grids])
+        crossed = Crossed([Grid(part, nested=course.nested) for part in course.grids])
         spread = crossed.spread(np.eye(len(centre)))
         half = statistics.half_widths(spread, protocol.report.confidence)
     ends = centre, centre - half, centre + half
@@ -199,11 +202,12 @@ class _GroupCourse:
     games: list[str]  # of the tasks: those of one game share the luck of an episode
     runs: int  # of the task with the fewest
     flag: str
+    nested: bool  # as in ``Course``
 
     def grid(self, task: int, values: np.ndarray, part: int = 0) -> Grid:
         """Return a grid of values (runs, episodes) of one task; ``part`` tells grids apart."""
-        episodes = values.shape[1], self.games[task], part
-        return Grid(values, episodes)
+        episodes = None if self.nested else (values.shape[1], self.games[task], part)
+        return Grid(values, episodes, nested=self.nested)
 
 
 def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
@@ -222,7 +226,8 @@ def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
             ]
             runs = min(part.shape[1] for part in scores)
             games = [task.env for task in wanted[group]]
-            yield _GroupCourse(group, policy, steps, scores, games, runs, flag)
+            head = group, policy, steps, scores, games, runs, flag
+            yield _GroupCourse(*head, table.own_episodes)
 
 
 def _aligned(courses: dict[str, Course]) -> tuple[np.ndarray, str]:

@@ -28,7 +28,7 @@ class ScoreMatrix:
     """Values of a metric of one policy on one task.
 
     ``values`` is (runs, episodes), or (episodes,) of a fixed policy; not finite where the metric is
-    undefined.
+    undefined. Runs that have played episodes of their own have their means, (runs, 1).
     """
 
     policy: str
@@ -38,6 +38,7 @@ class ScoreMatrix:
     runs: tuple[int, ...]  # training seeds; empty for a fixed policy
     origin: str  # task that the models were trained on; "" if they play all tasks
     note: str = ""  # why episodes were left out; empty if none was
+    nested: bool = False  # whether every run has played episodes of its own
 
     @property
     def fixed(self) -> bool:
@@ -79,7 +80,8 @@ class ScoreMatrix:
         filled = complete_grid(whole.values)
         rows = len(np.atleast_2d(filled))
         runs = None if self.fixed else (self.policy, self.origin, self.runs, rows)
-        return Grid(filled, episodes, runs, _usable(whole.strata))
+        label = None if whole.nested else episodes
+        return Grid(filled, label, runs, _usable(whole.strata), whole.nested)
 
 
 class UnitScores(NamedTuple):
@@ -155,6 +157,9 @@ def score_matrices(
         whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin)
         if not runs:
             yield whole
+        elif table.own_episodes:
+            means = [[mean_of_defined(values(block, metric))] for block in blocks]
+            yield replace(whole, values=np.array(means), seeds=first.seeds[:1], nested=True)
         elif together:
             yield replace(whole, values=np.array([values(block, metric) for block in blocks]))
         else:

@@ -29,7 +29,7 @@ def _gini(block: Episodes) -> np.ndarray:
 # Metrics that every environment has, besides those that its own file lists; those of fairness only
 # where agents are paid apart.
 _FAIRNESS = ("fairness", "gini")
-_COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {
+COMMON: dict[str, tuple[str, Callable[[Episodes], np.ndarray]]] = {
     "return": ("sum over agents and steps of the rewards", lambda block: block.team_returns),
     "own_return": ("mean return of the agents that the policy played", _own_return),
     "length": ("steps played", lambda block: block.lengths.astype(np.float64)),
@@ -45,7 +45,7 @@ def _spec_of(env: str | EnvSpec) -> EnvSpec:
 def known_metrics(env: str | EnvSpec) -> dict[str, str]:
     """Return the metrics of an environment, or of one of this id, as {name: meaning}."""
     spec = _spec_of(env)
-    common = {name: text for name, (text, _) in _COMMON.items()}
+    common = {name: text for name, (text, _) in COMMON.items()}
     if spec.common_reward:
         common = {name: text for name, text in common.items() if name not in _FAIRNESS}
         common["return"] = "sum over steps of the team's reward"
@@ -81,10 +81,10 @@ def values(block: Episodes, metric: str) -> np.ndarray:
     """Return the value of ``metric`` in every episode of a cell, float64 (episodes,)."""
     if block.common_reward and metric in _FAIRNESS:
         raise ValueError(_compares_agents(metric, f"task {block.cell.task!r}"))
-    if metric in _COMMON:
-        return _COMMON[metric][1](block)
+    if metric in COMMON:
+        return COMMON[metric][1](block)
     if metric not in block.metrics:
-        raise ValueError(unknown("metric", metric, {*_COMMON, *block.metrics}, block.cell.task))
+        raise ValueError(unknown("metric", metric, {*COMMON, *block.metrics}, block.cell.task))
     return block.metrics[metric]
 
 

@@ -140,7 +140,8 @@ class EpisodeTable:
     ``blocks`` are the evaluation episodes, those of the best checkpoint where there are several;
     ``progress`` holds the checkpoint axis of the runs that have one; ``trained`` the steps of the
     environment that the run of a cell was trained, where they are recorded; ``settings`` the
-    hyperparameters of the run.
+    hyperparameters of the run. ``own_episodes`` says that every run has played episodes of its own,
+    as those of other programs have: equal seeds then mean nothing.
     """
 
     blocks: tuple[Episodes, ...]
@@ -148,6 +149,7 @@ class EpisodeTable:
     failures: tuple[Failure, ...] = ()
     trained: Mapping[Cell, int] = field(default_factory=dict)
     settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
+    own_episodes: bool = False
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)

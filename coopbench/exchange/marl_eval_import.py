@@ -16,30 +16,23 @@ from typing import Any
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.imported import ABSOLUTE, Imported, Run
-from coopbench.exchange.inputs import Names, read_import
-from coopbench_envs.parameters import named
-
-__all__ = ["read_marl_eval"]
-
+from coopbench.exchange.runs import ABSOLUTE, Names, Run, read_import
 
 _BESIDE = ("step_count", "elapsed_time")  # stand among the metrics of an evaluation, but are none
 
 
-def read_marl_eval(path: str | Path, absolute: str = "unknown") -> dict[str, Imported]:
-    """Read a marl-eval JSON file: {environment: its runs}, names as they are spelled there.
+def read_marl_eval(path: Path, absolute: str = "unknown") -> tuple[Run, ...]:
+    """Read the runs of a marl-eval JSON file, with names as they are spelled there.
 
-    ``absolute`` says what the file's absolute metrics are, a key of ``ABSOLUTE``; it is a label of
-    all that comes out. Runs that are missing or broken off are listed by ``Imported.missing``.
+    ``absolute`` says what the file's absolute metrics are, a key of ``ABSOLUTE``.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is too large, is not JSON of this form, or contradicts itself or
             ``absolute``; the message names environment, task, algorithm, run and evaluation.
     """
-    named("kind of absolute metric", absolute, ABSOLUTE)
-    checks, environments = _Checks(), {}
-    for environment, tasks in checks.some(_json(Path(path)), "environment", str(path)).items():
+    checks, read = _Checks(), list[Run]()
+    for environment, tasks in checks.some(_json(path), "environment", str(path)).items():
         where = f"{path}: {environment}"
         runs = tuple(_runs(checks, tasks, environment, where))
         if not any(run.absolute for run in runs):
@@ -47,8 +40,8 @@ def read_marl_eval(path: str | Path, absolute: str = "unknown") -> dict[str, Imp
                 f"{where} holds no run with absolute_metrics; there is nothing to use."
             )
         _check_kind(runs, absolute, where)
-        environments[environment] = Imported(environment, absolute, runs)
-    return environments
+        read += runs
+    return tuple(read)
 
 
 class _Object(list[Any]):
@@ -108,7 +101,7 @@ def _runs(checks: _Checks, tasks: Any, environment: str, where: str) -> Iterator
             of_algorithm = f"{of_task} / {algorithm}"
             for name, parts in checks.some(runs, "run", of_algorithm).items():
                 reader = _RunReader(checks, environment, task, f"{of_algorithm} / {name}")
-                yield Run(task, algorithm, name, *reader.read(parts))
+                yield Run(environment, task, algorithm, name, *reader.read(parts))
 
 
 @dataclass(frozen=True)

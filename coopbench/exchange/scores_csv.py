@@ -8,29 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.imported import ABSOLUTE, Imported, Run
-from coopbench.exchange.inputs import read_import
-from coopbench_envs.parameters import named
-
-__all__ = ["read_scores_csv"]
+from coopbench.exchange.runs import Run, read_import
 
 _LABELS = ("algorithm", "task", "run")
 
 
-def read_scores_csv(path: str | Path, absolute: str = "unknown") -> Imported:
+def read_scores_csv(path: Path, absolute: str = "unknown") -> tuple[Run, ...]:
     """Read a CSV file with the columns ``algorithm``, ``task``, ``run`` and one for each metric.
 
     A row is one run: what it scored at the end of its training, or over its evaluation episodes.
-    ``absolute`` says what the scores are, a key of ``ABSOLUTE``.
+    The scores may be of any kind of ``absolute`` metric.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: for a file that is too large or damaged, and for a run that stands twice; the
             message names the line.
     """
-    named("kind of absolute metric", absolute, ABSOLUTE)
     try:
-        reader = csv.reader(io.StringIO(read_import(Path(path)).decode("utf-8-sig")), strict=True)
+        reader = csv.reader(io.StringIO(read_import(path).decode("utf-8-sig")), strict=True)
         header = [one_line(name.strip()) for name in next(reader, [])]
         rows = [
             (reader.line_num, [one_line(text.strip()) for text in row]) for row in reader if row
@@ -48,15 +43,15 @@ def read_scores_csv(path: str | Path, absolute: str = "unknown") -> Imported:
     runs: dict[tuple[str, ...], Run] = {}
     for line, row in rows:
         where = f"{path}, line {line}"
-        run = _run(where, header, row)
+        run = _run(one_line(path.stem), where, header, row)
         if runs.setdefault((run.task, run.algorithm, run.name), run) is not run:
             raise ValueError(
                 f"{where}: this run of {run.algorithm!r} on {run.task!r} stands twice."
             )
-    return Imported(one_line(Path(path).stem), absolute, tuple(runs.values()))
+    return tuple(runs.values())
 
 
-def _run(where: str, header: list[str], row: list[str]) -> Run:
+def _run(environment: str, where: str, header: list[str], row: list[str]) -> Run:
     """Return the run of one line."""
     if len(row) != len(header):
         raise ValueError(f"{where} has {len(row)} fields; allowed: {len(header)}, as the header.")
@@ -66,7 +61,7 @@ def _run(where: str, header: list[str], row: list[str]) -> Run:
         raise ValueError(f"{where}: {empty[0]} is empty; name it.")
     scores = {name: _score(where, name, fields[name]) for name in header if name not in _LABELS}
     labels = fields["task"], fields["algorithm"], fields["run"]
-    return Run(*labels, np.zeros(0, np.int64), {}, scores)
+    return Run(environment, *labels, np.zeros(0, np.int64), {}, scores)
 
 
 def _score(where: str, name: str, text: str) -> np.ndarray:
@@ -75,6 +70,6 @@ def _score(where: str, name: str, text: str) -> np.ndarray:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    if "_" in text or not math.isfinite(value):
         raise ValueError(f"{where}, column {name!r} was {text[:40]!r}; allowed: a finite number.")
     return np.array([value])

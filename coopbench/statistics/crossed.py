@@ -35,13 +35,16 @@ class Grid:
     runs. Two grids with equal ``episodes`` (not None) have played the same ones, column by column;
     two with equal ``runs`` (not None) come from the same training runs, row by row. ``strata``
     (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
-    episodes may have other strata, as different games do.
+    episodes may have other strata, as different games do. ``nested`` says that every run of a
+    learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose variance
+    contains that over episodes.
     """
 
     values: np.ndarray
     episodes: Hashable = None
     runs: Hashable = None
     strata: np.ndarray | None = None
+    nested: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -239,6 +242,11 @@ def _check(grids: Sequence[Grid]) -> None:
                     f"grid {k} has {size} {what} and shares them with one of "
                     f"{sizes[what, label]}; allowed are equal numbers"
                 )
+        if grid.nested and (grid.fixed or episodes != 1):
+            raise ValueError(
+                f"grid {k} is nested and has shape {grid.values.shape}; allowed is (runs, 1): the "
+                "means of runs that have played episodes of their own"
+            )
         if grid.strata is not None and np.shape(grid.strata) != (episodes,):
             raise ValueError(
                 f"grid {k} has strata of shape {np.shape(grid.strata)}; allowed is ({episodes},)"
@@ -263,6 +271,8 @@ def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
     size = len(series[members[0]].episodes)
+    if all(grids[k].nested for k in members):
+        return _Block(members, np.zeros((len(members),) * 2), np.inf)
     strata = [_strata(grids[k], size) for k in members]
     if min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
@@ -279,6 +289,8 @@ def _interaction_block(
     members: list[int], series: Sequence[_Series], grids: Sequence[Grid]
 ) -> _Block:
     runs, size = series[members[0]].matrix.shape
+    if all(grids[k].nested for k in members):
+        return _Block(members, np.zeros((len(members),) * 2), np.inf)
     strata = [_strata(grids[k], size) for k in members]
     if runs < FEWEST or min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)

@@ -9,7 +9,14 @@ from typing import NamedTuple, NoReturn
 from coopbench_envs.core import EnvSpec, Kernels
 from coopbench_envs.foreign.codec import Codec
 from coopbench_envs.foreign.loading import make_world
-from coopbench_envs.foreign_names import HOWS, How, Keywords, check_permitted, parse_foreign
+from coopbench_envs.foreign_names import (
+    HOWS,
+    IMPORTED,
+    How,
+    Keywords,
+    check_permitted,
+    parse_foreign,
+)
 from coopbench_envs.layouts import Part
 
 __all__ = ["LONGEST", "Constants", "foreign_spec"]
@@ -47,13 +54,15 @@ def foreign_spec(
         observation_space=lambda c, seat: c.codec.observation_spaces[seat],
         action_space=lambda c, seat: c.codec.action_spaces[seat],
         layout=_layout,
-        metrics=_measured(metrics or {}),
+        metrics=_measured(name, metrics or {}),
         source=f"an environment of another package, {name}",
     )
 
 
-def _measured(metrics: Mapping[str, How]) -> dict[str, str]:
+def _measured(name: str, metrics: Mapping[str, How]) -> dict[str, str]:
     """Return the metrics of an environment that takes these from ``info``, {name: meaning}."""
+    if parse_foreign(name).kind == IMPORTED:
+        return dict.fromkeys(("return", *metrics), "as the imported file has it")
     meanings = {
         name: f"{HOWS[how]} of {name!r} in info, mean over the agents that have it"
         for name, how in metrics.items()

@@ -86,6 +86,18 @@ def test_a_fixed_policy_has_students_interval_over_episodes():
     assert spread.runs[0] == spread.interaction[0] == 0.0
 
 
+def test_runs_with_episodes_of_their_own_have_students_interval():
+    """Their means hold the luck of the episodes, also where learners name the same ones."""
+    means = Y.mean(axis=1)
+    grids = [Grid(means[:, None], "same", who, nested=True) for who in ("one", "two")]
+    spread = Crossed(grids).spread(np.array([[1.0, 0.0], [1.0, -1.0]]))
+    interval = t_interval(means)
+    assert half_widths(spread)[0] == pytest.approx((interval.high - interval.low) / 2.0)
+    assert spread.runs[1] == pytest.approx(2.0 * spread.runs[0])
+    assert not spread.episodes.any()
+    assert not spread.interaction.any()
+
+
 def test_differences_are_paired_by_episodes_and_add_runs():
     other, fixed = rng.normal(size=(RUNS + 2, EPISODES)) + Y[0], rng.normal(size=EPISODES)
     grids = [Grid(Y, "e"), Grid(other, "e"), Grid(fixed, "e")]
@@ -224,6 +236,7 @@ def test_few_runs_and_episodes_are_refused():
         ([Grid(np.zeros((3, 2)), "e"), Grid(np.zeros((3, 4)), "e")], "grid 1 has 4 episodes"),
         ([Grid(Y, runs="r"), Grid(Y[:3], runs="r")], "grid 1 has 3 runs"),
         ([Grid(Y, strata=np.zeros(3))], r"allowed is \(7,\)"),
+        ([Grid(Y, nested=True)], "grid 0 is nested"),
     ],
 )
 def test_what_is_not_crossed_is_refused(grids, message):

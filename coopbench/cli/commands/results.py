@@ -117,7 +117,7 @@ def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     to: Annotated[
         Path,
-        typer.Option(help="File to write: .csv with every episode, or else JSON for marl-eval."),
+        typer.Option(help="File to write: .csv with every episode, or .json for marl-eval."),
     ],
     policy: Annotated[
         list[str] | None,
@@ -136,29 +136,22 @@ def export_results(
 ) -> None:
     """Write the results of a folder for other programs.
 
-    A .csv file gets a row for each episode. Any other is written for marl-eval, and what marl-eval
-    would not accept is listed.
+    A .csv file gets a row for each episode, a .json file is for marl-eval, and what marl-eval would
+    not accept is listed.
     """
-    from coopbench.exchange.episodes_csv import save_episodes_csv
-    from coopbench.exchange.marl_eval_export import chosen_policies, save_marl_eval
+    from coopbench.exchange.exports import EXPORTERS, chosen_policies
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
+    from coopbench_envs.parameters import named
 
+    write = named("ending of a file to export", to.suffix.lower(), EXPORTERS)
     check_place(to)
     results = load_report(folder)
-    if to.suffix.lower() == ".csv":
-        if policy or metric:
-            raise ValueError(
-                "A .csv file has all policies and metrics: omit --policy and --metric."
-            )
-        save_episodes_csv(results, to)
-        say(f"Exported: {to}")
-        return
-    obstacles = save_marl_eval(results, to, chosen_policies(results, policy), metric)
+    notes = write(results, to, chosen_policies(results, policy), metric)
     for failure in results.episodes.failures:
         where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
         say(f"Not exported: {where} failed: {failure.reason}")
-    for text in obstacles:
+    for text in notes:
         say(f"Note: {text}.")
     say(f"Exported: {to}")
 
@@ -177,52 +170,34 @@ def import_results(
             help="What its absolute metrics measure: best_checkpoint, max_episode, last or unknown."
         ),
     ] = "unknown",
-    metric: Annotated[str, typer.Option(help="Metric to summarise.")] = "return",
+    metric: Annotated[str, typer.Option(help="Metric that is the score.")] = "return",
     scale: Annotated[
         str,
         typer.Option(
-            help="minmax: 0 and 1 are the lowest and highest value of each task; given: values are "
-            "not scaled."
+            help="minmax: 0 and 1 are the lowest and highest value of each task; given: scores are "
+            "normalised already."
         ),
     ] = "minmax",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the report: .html for a page, .md for Markdown. Default: none is "
-            "written. Of railways: the .npz file of instances."
+            help="Folder for the report. Default: none is written. Of railways: the .npz file of "
+            "instances."
         ),
     ] = None,
 ) -> None:
-    """Summarise results of other tools: interquartile mean, median, mean, optimality gap.
+    """Make the report of results of other programs, with the same tables and plots as of our own.
 
-    All pairs of algorithms are compared as well. A folder of railways, .pkl files of flatland-rl
-    or .npz files, becomes one file of instances of Rail-v0. Pickles are read without executing
-    anything that they name; flatland-rl is not needed.
+    A folder of railways, .pkl files of flatland-rl or .npz files, becomes one file of instances of
+    Rail-v0. Pickles are read without executing anything that they name; flatland-rl is not needed.
     """
     if file.is_dir():
         _import_railways(file, out)
         return
-    from coopbench.exchange import SCALES, read_marl_eval, read_scores_csv, save_scores_report
-    from coopbench.exchange.scores_report import tables
-    from coopbench.playing.recording import check_place
-    from coopbench.report.terminal import print_table
-    from coopbench_envs.parameters import named
+    from coopbench.exchange.imports import import_results as read
 
-    scaled = named("scale", scale, SCALES)
-    if out is not None:
-        check_place(out)
-    is_csv = file.suffix.lower() == ".csv"
-    read = [read_scores_csv(file, absolute)] if is_csv else read_marl_eval(file, absolute).values()
-    results = [scaled(one, metric) for one in read]
-    if out is not None:
-        save_scores_report(results, metric, out)
-    for one in results:
-        for table in tables(one, metric):
-            print_table(table, console())
-        for text in one.missing:
-            say(f"Missing: {text}")
-    if out is not None:
-        say(f"Report: {out}")
+    with interruption("Files of the report may be missing; rerun the same command."):
+        present(read(file, metric, absolute, scale), out)
 
 
 def _import_railways(folder: Path, out: Path | None) -> None:

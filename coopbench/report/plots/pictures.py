@@ -47,10 +47,9 @@ def task_pictures(findings: Findings, task: Task) -> list[Picture]:
         f"Course of {metric} over an episode: its value so far, mean over episodes. "
         "A curve ends where its last episode does."
     )
-    drawn = [
-        Picture(f"score-{task.id}", scored, partial(scores, findings, task.id)),
-        Picture(f"curve-{task.id}", course, partial(curves, findings, task.id)),
-    ]
+    drawn = [Picture(f"score-{task.id}", scored, partial(scores, findings, task.id))]
+    if any(metric in block.curves for block in findings.episodes if block.cell.task == task.id):
+        drawn.append(Picture(f"curve-{task.id}", course, partial(curves, findings, task.id)))
     if any(curve.task == task.id for curve in findings.learning):
         caption = (
             f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "

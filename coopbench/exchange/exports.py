@@ -1,11 +1,12 @@
-"""Export of results as marl-eval JSON.
+"""Exports: results for other programs, as marl-eval JSON and as CSV.
 
 The JSON is that of Gorsane et al. 2022, "Towards a Standardised Performance Evaluation Protocol
-for Cooperative MARL"; see ``marl_eval_import``, which reads it.
+for Cooperative MARL"; see ``marl_eval_import``, which reads it. A further format is a function and
+its line in ``EXPORTERS``.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
-from coopbench.exchange.inputs import Names
+from coopbench.exchange.runs import Names
 from coopbench.files import write_text
+from coopbench.report.data import columns_as_csv
+from coopbench.report.frames import progress_columns
 from coopbench_envs.parameters import named, unknown
 
-__all__ = ["chosen_policies", "obstacles", "save_marl_eval", "to_marl_eval"]
+_LABELS = ("task", "policy", "run", "step", "episode")  # columns of checkpoints before the metrics
 
 
 def to_marl_eval(
@@ -174,3 +177,47 @@ def _plain(sample: np.ndarray, metric: str, where: str) -> list[float]:
             f"marl-eval has no value. Export other metrics."
         )
     return [float(value) for value in sample]
+
+
+def save_episodes_csv(
+    findings: Findings,
+    path: str | Path,
+    policies: Mapping[str, str] | None = None,
+    metrics: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Write every episode of a report as CSV: a row each, as in a data frame.
+
+    Metrics are columns, floats in full precision, and a field is empty where one is undefined.
+    There are no notes. Raises ``ValueError`` if policies or metrics are chosen: all are written.
+    """
+    if policies or metrics:
+        raise ValueError("A .csv file has all policies and metrics: omit --policy and --metric.")
+    write_text(Path(path), columns_as_csv(findings.episodes.columns()))
+    return ()
+
+
+def progress_csv(table: EpisodeTable) -> str:
+    """Return all checkpoints as CSV: a line per task, policy, run, step and episode.
+
+    Metrics are columns, floats in full precision, and a field is empty where one is undefined.
+    """
+    header: dict[str, list[Any]] = {name: [] for name in _LABELS}
+    return columns_as_csv([header, *map(_labelled, table.progress)])
+
+
+def _labelled(progress: Progress) -> dict[str, list[Any]]:
+    columns, cell = progress_columns(progress), progress.cell
+    labels = {"task": cell.task, "policy": cell.policy, "run": cell.run}
+    count = len(columns["step"])
+    parts = {name: [label] * count for name, label in labels.items()}
+    return parts | {name: column.tolist() for name, column in columns.items()}
+
+
+# Writers by the ending of the file: (report, path, policies, metrics) -> notes on what was written.
+EXPORTERS: dict[
+    str,
+    Callable[
+        [Findings, Path, Mapping[str, str] | None, Sequence[str] | None],
+        tuple[str, ...],
+    ],
+] = {".json": save_marl_eval, ".csv": save_episodes_csv}

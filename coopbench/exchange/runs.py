@@ -1,12 +1,33 @@
-"""Inputs: files to import, of limited size, and the names that marl-eval can keep apart."""
+"""Runs as files of other programs hold them, and what the readers of these files share."""
 
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from coopbench_envs.reading import read_regular
 
-__all__ = ["Names", "read_import"]
-
 _LIMIT = 1 << 29  # bytes; the largest published experiments have less
+# What ``absolute_metrics`` of a file hold. The format has no place for it, so the reader says it.
+ABSOLUTE = {
+    "best_checkpoint": "the best checkpoint of each run, played on fresh episodes",
+    "max_episode": "the highest single value of all evaluations of each run, which is optimistic",
+    "last": "the policy at the end of each run",
+    "unknown": "of unknown kind: nobody has said what was played",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of an algorithm on a task."""
+
+    environment: str
+    task: str
+    algorithm: str
+    name: str
+    steps: np.ndarray  # (evaluations,) int64, steps of the environment trained so far, rising
+    metrics: dict[str, np.ndarray]  # name -> (evaluations, values) float64
+    absolute: dict[str, np.ndarray]  # name -> (values,) float64; empty if the file has none
 
 
 def read_import(path: Path) -> bytes:
