@@ -206,7 +206,7 @@ def test_one_name_has_one_source(tmp_path):
 
 def test_commands_take_code(file, tmp_path, capsys):
     protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task()])
-    app(["plan", str(protocol), "-p", f"{file}:Half"], standalone_mode=False)
+    app(["plan", "cells", str(protocol), "-p", f"{file}:Half"], standalone_mode=False)
     assert "pol.py:Half" in capsys.readouterr().out
     app(["show", f"{file}:quarter"], standalone_mode=False)
     assert load_code(f"{file}:quarter").digest in capsys.readouterr().out
