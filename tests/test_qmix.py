@@ -47,9 +47,11 @@ _toys = known(toy_team)
 # -- updates by hand ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["iql", "vdn", "qmix_shared"])
-def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch, name):
-    learner = trained(name, 4 * 60, changes=MIXED, env=PENNIES)
+@pytest.mark.parametrize(
+    ("name", "recurrent"), [("iql", True), ("vdn", True), ("qmix_shared", True), ("vdn", False)]
+)
+def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch, name, recurrent):
+    learner = trained(name, 4 * 60, changes=MIXED | {"recurrent": recurrent}, env=PENNIES)
     algorithm, batch = learner._algorithm, learner._episodes.latest(6)
     values, target, ends = algorithm.values, algorithm._target, batch.terminated
     assert len(set(batch.counts)) > 2
@@ -196,6 +198,29 @@ def test_what_is_stored_is_neither_padded_nor_copied(tmp_path):
     assert peak < 1.3 * size
     for one in (learner, resumed):
         one.learn(16 * 1600)
+    assert same(learner.save(), resumed.save())
+
+
+def test_without_memory_a_policy_knows_the_present_and_its_last_choice(torch):
+    learner = make_learner("qmix_shared", TEAM, TWO_STEPS, 0, recurrent=False, **SMALL)
+    learner.learn(400)
+    policy = learner.policy()
+    network, content = policy.network, policy.pack()
+    assert [layer.kind for layer in network.layers] == ["linear"] * 3
+    assert (network.hidden, network.last_action) == (0, True)
+    assert read_policy(content).pack() == content
+    assert policy.hyperparameters["recurrent"] is False
+    (model,) = learner._algorithm.models
+    inputs = np.random.default_rng(0).normal(size=(5, 2, network.layers[0].inputs))
+    inputs = inputs.astype(np.float32)
+    outputs, hidden = network.step(inputs, np.zeros((5, 2, 0), np.float32))
+    assert hidden.shape == (5, 2, 0)
+    expected = model.outputs(model.memories(torch.from_numpy(inputs).flatten(0, 1), [10]))
+    np.testing.assert_allclose(outputs, expected.detach().reshape(5, 2, -1), atol=1e-5)
+    resumed = make_learner("qmix_shared", TEAM, TWO_STEPS, 0, recurrent=False, **SMALL)
+    resumed.load(learner.save())
+    for one in (learner, resumed):
+        one.learn(600)
     assert same(learner.save(), resumed.save())
 
 

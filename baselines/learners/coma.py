@@ -30,6 +30,7 @@ from coopbench.baselines.learners.episode_learner import (
     LearningRate,
     MaxGradNorm,
     Method,
+    Remembers,
     ScaleObservations,
     SeatNumber,
     Stored,
@@ -40,9 +41,10 @@ from coopbench.baselines.learners.episode_learner import (
     descend,
     entry_of,
     falling_share,
+    seat_networks,
 )
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, Recurrent, outputs_of, targets
+from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
 from coopbench_envs.parameters import between, one_of
 
 # What stands for the value of the choice that was made: the critic's value, as published, or the
@@ -77,6 +79,7 @@ class Params(NamedTuple):
     credit: Annotated[str, one_of(CREDITS, "value of the choice made")] = "critic"
     entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.0
     max_grad_norm: MaxGradNorm = 10.0
+    recurrent: Remembers = True
     hidden: Hidden = 64
     critic_hidden: Annotated[int, between(1, 1024, "width of the critic's two layers")] = 128
     time_limit: TimeLimit = "bootstrap"
@@ -145,9 +148,8 @@ class Coma:
     """Recurrent actors, and a critic of all seats with a target network."""
 
     def __init__(self, rows: Rows, params: Params) -> None:
-        inputs = rows.inputs + rows.outputs
         self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
-        self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
+        self.models = seat_networks(rows, params)
         self.critic = Critic(rows, params.critic_hidden)
         self._target, self._share = copy.deepcopy(self.critic), params.epsilon_start
         self._actors = adam([model.module for model in self.models], params.learning_rate)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import TERMINAL, LearnerEntry, SeatNumber, TimeLimit
+from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry, SeatNumber, TimeLimit
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
@@ -42,6 +42,7 @@ __all__ = [
     "LearningRate",
     "MaxGradNorm",
     "Method",
+    "Remembers",
     "Replay",
     "ScaleObservations",
     "SeatNumber",
@@ -54,6 +55,7 @@ __all__ = [
     "descend",
     "entry_of",
     "falling_share",
+    "seat_networks",
 ]
 
 _MANY = 10**9
@@ -70,6 +72,7 @@ TargetEvery = Annotated[int, between(1, _MANY, "gradient steps between new targe
 Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
 EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
 MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
+Remembers = Annotated[bool, Allowed("networks with memory: a GRU in the middle"), LATER]
 Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
 FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
 Stored = Annotated[str, one_of(STORED, "type of stored observations")]
@@ -105,8 +108,9 @@ class Method(NamedTuple):
 class EpisodeLearner(RowLearner):
     """Plays episodes in all lanes and has an algorithm learn from them.
 
-    Of the hyperparameters ``lanes``, ``batch_size``, ``hidden``, ``time_limit`` and ``stored`` are
-    read here; of algorithms with a replay also ``replay``, ``fit_replay``, ``updates_per_episode``.
+    Of the hyperparameters ``lanes``, ``batch_size``, ``recurrent``, ``hidden``, ``time_limit`` and
+    ``stored`` are read here; of algorithms with a replay also ``replay``, ``fit_replay`` and
+    ``updates_per_episode``.
     """
 
     def __init__(
@@ -132,7 +136,8 @@ class EpisodeLearner(RowLearner):
         fewer = self._episodes.size < size
         self.reduced = {"replay": self._episodes.size} if fewer else {}
         terminal = params.time_limit == TERMINAL
-        self._playing = Playing(rows, params.hidden, self._episodes, terminal=terminal)
+        hidden = params.hidden if params.recurrent else 0
+        self._playing = Playing(rows, hidden, self._episodes, terminal=terminal)
         with torch_apart(self._numbers):
             self._algorithm = method.make(rows, params)
         # Updates that finished episodes allow; without a replay: new episodes.
@@ -211,6 +216,12 @@ class EpisodeLearner(RowLearner):
 def falling_share(steps: int, begin: float, end: float, length: int) -> float:
     """Return the share of random choices, which falls from ``begin`` to ``end`` in ``length``."""
     return begin + min(1.0, steps / length) * (end - begin)
+
+
+def seat_networks(rows: Rows, params: Any) -> list[Recurrent]:
+    """Return a new network for each model, which gets inputs and the seat's last choice."""
+    sizes = rows.inputs + rows.outputs, params.hidden, rows.outputs
+    return [Recurrent(*sizes, remembers=params.recurrent) for _ in rows.groups]
 
 
 def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:

@@ -32,6 +32,7 @@ from coopbench.baselines.learners.episode_learner import (
     LearningRate,
     MaxGradNorm,
     Method,
+    Remembers,
     Replay,
     ScaleObservations,
     SeatNumber,
@@ -44,10 +45,11 @@ from coopbench.baselines.learners.episode_learner import (
     descend,
     entry_of,
     falling_share,
+    seat_networks,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.mixers import Mixer, Monotone, add
-from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
+from coopbench.baselines.learners.sequences import Batch, greedy, outputs_of, targets
 
 LEARNERS = {
     "iql": "independent Q-learning, separate recurrent networks for each agent",
@@ -74,6 +76,7 @@ class Params(NamedTuple):
     epsilon: Epsilon = 0.05
     epsilon_steps: EpsilonSteps = 50_000
     max_grad_norm: MaxGradNorm = 10.0
+    recurrent: Remembers = True
     hidden: Hidden = 64
     time_limit: TimeLimit = "bootstrap"
     stored: Stored = "float32"
@@ -87,10 +90,9 @@ class Params(NamedTuple):
 class Values:
     """The networks of all seats and what mixes their values."""
 
-    def __init__(self, rows: Rows, hidden: int, mixer: Mixer | None) -> None:
-        inputs = rows.inputs + rows.outputs
+    def __init__(self, rows: Rows, params: Params, mixer: Mixer | None) -> None:
         self.groups, self.mixer = rows.groups, mixer
-        self.models = [Recurrent(inputs, hidden, rows.outputs) for _ in rows.groups]
+        self.models = seat_networks(rows, params)
 
     def modules(self) -> dict[str, torch.nn.Module]:
         """Return everything that is learned, by name."""
@@ -114,7 +116,7 @@ class QLearning:
 
     def __init__(self, rows: Rows, params: Params, mixer: Mixer | None) -> None:
         self._params = params
-        self.values = Values(rows, params.hidden, mixer)
+        self.values = Values(rows, params, mixer)
         self.models, self.counts = self.values.models, Counts(updates=0)
         self._target = copy.deepcopy(self.values)
         self._optimiser = adam(self.values.modules().values(), params.learning_rate)

@@ -40,6 +40,7 @@ from coopbench.baselines.learners.episode_learner import (
     LearningRate,
     MaxGradNorm,
     Method,
+    Remembers,
     Replay,
     ScaleObservations,
     SeatNumber,
@@ -52,9 +53,10 @@ from coopbench.baselines.learners.episode_learner import (
     descend,
     entry_of,
     falling_share,
+    seat_networks,
 )
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, Recurrent, greedy, outputs_of, targets
+from coopbench.baselines.learners.sequences import Batch, greedy, outputs_of, targets
 from coopbench_envs.parameters import Allowed, between, one_of
 
 ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
@@ -82,6 +84,7 @@ class Params(NamedTuple):
     epsilon: Epsilon = 0.05
     epsilon_steps: EpsilonSteps = 50_000
     max_grad_norm: MaxGradNorm = 10.0
+    recurrent: Remembers = True
     hidden: Hidden = 64
     embed: Annotated[int, between(1, 1024, "width of the joint networks")] = 64
     optimal: Annotated[float, between(0, 1e6, "weight of the loss at the best choices")] = 1.0
@@ -149,9 +152,9 @@ class Qtran:
     """QTRAN-base with double Q-learning and target networks."""
 
     def __init__(self, rows: Rows, params: Params) -> None:
-        inputs, size = rows.inputs + rows.outputs, rows.state().shape[1]
+        size = rows.state().shape[1]
         self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
-        self.models = [Recurrent(inputs, params.hidden, rows.outputs) for _ in rows.groups]
+        self.models = seat_networks(rows, params)
         self.joint = Joint(
             size, params.hidden, rows.outputs, params.embed, seat_terms=params.seat_terms
         )

@@ -309,14 +309,18 @@ def _ends(saved: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 class Recurrent:
-    """A network with memory of one model: linear, ReLU, GRU, linear."""
+    """A network of one model: linear, ReLU, GRU, linear; without memory a linear layer and ReLU.
 
-    def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
-        self.hidden = hidden
+    Without memory it takes the place of one with memory where whole sequences are run.
+    """
+
+    def __init__(self, inputs: int, hidden: int, outputs: int, *, remembers: bool = True) -> None:
+        self.hidden = hidden if remembers else 0
+        middle = torch.nn.GRU if remembers else torch.nn.Linear
         self.module = torch.nn.ModuleDict(
             {
                 "enter": torch.nn.Linear(inputs, hidden),
-                "memory": torch.nn.GRU(hidden, hidden),
+                "memory": middle(hidden, hidden),
                 "leave": torch.nn.Linear(hidden, outputs),
             }
         )
@@ -326,13 +330,21 @@ class Recurrent:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return outputs and the memory after them, from a memory (rows, hidden), or from none."""
         entered = torch.relu(self.module["enter"](inputs))
+        if not self.hidden:
+            middle = torch.relu(self.module["memory"](entered))
+            return self.module["leave"](middle), inputs.new_zeros(inputs.shape[1], 0)
         before = None if memory is None else memory[None]
         remembered, after = self.module["memory"](entered, before)
         return self.module["leave"](remembered), after[0]
 
     def memories(self, inputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
-        """Return the memory (rows, hidden) after every row of inputs; rows as in ``remember``."""
+        """Return the memory (rows, hidden) after every row of inputs; rows as in ``remember``.
+
+        Without memory it is what the middle layer makes of each row alone.
+        """
         entered = torch.relu(self.module["enter"](inputs))
+        if not self.hidden:
+            return torch.relu(self.module["memory"](entered))
         return remember(self.module["memory"], entered, counts)
 
     def outputs(self, memories: torch.Tensor) -> torch.Tensor:
@@ -391,10 +403,13 @@ def layers_of(models: Sequence[Recurrent]) -> tuple[Layer, ...]:
         arrays = [array_of(getattr(model.module[name], part)) for model in models]
         return np.stack([array.T if array.ndim > 1 else array for array in arrays])
 
-    memory = [f"{part}_{where}_l0" for where in ("ih", "hh") for part in ("weight", "bias")]
+    kind, memory = LINEAR, ["weight", "bias"]
+    if models[0].hidden:
+        kind = GRU
+        memory = [f"{part}_{where}_l0" for where in ("ih", "hh") for part in ("weight", "bias")]
     return (
         Layer(LINEAR, stacked("enter", "weight"), stacked("enter", "bias")),
-        Layer(GRU, *(stacked("memory", part) for part in memory)),
+        Layer(kind, *(stacked("memory", part) for part in memory)),
         Layer(LINEAR, stacked("leave", "weight"), stacked("leave", "bias")),
     )
 
