@@ -31,17 +31,6 @@ from coopbench_envs.parameters import Allowed, unknown
 from coopbench_envs.parameters import describe as describe_parameters
 from coopbench_envs.roles import members_of_roles
 
-__all__ = [
-    "describe",
-    "describe_environment",
-    "describe_foreign",
-    "describe_learner",
-    "describe_policy",
-    "describe_protocol",
-    "protocol_facts",
-]
-
-
 _FORMS = {
     CHOICES: "integers (episodes, agents)",
     VECTORS: "numbers (episodes, agents, *shape)",

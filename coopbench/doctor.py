@@ -19,8 +19,6 @@ from coopbench_envs.objects import emitted, loaded
 from coopbench_envs.packing import packed, words_of
 from coopbench_envs.targets import initialized, usable
 
-__all__ = ["examine"]
-
 # What is installed on demand -> what to install.
 OPTIONAL = {
     "stable-baselines3": '".[train]"',

@@ -6,8 +6,8 @@
 Both play `3m` of `skirmish-small`: the same steps of training, the same 320 episodes of evaluation.
 BenchMARL is trained here, with the settings of `examples/benchmarl_qmix.py`, for about five minutes
 a run; of `qmix_shared` the runs in `benchmarks/results/runs` are taken. What BenchMARL's runs win
-goes to `benchmarks/results/parity.jsonl`, a line for each, so that a call trains only what that
-file lacks. Prints the shares of battles won and the 95 % interval of their mean over runs.
+goes to `studies/parity.jsonl`, a line for each, so that a call trains only what that file lacks.
+Prints the shares of battles won and the 95 % interval of their mean over runs.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STORED = ROOT / "benchmarks" / "results"
-RUNS, RESULTS = STORED / "runs" / "skirmish-small", STORED / "parity.jsonl"
+RUNS = ROOT / "benchmarks" / "results" / "runs" / "skirmish-small"
+RESULTS = ROOT / "studies" / "parity.jsonl"
 PROTOCOL, TASK = "skirmish-small", "3m"
 
 

@@ -219,7 +219,8 @@ def test_verification_notes_other_words(tmp_path):
 
 
 def test_protocols_name_their_presets():
-    files = [*ROOT.glob("protocols/*.toml"), *ROOT.glob("benchmarks/*.toml")]
+    folders = ("protocols", "studies/protocols")
+    files = [file for folder in folders for file in ROOT.glob(f"{folder}/*.toml")]
     protocols = {file.stem: load_protocol(file) for file in files}
     assert {p.preset for p in protocols.values()} - {None} == set(registry.presets())
     extended = ("coopetition-team", "coopetition-standard"), ("routing-learned", "routing-easy")

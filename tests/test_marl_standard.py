@@ -15,7 +15,8 @@ from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.loading import load_report
 
-CERTIFIED = Path(__file__).resolve().parent.parent / "benchmarks" / "skirmish-certified.toml"
+STUDIES = Path(__file__).resolve().parent.parent / "studies" / "protocols"
+CERTIFIED = STUDIES / "skirmish-certified.toml"
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {

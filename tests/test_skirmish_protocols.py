@@ -16,7 +16,8 @@ from coopbench.workflows.replay import find_episode
 from coopbench_envs.skirmish.teams import RACES
 from studies.battles.pages import verdict
 
-CERTIFIED = Path(__file__).resolve().parent.parent / "benchmarks" / "skirmish-certified.toml"
+STUDIES = Path(__file__).resolve().parent.parent / "studies" / "protocols"
+CERTIFIED = STUDIES / "skirmish-certified.toml"
 REASONS = {  # why a battle is no task of the standard, by what its certificate says
     "none": "blind play wins more than half as often",
     "open": "the intervals leave it open",

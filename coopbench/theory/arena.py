@@ -18,8 +18,6 @@ from coopbench.baselines.rules.rules import Form
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.roles import role_of
 
-__all__ = ["STRIDE", "Arena", "Partners", "Played", "Rules", "Table", "Weights", "observed"]
-
 Weights = dict[str, np.ndarray]  # by role: (size,) of one rule, or (blocks, size)
 
 STRIDE = 5_000  # between the first seeds of line-ups

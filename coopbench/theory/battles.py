@@ -22,8 +22,6 @@ from coopbench.baselines.strategies.plans import BattlePlan, plan_of
 from coopbench_envs.core import draw, streams
 from coopbench_envs.engine import Engine
 
-__all__ = ["EVALUATION", "measured", "play_battle"]
-
 EVALUATION = 1_000_000  # first seed of the episodes of the figures
 
 

@@ -14,15 +14,6 @@ from typing import Any
 
 from coopbench.baselines.strategies.certified import certified
 
-__all__ = [
-    "REPEATED",
-    "Certificate",
-    "Criterion",
-    "Figure",
-    "load_certificate",
-    "read_certificate",
-]
-
 REPEATED = "repeated game"  # name of the section that belongs to no task
 
 

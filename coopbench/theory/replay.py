@@ -20,20 +20,6 @@ from coopbench.theory.tables import beside, focal_tables, self_play_table
 from coopbench_envs.parameters import named
 from coopbench_envs.roles import members_of_roles
 
-__all__ = [
-    "CLASSES",
-    "JUDGED",
-    "Focal",
-    "RepeatedGame",
-    "Rules",
-    "SelfPlay",
-    "Sizes",
-    "combined",
-    "everywhere",
-    "figure",
-    "replayed",
-]
-
 # {class: {role: RuleData}}; of ``informed`` {role: {line-up: RuleData}}, of ``script`` {role: name}
 Rules = Mapping[str, Any]
 CLASSES = ("constant", "sequence", "public", "blind", "partner", "memory")

@@ -11,8 +11,6 @@ from coopbench.protocol.task import Task
 from coopbench.theory.arena import Table
 from coopbench_envs.roles import members_of_roles
 
-__all__ = ["beside", "focal_tables", "self_play_table"]
-
 
 def self_play_table(
     env_id: str, parameters: dict[str, Any], *, all_informed: bool = False

@@ -35,7 +35,7 @@ from studies.battles.trials import Trials
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "baselines" / "certificates"
-PROTOCOL, LEARNER = "benchmarks/skirmish-certified.toml", "mappo_shared"  # below ROOT
+PROTOCOL, LEARNER = "studies/protocols/skirmish-certified.toml", "mappo_shared"  # below ROOT
 # Hyperparameters of the trained policies beside the preset's. Without observations only memory
 # tells how much time is over.
 TRAINED: dict[str, dict[str, Any]] = {

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.report.markdown import rows_table
 
-__all__ = ["PUBLISHED", "battles_page", "conclusion", "counted", "verdict", "verdicts_table"]
-
 # The maps of the paper on SMAC.
 PUBLISHED = (
     *("2s_vs_1sc", "2s3z", "3s5z", "1c3s5z", "10m_vs_11m", "2c_vs_64zg", "bane_vs_bane"),

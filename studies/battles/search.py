@@ -13,8 +13,6 @@ import numpy as np
 from studies.battles.seeds import masked_plans, pushed, unmasked_plans
 from studies.battles.trials import Trials
 
-__all__ = ["Budget", "Outcome", "searched"]
-
 SELECTION = 500_000  # first seed of the episodes in which the last plans are compared
 _FIRST_MOVE, _FIRST_TARGET = 2, 6
 _SHAPING = 0.25  # weight of the share of the largest return, beside the victory

@@ -5,8 +5,6 @@ from itertools import product
 
 import numpy as np
 
-__all__ = ["masked_plans", "pushed", "unmasked_plans"]
-
 _STOP, _FIRST_MOVE, _FIRST_TARGET = 1, 2, 6
 _WALKS = (1, 2, 3, 4, 5)  # stop, north, south, east, west
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from coopbench_envs.engine import DISABLED, Engine
 
-__all__ = ["Trials"]
-
 
 class Trials:
     """A battle in which plans are compared: all of a call meet the same episodes.

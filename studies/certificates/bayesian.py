@@ -15,8 +15,6 @@ from coopbench.baselines.player import Player
 from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, Weights, observed
 from coopbench_envs.engine import DISABLED, Engine
 
-__all__ = ["Plan", "bayesian", "errors_of_shadows", "valued"]
-
 _CHECKED = 12  # episodes of each line-up from which the shadows' errors are estimated
 _CLOSE = 0.01  # difference of investments beside the noise that is still a hit
 _LANES = 2048  # of one engine; every best response acts in all of them

@@ -13,8 +13,6 @@ from coopbench_envs.roles import members_of_roles
 from studies.certificates.criteria import criteria
 from studies.certificates.sections import Effort, Focal, RepeatedGame, SelfPlay
 
-__all__ = ["PROTOCOL", "certify"]
-
 PROTOCOL = "coopetition-standard"
 _USUAL = "reciprocator"
 # Reference policies of the games, by role where roles differ; the others have the usual one.

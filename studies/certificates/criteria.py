@@ -7,8 +7,6 @@ import numpy as np
 from coopbench.analysis.certificates import BEST_SCRIPT
 from coopbench.theory.certificates import Criterion, Figure
 
-__all__ = ["criteria"]
-
 Figures = Mapping[str, Mapping[str, Figure]]
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 

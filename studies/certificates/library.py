@@ -7,8 +7,6 @@ import numpy as np
 
 from coopbench.baselines.rules.rules import Form, RuleData
 
-__all__ = ["library"]
-
 _EVER = ("bad", "good", "uninformed")
 
 

@@ -6,8 +6,6 @@ from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
 from coopbench.report.markdown import rows_table
 from coopbench.theory.certificates import REPEATED, Certificate, Criterion
 
-__all__ = ["bounds_lines", "bounds_text", "certificate_page"]
-
 _NAMES = {
     "high": "upper bound",
     "low": "lower bound",

@@ -11,8 +11,6 @@ from coopbench_envs.engine import DISABLED
 from studies.certificates.library import library
 from studies.certificates.search import Budget, Problem, searched
 
-__all__ = ["CLASSES", "answers", "best_rule"]
-
 # Classes of rules: the inputs that they may use, up to this kind, and whether all regimes have the
 # same weights. Every class contains those before it.
 CLASSES = {

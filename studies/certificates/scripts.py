@@ -12,8 +12,6 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 
-__all__ = ["GRIDS", "best_script", "scripts"]
-
 # Parameters of each strategy, as they stand after the colon; those with ``bar`` are also tried as
 # they stand in pools of platforms, where the strict choose whom they deal with.
 _SHARES = ("1", "0.8", "0.6", "0.4")

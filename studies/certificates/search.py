@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Budget", "Problem", "searched"]
-
 # First seeds of the episodes of searches and of the choice among their results.
 SEARCH, CHOICE = 2_000_000, 50_000_000
 _APART = 500_000  # between the first seeds of rounds

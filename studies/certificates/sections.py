@@ -19,8 +19,6 @@ from studies.certificates.problems import answers, best_rule
 from studies.certificates.scripts import best_script, scripts
 from studies.certificates.search import CHOICE, SEARCH, Budget
 
-__all__ = ["Effort", "Focal", "RepeatedGame", "SelfPlay"]
-
 SHADOWED = 40_000_000  # first seed of episodes; no protocol plays them
 _VALUED = 50  # episodes for the value of a rule beside one line-up
 

@@ -15,8 +15,6 @@ from coopbench.baselines.strategies.investments import CUSTOMARY
 from coopbench_envs.engine import Engine
 from studies.equilibria.checks import check_count
 
-__all__ = ["Arena", "BestConstant", "OpenLoop", "best_constant", "best_open_loop"]
-
 
 class Arena:
     """Plays many candidates at once, each in a block of lanes with the same seeded episodes."""

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_count", "check_within", "matrix", "numbers"]
-
 
 def check_within(name: str, value: Any, low: float, high: float) -> None:
     """Raise ``ValueError`` unless ``value`` is a number in [low, high]; nan never is."""

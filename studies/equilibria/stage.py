@@ -15,16 +15,6 @@ from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 from studies.equilibria.checks import check_within, matrix, numbers
 
-__all__ = [
-    "StageProfile",
-    "coopetitive_equilibrium",
-    "efficiency",
-    "price_of_anarchy",
-    "social_optimum",
-    "stage_payoffs",
-    "static_nash",
-]
-
 _NEEDED = ("endowment", "alpha", "theta", "gamma", "dependence")  # fields of a version 0 game
 _NOTHING = 1e-10  # units; at or below it an investment counts as none and there is no synergy
 _STARTS = (0.0, 0.3, 1.0)  # shares of endowment from which equilibria are sought

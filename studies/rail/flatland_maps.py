@@ -1,6 +1,6 @@
 """Maps of flatland-rl 4.3.0 in figures, beside which ``studies/rail/maps.py`` puts ours.
 
-    python studies/rail/flatland_maps.py benchmarks/results/flatland_maps.csv [--maps 200]
+    python studies/rail/flatland_maps.py studies/rail/flatland_maps.csv [--maps 200]
 
 Needs flatland-rl, which is no dependency of this package, and nothing of this package: copy the
 file to where flatland-rl is installed. Every kind of map is drawn with the seeds 0, 1, 2, ...;

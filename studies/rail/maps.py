@@ -4,7 +4,7 @@
     python -m studies.rail.maps --record    # and store it for the page of the environment
 
 Maps of flatland-rl are represented by the means that ``studies/rail/flatland_maps.py`` has written
-to ``benchmarks/results/flatland_maps.csv``; of every kind in that file 2000 networks are drawn.
+to ``studies/rail/flatland_maps.csv``; of every kind in that file 2000 networks are drawn.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import numpy as np
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
-THEIRS, OURS = RESULTS / "flatland_maps.csv", RESULTS / "rail_maps.csv"
+FOLDER = Path(__file__).resolve().parent
+THEIRS, OURS = FOLDER / "flatland_maps.csv", FOLDER / "rail_maps.csv"
 NETWORKS = 2000  # enough to leave the errors of the other side only
 FIGURES = ("rails", "switches", "way", "targets")
 COUNTS = ("height", "width", "num_agents", "cities", "rails_between_cities", "rail_pairs_in_city")

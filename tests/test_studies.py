@@ -1,0 +1,25 @@
+"""Studies: none of them names what has moved. What they compute is tested by subject."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+from folders import ROOT
+
+# Those that run in the interpreter of flatland-rl are not imported here.
+ELSEWHERE = ("studies.rail.export_flatland", "studies.rail.flatland_maps")
+FILES = sorted((ROOT / "studies").rglob("*.py"))
+STUDIES = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in ELSEWHERE])
+def test_a_study_can_be_imported(name):
+    importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", ["studies.certificates", "studies.validity", "studies.series"])
+def test_a_study_is_run_from_a_checkout(name):
+    command = [sys.executable, "-m", name, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage:")
