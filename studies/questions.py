@@ -25,7 +25,7 @@ from coopbench.analysis.comparisons import comparisons
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.files import write_text
 from coopbench.protocol.schema import Protocol
-from coopbench.report.data import as_csv
+from coopbench.report.serialise import as_csv
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.protocol_file import read_protocol
 from coopbench.statistics import Crossed, Grid, half_widths

@@ -16,7 +16,7 @@ import coopbench
 from coopbench.errors import ProtocolError
 from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.playing.contestants import Checkpoints, Failed, Models
-from coopbench.report.data import as_json
+from coopbench.report.serialise import as_json
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.verification import verify

@@ -26,8 +26,8 @@ from coopbench.baselines.strategies.plans import (
 )
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.reading import reading
-from coopbench.report.tables.certificates import certificate_table
+from coopbench.report.explanations import explanations
+from coopbench.report.tables.overall import certificate_table
 from coopbench.theory import load_certificate
 from coopbench.theory.battles import EVALUATION, measured, play_battle
 from coopbench_envs import Engine
@@ -324,7 +324,7 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
 def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said):
     protocol, table = played("coopetition-standard", task_id)
     rows = certified_tasks(protocol, table)
-    terms = reading(builders.altered(Findings(protocol, table), certificates=rows))
+    terms = explanations(builders.altered(Findings(protocol, table), certificates=rows))
     assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said
 
 

@@ -15,10 +15,10 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol.limits import LIMITS
 from coopbench.protocol.loading import load_protocol, with_limits
 from coopbench.protocol.task import Bounds
-from coopbench.report.data import as_json
 from coopbench.report.facts import identity, training_text
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.serialise import as_json
 from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench_envs import registration

@@ -12,8 +12,8 @@ from coopbench.analysis.reproduction import late_scores, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
-from coopbench.report.data import as_json, tables_as_csv
 from coopbench.report.report import Report
+from coopbench.report.serialise import as_json, tables_as_csv
 from coopbench.report.tables.learning import NEVER, efficiency_table, late_table
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])

@@ -21,10 +21,10 @@ from coopbench.exchange import import_results
 from coopbench.exchange import runs as exchange_runs
 from coopbench.exchange.marl_eval_import import read_marl_eval
 from coopbench.protocol.loading import ad_hoc
-from coopbench.report.data import as_csv
 from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.serialise import as_csv
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"

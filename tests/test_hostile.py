@@ -38,7 +38,7 @@ from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import registration
 from coopbench.protocol.schema import Protocol
-from coopbench.report.data import as_csv, columns_as_csv
+from coopbench.report.serialise import as_csv, columns_as_csv
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored

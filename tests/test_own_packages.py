@@ -21,9 +21,9 @@ import coopbench
 from coopbench.analysis import aggregates
 from coopbench.baselines import registry
 from coopbench.report import plots
-from coopbench.report.data import as_json, tables_as_csv
+from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
-from coopbench.report.reading import reading
+from coopbench.report.serialise import as_json, tables_as_csv
 from coopbench.workflows.verdicts import IDENTICAL, RERUN
 from coopbench.workflows.verification import verify
 from coopbench_envs import registration
@@ -150,7 +150,7 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "| Worst task |" in as_markdown(report.document)
     assert "& Worst task &" in report.latex()
     assert "trimmed mean, worst task and rank" in report.latex()
-    assert reading(report)["Worst task"].endswith("where it is lowest.")
+    assert explanations(report)["Worst task"].endswith("where it is lowest.")
     axes = plots.aggregate(report, statistic="worst_task")
     assert axes.get_xlabel().startswith("worst task, mean of normalised")
     (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]

@@ -17,11 +17,11 @@ from coopbench import provenance
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc
 from coopbench.protocol.schema import Protocol
-from coopbench.report.data import as_json
 from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown, escaped
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
+from coopbench.report.serialise import as_json
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"

@@ -15,9 +15,10 @@ from coopbench.cli.main import app
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.registration import FILE, registration
-from coopbench.report.data import as_json
+from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
-from coopbench.report.tables.registered import registered_table, registration_text
+from coopbench.report.serialise import as_json
+from coopbench.report.tables.overall import registered_table
 from coopbench.results.registration import read_registration, write_registration
 from coopbench.statistics import detectable, power
 

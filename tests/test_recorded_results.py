@@ -16,7 +16,7 @@ import pytest
 
 import coopbench
 from coopbench.provenance import versions
-from coopbench.report.data import as_csv, as_json, tables_as_csv
+from coopbench.report.serialise import as_csv, as_json, tables_as_csv
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
 

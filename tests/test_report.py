@@ -21,21 +21,22 @@ from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
 from coopbench.report import plots
-from coopbench.report.data import as_csv, as_json, columns_as_csv
 from coopbench.report.document import document
+from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
 from coopbench.report.plots import overall, style
 from coopbench.report.plots.overall import drawn_pairs
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures
 from coopbench.report.plots.style import styles
-from coopbench.report.reading import reading
 from coopbench.report.report import Report
+from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
+from coopbench.report.tables.comparisons import comparison_table
+from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, SAME, policies, unit_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
 from coopbench.report.tables.overall import missing_table, overview_table
-from coopbench.report.tables.tasks import agent_table, comparison_table, task_table
-from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, SAME, policies, unit_text
+from coopbench.report.tables.tasks import agent_table, task_table
 from coopbench.report.terminal import as_text, encodable, print_table, printed, show
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
@@ -381,8 +382,8 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert rows["low vs middle"][place].value == pytest.approx(1.0, abs=0.02)
     names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
-    assert "declares no margin" in reading(report)["Equivalence"]
-    assert "0.05 of normalised score" in reading(trained)["Equivalence"]
+    assert "declares no margin" in explanations(report)["Equivalence"]
+    assert "0.05 of normalised score" in explanations(trained)["Equivalence"]
 
 
 def test_profiles_are_written_as_curves(trained):

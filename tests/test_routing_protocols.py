@@ -28,11 +28,11 @@ from coopbench.protocol.report import Reproduction
 from coopbench.protocol.task import instance_state
 from coopbench.protocol.variants import maps_text, with_maps
 from coopbench.report import plots
-from coopbench.report.data import as_csv
+from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
-from coopbench.report.reading import reading
+from coopbench.report.serialise import as_csv
+from coopbench.report.tables.comparisons import comparison_table
 from coopbench.report.tables.published import published_table
-from coopbench.report.tables.tasks import comparison_table
 from coopbench_envs.parameters import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -389,7 +389,7 @@ def test_paired_comparisons_use_the_pairs(small, report):
             assert row.correlation == pytest.approx(np.corrcoef(a, b)[0, 1])
     columns = [column.name for column in comparison_table(report, small.task[0]).columns]
     assert columns[-1] == "r"
-    assert "the same episodes" in reading(report)["p, r"]
+    assert "the same episodes" in explanations(report)["p, r"]
 
 
 def test_other_seeds_are_not_paired(small, report):

@@ -17,8 +17,8 @@ from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
 from coopbench.exchange.runs import Names
 from coopbench.files import write_text
-from coopbench.report.data import columns_as_csv
 from coopbench.report.frames import progress_columns
+from coopbench.report.serialise import columns_as_csv
 from coopbench_envs.parameters import named, unknown
 
 _LABELS = ("task", "policy", "run", "step", "episode")  # columns of checkpoints before the metrics

@@ -23,8 +23,8 @@ from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.report.facts import training_text
 from coopbench.report.numbers import MISSING, level_text
+from coopbench.report.tables.entries import decisions_text, policies, units
 from coopbench.report.tables.model import Column, Entry, Group, Table
-from coopbench.report.tables.words import decisions_text, policies, units
 
 YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
 SIGNS = {YES: "✓ yes", NO: "✗ no", LACKING: f"{MISSING} missing", NOT_NEEDED: "not needed"}

@@ -10,11 +10,11 @@ from coopbench.analysis.meetings import Meeting, Meetings
 from coopbench.files import write_all
 from coopbench.provenance import versions
 from coopbench.report.blocks import ALWAYS, Document, Facts, Pictures, Section, Text
-from coopbench.report.data import as_csv, finite
 from coopbench.report.markdown import as_markdown
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of
 from coopbench.report.plots.heat_maps import heat_map
 from coopbench.report.plots.style import Picture
+from coopbench.report.serialise import as_csv, finite
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 ROUNDING = "the values differ by rounding only: a width of zero is not certainty"

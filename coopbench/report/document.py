@@ -22,16 +22,16 @@ from coopbench.report.blocks import (
     Text,
     Verdict,
 )
+from coopbench.report.explanations import explanations
 from coopbench.report.facts import identity, provenance, task_facts
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
-from coopbench.report.reading import reading
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table
-from coopbench.report.tables.groups import group_tables
+from coopbench.report.tables.comparisons import comparison_table, group_tables
+from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, is_long, policies
 from coopbench.report.tables.overall import extra_tables, long_tables, overview_table
-from coopbench.report.tables.tasks import agent_table, comparison_table, score_tables, task_table
-from coopbench.report.tables.words import NO_AGGREGATE, NO_COMPARISON, is_long, policies
+from coopbench.report.tables.tasks import agent_table, score_tables, task_table
 
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this that decide what is trained and played; the "
@@ -46,7 +46,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     Without ``drawn`` it has no plots.
     """
     protocol, notes = findings.protocol, findings.notes or ("none",)
-    explained = (Facts(reading(findings)),)
+    explained = (Facts(explanations(findings)),)
     policy_cards = tuple(
         Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
     )

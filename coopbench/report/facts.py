@@ -3,12 +3,12 @@
 from typing import Any
 
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Budget, Task
 from coopbench.protocol.training import Training, held_out_parameters
 from coopbench.protocol.variants import maps_text
 from coopbench.provenance import versions
-from coopbench.report.tables.registered import registration_text
 
 _WRITTEN = 12  # hex digits of a digest that are written
 
@@ -31,6 +31,19 @@ def identity(findings: Findings) -> dict[str, str]:
         **({"Training": training_text(protocol)} if protocol.training else {}),
         **tuning_fact(protocol),
     }
+
+
+def registration_text(findings: Findings) -> str:
+    """Say whether the results keep to a registration: registered, not registered, or deviates."""
+    registration = findings.registration
+    if registration is None:
+        return NOT_REGISTERED
+    if findings.deviations:
+        reasons = "; ".join(findings.deviations)
+        return f"{DEVIATES} from the registration of {registration.date}: {reasons}"
+    count = len(registration.hypotheses)
+    text = f"{REGISTERED} on {registration.date}"
+    return f"{text} with {count} hypothes{'is' if count == 1 else 'es'}"
 
 
 def training_text(protocol: Protocol) -> str:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from coopbench.files import write_all
 from coopbench.report.answers import Answered
-from coopbench.report.data import as_json, columns_as_csv, tables_as_csv
 from coopbench.report.document import document, paper
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
+from coopbench.report.serialise import as_json, columns_as_csv, tables_as_csv
 from coopbench.results.folder import is_results_folder
 
 

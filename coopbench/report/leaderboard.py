@@ -5,8 +5,8 @@ import math
 from coopbench.analysis.standings import Row, Source, Standings
 from coopbench.report.blocks import Block, Document, Facts, Items, Section, Text
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.tables.entries import unit_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.words import unit_text
 
 _SHORT = 12  # characters of a digest
 

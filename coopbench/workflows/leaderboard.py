@@ -21,9 +21,9 @@ from coopbench.files import digest_of, write_text
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
-from coopbench.report.data import finite
 from coopbench.report.leaderboard import document
 from coopbench.report.page import as_html
+from coopbench.report.serialise import finite
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.workflows.identities import equal_play

@@ -22,7 +22,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.words import policies
+from coopbench.report.tables.entries import policies
 
 
 def chart(findings: Findings, name: str, ax: Any = None) -> Any:

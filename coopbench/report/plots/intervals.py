@@ -7,7 +7,7 @@ from typing import Any
 from coopbench.analysis.findings import Findings
 from coopbench.report.numbers import Scale, is_point, scale_of
 from coopbench.report.plots.style import INK, SMALL, Style, frame, plain, styles
-from coopbench.report.tables.words import policies
+from coopbench.report.tables.entries import policies
 
 Ends = tuple[float, float, float]  # value, low and high end of its interval
 

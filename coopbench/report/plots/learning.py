@@ -24,7 +24,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.words import policies
+from coopbench.report.tables.entries import policies
 
 
 def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:

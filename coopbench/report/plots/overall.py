@@ -22,7 +22,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.words import policies
+from coopbench.report.tables.entries import policies
 from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot

@@ -17,7 +17,7 @@ from coopbench.report.plots.intervals import height_of, open_markers
 from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
 from coopbench.report.plots.overall import aggregate, drawn_pairs, improvements, profiles
 from coopbench.report.plots.style import WIDTH, Picture
-from coopbench.report.tables.words import listed, policies, unit_names
+from coopbench.report.tables.entries import listed, policies, unit_names
 
 
 def overall_pictures(findings: Findings) -> list[Picture]:

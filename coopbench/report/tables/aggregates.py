@@ -26,8 +26,7 @@ from coopbench.report.numbers import (
     level_text,
     scale_of_rows,
 )
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.words import (
+from coopbench.report.tables.entries import (
     bounds_text,
     count_entry,
     group_meanings,
@@ -40,6 +39,7 @@ from coopbench.report.tables.words import (
     unit_names,
     unit_text,
 )
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds

@@ -14,8 +14,8 @@ from coopbench.report.numbers import (
     scale_of,
     scale_of_rows,
 )
+from coopbench.report.tables.entries import groups_of, policy_entry, policy_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.words import policy_entry, policy_text
 
 NEVER = "not reached"
 
@@ -25,7 +25,7 @@ def efficiency_table(findings: Findings) -> Table | None:
     rows, notes = findings.efficiency, Footnotes()
     if not rows:
         return None
-    level, names = level_text(findings.protocol), dict.fromkeys(row.group for row in rows)
+    level = level_text(findings.protocol)
     columns = (
         Column("Policy", "who is trained", numeric=False),
         Column("Area", "mean height of the curve of trimmed means over tasks"),
@@ -39,14 +39,7 @@ def efficiency_table(findings: Findings) -> Table | None:
         Column("n", "runs per task"),
     )
     scale = scale_of([r.area for r in rows], [(r.area_high - r.area_low) / 2 for r in rows])
-    groups = tuple(
-        Group(
-            name,
-            "",
-            tuple(_efficiency_row(findings, r, scale, notes) for r in rows if r.group == name),
-        )
-        for name in names
-    )
+    groups = groups_of(rows, "group", lambda row: _efficiency_row(findings, row, scale, notes))
     return Table(
         title=f"Sample efficiency: normalised {findings.protocol.report.score} along the training",
         columns=columns,

@@ -2,14 +2,34 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from coopbench.analysis.certificates import CertifiedTask
+from coopbench.analysis.context import REFERENCE, FocalContext
 from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import Scale as ScoreScale
 from coopbench.analysis.score_matrix import score_scales
-from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
+from coopbench.report.facts import registration_text
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    interval_text,
+    level_text,
+    scale_of,
+    scale_of_rows,
+)
 from coopbench.report.tables.aggregates import runs_table
-from coopbench.report.tables.certificates import certificate_table
-from coopbench.report.tables.context import context_table
+from coopbench.report.tables.entries import (
+    bounds_text,
+    group_meanings,
+    number_entry,
+    policies,
+    policy_entry,
+    policy_text,
+    unit_names,
+    unit_text,
+)
 from coopbench.report.tables.learning import efficiency_table, late_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
@@ -18,17 +38,7 @@ from coopbench.report.tables.published import (
     sensitivity_table,
     summary_table,
 )
-from coopbench.report.tables.registered import registered_table
 from coopbench.report.tables.tasks import estimate_row
-from coopbench.report.tables.words import (
-    bounds_text,
-    group_meanings,
-    number_entry,
-    policies,
-    policy_text,
-    unit_names,
-    unit_text,
-)
 
 
 def overview_table(findings: Findings) -> Table:
@@ -125,6 +135,143 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
     if row is None or scale is None:
         return Entry(MISSING)
     return number_entry((row.mean - scale.low) / scale.width, Scale(3))
+
+
+def registered_table(findings: Findings) -> Table | None:
+    """Return the outcomes of the registered hypotheses; None where there are none."""
+    if not findings.outcomes:
+        return None
+    return Table(
+        title="Registered hypotheses",
+        columns=(
+            Column("Hypothesis", "as registered", numeric=False),
+            Column("Outcome", "supported, refuted or not shown", numeric=False),
+            Column("Why", "the adjusted p value, or why there is none", numeric=False),
+        ),
+        groups=(
+            Group(
+                "",
+                "",
+                tuple(
+                    tuple(Entry(text, text) for text in (row.hypothesis, row.outcome, row.reason))
+                    for row in findings.outcomes
+                ),
+            ),
+        ),
+        footnotes=(),
+        unit=f"This study: {registration_text(findings)}.",
+    )
+
+
+def context_table(findings: Findings) -> Table | None:
+    """Return the context of every policy in each group with partners; None without partners."""
+    rows = findings.contexts
+    if not rows:
+        return None
+    groups = []
+    for group, tasks in findings.protocol.groups.items():
+        by_policy: dict[str, list[FocalContext]] = {}
+        for row in (row for row in rows if row.group == group):
+            by_policy.setdefault(row.policy, []).append(row)
+        whole = {name: members for name, members in by_policy.items() if len(members) == len(tasks)}
+        if whole:
+            lines = tuple(_context_row(findings, name, members) for name, members in whole.items())
+            groups.append(Group(group, f"{len(tasks)} tasks", lines))
+    return Table(
+        title="Scores with partners in context",
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            Column("Share of best", "mean own return as a share of the best response's"),
+            Column("Own return", "mean over tasks of the mean return of its seat"),
+            Column("Joint return", "of all agents, mean over tasks"),
+            Column("Partners' gain", f"return of a partner, less that with {REFERENCE}"),
+        ),
+        groups=tuple(groups),
+        footnotes=(),
+        unit="A normalised score of 1 is the best response to each partner, known in advance, and "
+        "0 the best rule that does not look at its partners. That rule earns most of what the best "
+        "response earns, so that a small share of the return is a large part of the score. A "
+        "negative score is less than that rule earns, not less than chance. By task: contexts.csv; "
+        "intervals of returns are in the tables of the tasks.",
+        kind="Group",
+    )
+
+
+def _context_row(
+    findings: Findings, policy: str, rows: Sequence[FocalContext]
+) -> tuple[Entry, ...]:
+    share, own, joint, gain = (
+        float(np.mean([getattr(row, name) for row in rows]))
+        for name in ("share", "own", "joint", "gain")
+    )
+    returns = scale_of([own, joint], [own / 100.0])
+    return (
+        policy_entry(findings, policy),
+        number_entry(share, Scale(3)),
+        number_entry(own, returns),
+        number_entry(joint, returns),
+        number_entry(gain, returns),
+    )
+
+
+_CERTIFIED = Scale(3)
+
+
+def certificate_table(findings: Findings) -> Table | None:
+    """Return what the certificates say of the tasks; None if no task has one."""
+    rows = {row.task: row for row in findings.certificates}
+    if not rows:
+        return None
+    groups = [
+        Group(
+            group if meaning else "",
+            meaning,
+            tuple(
+                _certificate_row(rows[task.id])
+                for task in findings.protocol.groups[group]
+                if task.id in rows
+            ),
+        )
+        for group, meaning in group_meanings(findings.protocol).items()
+    ]
+    return Table(
+        title="Certificates of the tasks",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            Column(
+                "Simple play",
+                "best that observes the time, at most also the mask; with partners the best script",
+                numeric=False,
+            ),
+            Column("Its score", "normalised, in episodes of the certificate"),
+            Column("95 % interval", "for new episodes; sorted by its lower end"),
+            Column("Best play found", "of those in the certificate", numeric=False),
+            Column("Score", "normalised, in episodes of the certificate"),
+            Column("Its 95 % interval", "for new episodes; sorted by its lower end"),
+            Column("Required", "most that simple play may score"),
+            Column("Met", "whether its interval ends below that", numeric=False),
+        ),
+        groups=tuple(group for group in groups if group.rows),
+        footnotes=(),
+        unit="From the certificates of this package (coopbench certify), not from the episodes of "
+        "this report. Where the claim is not met, a high score shows no more than simple play. "
+        "Tasks without a row have no certificate.",
+        kind="Group",
+    )
+
+
+def _certificate_row(row: CertifiedTask) -> tuple[Entry, ...]:
+    return (
+        Entry(row.task, row.task),
+        Entry(row.simple, row.simple),
+        number_entry(row.simple_score, _CERTIFIED),
+        Entry(interval_text(row.simple_low, row.simple_high, _CERTIFIED), row.simple_low),
+        Entry(row.best, row.best),
+        number_entry(row.best_score, _CERTIFIED),
+        Entry(interval_text(row.best_low, row.best_high, _CERTIFIED), row.best_low),
+        number_entry(row.most, _CERTIFIED),
+        Entry("yes" if row.met else "no", "yes" if row.met else "no", strong=row.met),
+    )
 
 
 Maker = Callable[[Findings], Table | None]

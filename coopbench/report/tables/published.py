@@ -8,15 +8,16 @@ import math
 import numpy as np
 
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate
+from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate, Sensitivity
 from coopbench.episodes.metrics import values
 from coopbench.protocol.task import Task
 from coopbench.report.answers import span_text, trained_steps
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.words import (
+from coopbench.report.tables.entries import (
+    groups_of,
     number_entry,
 )
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 
 def published_table(findings: Findings) -> Table | None:
@@ -25,10 +26,7 @@ def published_table(findings: Findings) -> Table | None:
     if not rows:
         return None
     notes, level = Footnotes(), level_text(findings.protocol)
-    groups = tuple(
-        Group(name, "", tuple(_published_row(row, notes) for row in rows if row.group == name))
-        for name in dict.fromkeys(row.group for row in rows)
-    )
+    groups = groups_of(rows, "group", lambda row: _published_row(row, notes))
     return Table(
         title="Normalised return as published",
         columns=(
@@ -196,25 +194,18 @@ def sensitivity_table(findings: Findings) -> Table | None:
     if not rows:
         return None
     scale = scale_of_rows(rows, "base")
-    groups = tuple(
-        Group(
-            task,
-            "",
-            tuple(
-                (
-                    Entry(row.policy, row.policy),
-                    number_entry(row.base, scale),
-                    number_entry(row.low, scale),
-                    number_entry(row.high, scale),
-                    number_entry(row.sensitivity, Scale(3)),
-                    Entry(f"{row.variants}", row.variants),
-                )
-                for row in rows
-                if row.task == task
-            ),
+
+    def entries(row: Sensitivity) -> tuple[Entry, ...]:
+        return (
+            Entry(row.policy, row.policy),
+            number_entry(row.base, scale),
+            number_entry(row.low, scale),
+            number_entry(row.high, scale),
+            number_entry(row.sensitivity, Scale(3)),
+            Entry(f"{row.variants}", row.variants),
         )
-        for task in dict.fromkeys(row.task for row in rows)
-    )
+
+    groups = groups_of(rows, "task", entries)
     return Table(
         title="Parameter sensitivity",
         columns=(

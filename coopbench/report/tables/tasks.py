@@ -5,30 +5,24 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.estimates import AgentEstimate, Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import RUNS
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.words import (
-    above_entry,
-    claim_entry,
+from coopbench.report.numbers import Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.tables.entries import (
     count_entry,
     interval_entry,
-    interval_width,
     missing_entries,
     number_entry,
-    p_entry,
-    pair_entry,
     policies,
     policy_entry,
     policy_text,
     unit_names,
     unit_text,
 )
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 TASKS = 4  # columns of a table of scores: as many as fit the width of a page of one column
 Scores = dict[str, tuple[Estimate, bool]]  # of policies on a task, and whether one is the best
@@ -167,38 +161,6 @@ def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: F
     return dataclasses.replace(number_entry(row.mean, scale), marks=notes.mark(flag))
 
 
-def comparison_table(findings: Findings, task: Task) -> Table | None:
-    """Return all pairwise comparisons on one task; None if there is none."""
-    rows = [row for row in findings.comparisons if row.task == task.id]
-    if not rows:
-        return None
-    score, alpha = findings.protocol.report.score, findings.protocol.report.alpha
-    notes, scale = Footnotes(), scale_of_rows(rows, "difference")
-    effects = {(r.first, r.second): r.cohens_d for r in findings.effects if r.task == task.id}
-    body = [
-        (
-            pair_entry(findings, row.first, row.second),
-            *_comparison_row(row, scale, notes, alpha),
-            number_entry(effects.get((row.first, row.second), math.nan), Scale(2)),
-        )
-        for row in rows
-    ]
-    columns, body = _filled(_comparison_columns(findings), body)
-    compared = {row.unit for row in rows}
-    counts = [
-        (row.unit, row.count)
-        for row in findings.estimates
-        if (row.task, row.metric) == (task.id, score) and row.unit in compared
-    ]
-    return Table(
-        title=f"Comparisons of {score} on {task.id}",
-        columns=columns,
-        groups=(Group("", "", tuple(body)),),
-        footnotes=notes.all(),
-        unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(findings)))),
-    )
-
-
 def score_tables(findings: Findings) -> list[Table]:
     """Return the score of all policies on the tasks of every group, a few tasks in each table."""
     tables = []
@@ -264,76 +226,3 @@ def _scores(findings: Findings, task: Task) -> Scores:
     }
     even |= {name for name, mean in defined.items() if mean == defined[best]}
     return {name: (row, name in even and name in defined) for name, row in rows.items()}
-
-
-def _filled(
-    columns: Sequence[Column], body: Sequence[tuple[Entry, ...]]
-) -> tuple[tuple[Column, ...], list[tuple[Entry, ...]]]:
-    """Leave out the columns that are empty in every row."""
-    filled = [k for k in range(len(columns)) if any(row[k].text != MISSING for row in body)]
-    return tuple(columns[k] for k in filled), [tuple(row[k] for k in filled) for row in body]
-
-
-def _equality(findings: Findings) -> str:
-    """Say when two policies are called equal; nothing where the protocol declares no margin."""
-    settings = findings.protocol.report
-    if settings.margin is None:
-        return ""
-    return (
-        f"Equivalence p below {settings.alpha:g}: the two differ by less than "
-        f"{settings.margin:g} of normalised score. "
-        '"No difference" is claimed only through this test, and in bold only of fixed policies: '
-        "runs that nobody has seen could undo it."
-    )
-
-
-def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
-    score, level = findings.protocol.report.score, level_text(findings.protocol)
-    margin = findings.protocol.report.margin
-    equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
-    return (
-        Column("Comparison", "first vs second", numeric=False),
-        Column("Difference", f"mean {score} of the first minus that of the second"),
-        Column(f"{level} interval", "of the difference, over runs and episodes; sorted by width"),
-        Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
-        Column("Holm p", "adjusted over the tasks of the group, for this pair of policies"),
-        Column("Runs above", "runs of a learner above the fixed policy, and their share"),
-        Column("Welch t", "of the run means of two learners (Welch 1947); degrees of freedom"),
-        Column("Welch p", "two-sided, unadjusted; for these episodes, decides nothing here"),
-        Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
-        Column("r", "correlation between scores of the same seed"),
-        Column("Equivalence p", equal),
-        Column("Cohen's d", "difference in pooled standard deviations, as published"),
-    )
-
-
-def _welch_entry(row: Comparison) -> Entry:
-    if math.isnan(row.welch_t):
-        return Entry(MISSING)
-    return Entry(f"{row.welch_t:.2f}", row.welch_t, below=f"df {row.welch_df:.1f}")
-
-
-def _comparison_row(
-    row: Comparison, scale: Scale, notes: Footnotes, alpha: float
-) -> tuple[Entry, ...]:
-    """Return the entries of a comparison after the names of its policies.
-
-    The last is empty where no margin is declared.
-    """
-    tested = not math.isnan(row.p_value)
-    p = dataclasses.replace(claim_entry(row, row.p_value, notes, alpha), strong=False)
-    equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
-    return (
-        number_entry(row.difference, scale),
-        Entry(interval_text(row.low, row.high, scale), interval_width(row)),
-        dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
-        if tested
-        else Entry("no test", marks=notes.mark(row.flag)),
-        claim_entry(row, row.p_holm, notes, alpha),
-        above_entry(row),
-        _welch_entry(row),
-        p_entry(row.welch_p),
-        number_entry(row.hedges_g, Scale(2)),
-        number_entry(row.correlation, Scale(2)),
-        dataclasses.replace(equal, strong=fixed and row.p_equivalence < alpha),
-    )

@@ -1,16 +1,16 @@
-"""Words of the tables: entries, units of inference and bounds, said alike in every table."""
+"""Entries of tables and sentences about units of inference and bounds, shared by all tables."""
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Protocol as Shape
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
-from coopbench.report.tables.model import Column, Entry, Footnotes
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group
 
 NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
@@ -55,6 +55,16 @@ def group_meanings(protocol: Protocol) -> dict[str, str]:
     }
 
 
+def groups_of(
+    rows: Iterable[Any], field: str, entries: Callable[[Any], tuple[Entry, ...]]
+) -> tuple[Group, ...]:
+    """Return the entries of rows in groups, by the value of a field, in the order of the rows."""
+    members: dict[str, list[tuple[Entry, ...]]] = {}
+    for row in rows:
+        members.setdefault(getattr(row, field), []).append(entries(row))
+    return tuple(Group(name, "", tuple(body)) for name, body in members.items())
+
+
 def listed(names: Sequence[str]) -> str:
     """Join names to the beginning of a title: "Mean, gap and rank"."""
     text = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
@@ -96,51 +106,14 @@ def _numbers(counts: set[int], scope: str) -> str:
     return f", n = {low:,}{'' if low == high else f' to {high:,}'}{scope}"
 
 
-class _Counted(Shape):
-    """A row of a part of the report: how many units it is over, and of what kind."""
-
-    @property
-    def count(self) -> int: ...
-    @property
-    def unit(self) -> str: ...
-
-
-class _Bounded(Shape):
-    """A row with an interval, and why the interval says less than it seems."""
-
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def flag(self) -> str: ...
-
-
-class _Claim(Shape):
-    """A comparison: whether it may be claimed, and how many runs of a learner bear it out."""
-
-    @property
-    def shown(self) -> bool: ...
-    @property
-    def not_shown(self) -> str: ...
-    @property
-    def above(self) -> int: ...
-    @property
-    def runs(self) -> int: ...
-    @property
-    def above_low(self) -> float: ...
-    @property
-    def above_high(self) -> float: ...
-
-
-def unit_names(rows: Iterable[_Counted]) -> str:
+def unit_names(rows: Iterable[Any]) -> str:
     """Name the units of some rows, for the meaning of a column."""
     units = {row.unit for row in rows}
     names = {EPISODES: "episodes", RUNS: "training runs", MODELS: "models"}
     return " or ".join(name for unit, name in names.items() if unit in units) or "episodes"
 
 
-def count_entry(row: _Counted, rows: Iterable[_Counted]) -> Entry:
+def count_entry(row: Any, rows: Iterable[Any]) -> Entry:
     """Return the number of units of a row, with their name where rows of a table differ in it."""
     mixed = len({other.unit for other in rows}) > 1
     return Entry(f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", row.count)
@@ -163,14 +136,14 @@ def missing_entries(columns: Sequence[Column]) -> tuple[Entry, ...]:
     return (Entry("missing"), *(Entry(MISSING) for _ in columns[2:]))
 
 
-def interval_entry(row: _Bounded, scale: Scale, notes: Footnotes) -> Entry:
+def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
     """Return an interval, sorted by its width, with the reason why it says less than it seems."""
     flag = row.flag or (SAME if is_point(row.low, row.high) else "")
     text, below = interval_text(row.low, row.high, scale), unseen_text(row, scale)
     return Entry(text, interval_width(row), notes.mark(flag), below=below)
 
 
-def unseen_text(row: _Bounded, scale: Scale) -> str:
+def unseen_text(row: Any, scale: Scale) -> str:
     """Return the second line of an interval, with unseen failures; empty where it is not wider."""
     low, high = getattr(row, "low_unseen", math.nan), getattr(row, "high_unseen", math.nan)
     if not (low < row.low or high > row.high):
@@ -178,7 +151,7 @@ def unseen_text(row: _Bounded, scale: Scale) -> str:
     return f"unseen failures: {interval_text(low, high, scale)}"
 
 
-def claim_entry(row: _Claim, p: float, notes: Footnotes, alpha: float) -> Entry:
+def claim_entry(row: Any, p: float, notes: Footnotes, alpha: float) -> Entry:
     """Return an adjusted p value, bold as a claim; "not shown" where runs could undo it."""
     if row.not_shown and p < alpha:
         return Entry("not shown", p, notes.mark(row.not_shown))
@@ -196,7 +169,7 @@ def decisions_text(findings: Findings) -> str:
     )
 
 
-def above_entry(row: _Claim) -> Entry:
+def above_entry(row: Any) -> Entry:
     """Return how many runs of a learner are above a fixed policy, with their share's interval."""
     if not row.runs:
         return Entry(MISSING)
@@ -205,7 +178,7 @@ def above_entry(row: _Claim) -> Entry:
     return Entry(text, row.above / row.runs, below=share)
 
 
-def interval_width(row: _Bounded) -> float | None:
+def interval_width(row: Any) -> float | None:
     """Return the width by which an interval is sorted; None where it is undefined."""
     width = row.high - row.low
     return width if math.isfinite(width) else None

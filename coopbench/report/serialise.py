@@ -1,8 +1,6 @@
 """Files for machines: the parts of a report as CSV and JSON, numbers in full precision."""
 
-import csv
 import dataclasses
-import io
 import itertools
 import json
 import math
@@ -15,7 +13,7 @@ from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.rankings import ProfilePoint
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
-from coopbench.report.tables.words import units
+from coopbench.report.tables.entries import units
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
 # signs as wide as letters of Chinese.
@@ -43,52 +41,36 @@ def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
     flat = [row if isinstance(row, dict) else vars(row) for row in rows]
     names = [] if kind is None else [field.name for field in dataclasses.fields(kind)]
     names = list(dict.fromkeys(itertools.chain(names, *flat)))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(plain, names))
-    # None is written as an empty field.
-    writer.writerows([plain(_defined(row.get(name))) for name in names] for row in flat)
-    return out.getvalue()
+    return columns_as_csv([{name: [row.get(name) for row in flat] for name in names}])
 
 
-def columns_as_csv(cells: Iterable[Mapping[str, Sequence[Any]]]) -> str:
-    """Return rows as CSV like ``as_csv``, from the columns of some parts of them.
-
-    Every column of a part holds numbers of one kind, or texts, or None throughout.
-    """
-    parts = list(cells)
-    names = list(dict.fromkeys(itertools.chain(*parts)))
-    lines = [_line([*map(plain, names)])]
-    for part in parts:
-        fields = [_fields(part[name]) if name in part else itertools.repeat("") for name in names]
-        lines += map(",".join, zip(*fields, strict=False))
+def columns_as_csv(parts: Iterable[Mapping[str, Sequence[Any]]]) -> str:
+    """Return rows as CSV like ``as_csv``, from the columns of some parts of them."""
+    tables = list(parts)
+    names = list(dict.fromkeys(itertools.chain(*tables)))
+    lines = [",".join(_fields(names))]
+    for table in tables:
+        columns = [
+            _fields(table[name]) if name in table else itertools.repeat("") for name in names
+        ]
+        lines += map(",".join, zip(*columns, strict=False))
     return "\n".join(lines) + "\n"
 
 
-def _fields(column: Sequence[Any]) -> Iterable[str]:
-    """Return the values of a column as ``as_csv`` writes them."""
-    first = column[0] if len(column) else None
-    if isinstance(first, float):
-        if all(map(math.isfinite, column)):
-            return map(repr, column)
-        return (repr(value) if math.isfinite(value) else "" for value in column)
-    if isinstance(first, str):
-        texts = {text: _text(text) for text in set(column)}
-        return map(texts.__getitem__, column)
-    return ["" if value is None else str(value) for value in column]
+def _fields(column: Sequence[Any]) -> list[str]:
+    """Return the values of a column as fields; a text that occurs often is quoted once."""
+    distinct = dict.fromkeys(value for value in column if isinstance(value, str))
+    texts = {value: _quoted(plain(value)) for value in distinct}
+    return [texts[v] if isinstance(v, str) else _field(v) for v in column]
 
 
-def _text(text: str) -> str:
-    """Return a text as a field, quoted where it has to be."""
-    shown: str = plain(text)
-    return _line([shown, None])[:-1] if _QUOTED.search(shown) else shown
+def _field(value: Any) -> str:
+    defined = _defined(value)
+    return "" if defined is None else str(defined)
 
 
-def _line(values: Sequence[Any]) -> str:
-    """Return one line of CSV without its end."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(values)
-    return out.getvalue()
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.score_matrix import EPISODES, RUNS
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
-from coopbench.report.tables.words import decisions_text, unit_names, units
+from coopbench.report.tables.entries import decisions_text, unit_names, units
 
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
@@ -31,7 +31,7 @@ _AGARWAL = (
 )
 
 
-def reading(findings: Findings) -> dict[str, str]:
+def explanations(findings: Findings) -> dict[str, str]:
     """Return how to read the report, as {term: some sentences}."""
     settings, level = findings.protocol.report, level_text(findings.protocol)
     return {
