@@ -30,7 +30,7 @@ from studies.certificates.scripts import GRIDS, best_script, scripts
 GAMES = sorted(
     file.name.removesuffix(".json")
     for file in (resources.files("coopbench.baselines") / "certificates").iterdir()
-    if file.is_file()
+    if file.name.endswith(".json")
 )
 FEW = Sizes(bounds=1_040, others=520, bayesian=130)
 

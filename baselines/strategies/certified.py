@@ -1,12 +1,20 @@
 """Certificates as policies read them: the best constants, sequences and rules of a game."""
 
 import json
+import zipfile
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from coopbench.baselines.game import Game
 
-__all__ = ["certificate_entry", "certified", "certified_battles", "learned_policy"]
+__all__ = [
+    "battles_file",
+    "certificate_entry",
+    "certified",
+    "certified_battles",
+    "learned_policy",
+]
 
 
 def certified(env_id: str) -> dict[str, Any]:
@@ -19,7 +27,8 @@ def certified(env_id: str) -> dict[str, Any]:
     file = folder / f"{name}.json"
     if not file.is_file():
         files = folder.iterdir() if folder.is_dir() else ()
-        names = sorted(path.name.removesuffix(".json") for path in files if path.is_file())
+        known = [path.name for path in files if path.name.endswith(".json")]
+        names = sorted(name.removesuffix(".json") for name in known)
         raise FileNotFoundError(
             f"There is no certificate of {env_id}; there are those of {', '.join(names) or 'none'}."
         )
@@ -27,15 +36,27 @@ def certified(env_id: str) -> dict[str, Any]:
     return content
 
 
+def battles_file(env_id: str) -> Path:
+    """Return the archive of the battles of an environment, which exists where there are any.
+
+    It holds ``MAP-START.json`` for every battle, and ``MAP-START.PLAYER.npz`` for a policy that was
+    trained for it.
+    """
+    name = f"{env_id.rpartition('/')[2]}.zip"
+    return Path(str(resources.files("coopbench.baselines"))) / "certificates" / name
+
+
 def certified_battles(env_id: str) -> dict[str, dict[str, Any]]:
     """Return the certificates of the battles of an environment, by map and start; {} for none."""
-    folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
-    files = list(folder.iterdir()) if folder.is_dir() else []
-    files = [file for file in files if file.is_file() and file.name.endswith(".json")]
-    return {
-        file.name.removesuffix(".json"): json.loads(file.read_text(encoding="utf-8"))
-        for file in sorted(files, key=lambda file: file.name)
-    }
+    file = battles_file(env_id)
+    if not file.is_file():
+        return {}
+    with zipfile.ZipFile(file) as packed:
+        return {
+            name.removesuffix(".json"): json.loads(packed.read(name))
+            for name in sorted(packed.namelist())
+            if name.endswith(".json")
+        }
 
 
 def learned_policy(env_id: str, battle: str, player: str) -> bytes:
@@ -45,8 +66,11 @@ def learned_policy(env_id: str, battle: str, player: str) -> bytes:
 
     Raises ``FileNotFoundError`` if the package holds none.
     """
-    folder = resources.files("coopbench.baselines") / "certificates" / env_id.rpartition("/")[2]
-    return (folder / f"{battle}.{player}.npz").read_bytes()
+    file, name = battles_file(env_id), f"{battle}.{player}.npz"
+    with zipfile.ZipFile(file) as packed:
+        if name not in packed.namelist():
+            raise FileNotFoundError(f"{file} holds no policy {name}.")
+        return packed.read(name)
 
 
 def certificate_entry(policy: str, game: Game, key: str) -> Any:

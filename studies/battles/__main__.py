@@ -13,7 +13,9 @@ in the selection episodes; with ``--blind`` they get no observations:
 """
 
 import argparse
+import io
 import json
+import zipfile
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,8 +25,9 @@ import numpy as np
 
 import coopbench
 from coopbench.analysis.battles import LEARNED, LEARNED_BLIND, BattleCertificate, load_battles
+from coopbench.baselines.strategies.certified import battles_file
 from coopbench.baselines.strategies.plans import packed_plan
-from coopbench.files import write_bytes, write_text
+from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
 from coopbench.theory.battles import measured
 from coopbench.workflows.training_run import cell_of
@@ -34,7 +37,6 @@ from studies.battles.search import Budget, searched
 from studies.battles.trials import Trials
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "baselines" / "certificates"
 PROTOCOL, LEARNER = "studies/protocols/skirmish-certified.toml", "mappo_shared"  # below ROOT
 # Hyperparameters of the trained policies beside the preset's. Without observations only memory
 # tells how much time is over.
@@ -100,9 +102,9 @@ def made(
 
 
 def learned(
-    certificate: BattleCertificate, player: str, runs: int, steps: int, folder: Path
+    certificate: BattleCertificate, player: str, runs: int, steps: int
 ) -> BattleCertificate:
-    """Train policies on a battle; put the one with the best selection score into ``folder``."""
+    """Train policies on a battle; store the one with the best selection score."""
     protocol = load_protocol(ROOT / PROTOCOL)
     task = next(t for t in protocol.trained_tasks if t.parameters == certificate.parameters)
     seeds, settings = protocol.seeds.training[:runs], TRAINED[player]
@@ -112,12 +114,27 @@ def learned(
     folders = [results / cell_of(protocol, LEARNER, task.id, seed).folder for seed in seeds]
     best = max(folders, key=selected)
     meta = json.loads((best / "meta.json").read_text(encoding="utf-8"))
-    write_bytes(folder / f"{certificate.name}.{player}.npz", (best / "policy.npz").read_bytes())
+    store(
+        certificate.env_id, f"{certificate.name}.{player}.npz", (best / "policy.npz").read_bytes()
+    )
     training = {
         **{"protocol": PROTOCOL, "task": task.id, "learner": LEARNER, "settings": settings},
         **{"runs": runs, "seed": meta["run"], "budget": steps, "steps": meta["chosen_step"]},
     }
     return replace(certificate, training={**certificate.training, player: training})
+
+
+def store(env_id: str, name: str, content: bytes) -> None:
+    """Put a file into the archive of an environment's battles; equal contents give equal bytes."""
+    file, contents = battles_file(env_id), dict[str, bytes]()
+    if file.is_file():
+        with zipfile.ZipFile(file) as packed:
+            contents = {old: packed.read(old) for old in packed.namelist()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for old, stored in sorted((contents | {name: content}).items()):
+            packed.writestr(zipfile.ZipInfo(old), stored, zipfile.ZIP_DEFLATED)
+    write_bytes(file, buffer.getvalue())
 
 
 def selected(run: Path) -> tuple[float, float]:
@@ -155,21 +172,19 @@ def main() -> None:
             parameters = {**TEAMS.get(name, {"map": name}), **start}
             episodes = options.episodes or MAPS[name][1]
             old = stored.get("-".join([name, *start.values()]))
-            folder = FOLDER / env_id.rpartition("/")[2]
             if old is None:
                 budget = MAPS[name][0]
                 budget = replace(budget, generations=options.effort * budget.generations)
                 new = made(env_id, parameters, budget, episodes)
             elif options.learn and not is_trained(old, player, options.runs, options.learn):
-                new = learned(old, player, options.runs, options.learn, folder)
+                new = learned(old, player, options.runs, options.learn)
                 new = measured(new, episodes)
             elif options.replay:
                 training = stored[old.policies_of].training
                 new = measured(replace(old, training=training), episodes)
             else:
                 continue
-            folder.mkdir(exist_ok=True)
-            write_text(folder / f"{new.name}.json", new.to_json())
+            store(env_id, f"{new.name}.json", new.to_json().encode())
             best = new.reactive
             print(
                 f"{version} {name}: blind {new.blind.win:.3f}, {best} {new.figures[best].win:.3f}",
