@@ -28,7 +28,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.serialise import as_csv
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.protocol_file import read_protocol
-from coopbench.statistics import Crossed, Grid, half_widths
+from coopbench.statistics import Grid, TwoWay, half_widths
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES = ROOT / "results" / "reference"
@@ -101,9 +101,9 @@ def rise(
         return None
     rows = [course.metrics[metric] / width for course in courses]
     late = [row[-quarter:].mean(axis=0) - row[-2 * quarter : -quarter].mean(axis=0) for row in rows]
-    crossed = Crossed([Grid(np.stack(late))])
-    half = float(half_widths(crossed.spread(np.eye(1)))[0])
-    centre = float(crossed.means[0])
+    two_way = TwoWay([Grid(np.stack(late))])
+    half = float(half_widths(two_way.spread(np.eye(1)))[0])
+    centre = float(two_way.means[0])
     return centre, centre - half, centre + half
 
 

@@ -182,8 +182,8 @@ def test_an_unwritable_folder_is_named(command, tmp_path):
         ("taken/r", 2, "The folder taken/r cannot be made (Not a directory); name another one."),
     ):
         assert message in command("evaluate", *SMALL, "--out", place, status=status).message
-    crossed = command("crossplay", "coopetition-published", "--out", "taken/r", status=2)
-    assert "cannot be made" in crossed.message
+    two_way = command("crossplay", "coopetition-published", "--out", "taken/r", status=2)
+    assert "cannot be made" in two_way.message
 
 
 @pytest.mark.slow("runs the README as it is written")

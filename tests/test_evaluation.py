@@ -11,9 +11,9 @@ from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.departures import departures
 from coopbench.analysis.exploits import Exploit
 from coopbench.analysis.findings import row_types
+from coopbench.analysis.leaderboard_rows import Row
 from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
-from coopbench.analysis.standings import Row
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import OtherProtocolError, ProtocolError

@@ -23,9 +23,9 @@ from coopbench.analysis.score_matrix import (
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.statistics import Crossed
-from coopbench.statistics.crossed import FEWEST
-from coopbench.statistics.unseen import FEW
+from coopbench.statistics import TwoWay
+from coopbench.statistics.two_way import FEWEST
+from coopbench.statistics.unobserved_failures import FEW
 
 __all__ = [
     "BEHIND",
@@ -54,7 +54,7 @@ def _nothing(means: np.ndarray) -> float | np.ndarray:
 class Statistic(NamedTuple):
     """A statistic of the mean normalised scores of tasks, with its words in tables and plots."""
 
-    weights: Callable[[np.ndarray], np.ndarray]  # task means -> weights, see statistics.forms
+    weights: Callable[[np.ndarray], np.ndarray]  # of task means, see linear_statistics
     label: str  # head of its column
     name: str  # in running text
     meaning: str  # of its column, and what it says in "How to read it"
@@ -252,13 +252,13 @@ def _aggregated(
     resampled: dict[str, tuple[float, float]],
 ) -> list[Aggregate]:
     """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
-    crossed, confidence = Crossed([one.grid() for one in matrices]), protocol.report.confidence
+    two_way, confidence = TwoWay([one.grid() for one in matrices]), protocol.report.confidence
     by_key = all_statistics()
-    means, runs = crossed.means, count_runs(matrices)
+    means, runs = two_way.means, count_runs(matrices)
     forms = np.array([statistic.weights(means) for statistic in by_key.values()])
     constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()
-    halves = statistics.half_widths(crossed.spread(forms), confidence).tolist()
+    halves = statistics.half_widths(two_way.spread(forms), confidence).tolist()
     flag, unit = _flag(matrices), RUNS if runs else EPISODES
     ends = group_ends(protocol, names[0], [matrices])
     count = min(one.values.shape[0] for one in matrices)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.contests import (
+from coopbench.analysis.contrasts import (
     Contrast,
     Matrices,
     contrasts,

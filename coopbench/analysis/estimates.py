@@ -23,8 +23,8 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.statistics.crossed import FEWEST
-from coopbench.statistics.unseen import FEW
+from coopbench.statistics.two_way import FEWEST
+from coopbench.statistics.unobserved_failures import FEW
 
 __all__ = ["AgentEstimate", "Estimate", "agent_estimates", "estimate", "estimates"]
 
@@ -82,7 +82,7 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         metrics = protocol.report.metrics_of(by_id[name])
         matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
         for metric, values in zip(metrics, matrices, strict=True):
-            row = _crossed(name, metric, values, protocol.report.confidence)
+            row = _two_way_estimate(name, metric, values, protocol.report.confidence)
             if metric == score:
                 row = _unseen(protocol, row, scale_ends(protocol, by_id[name], [values]))
             rows.append(row)
@@ -119,13 +119,13 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
                 )
                 played = np.flatnonzero(blocks[0].seats[:, seat])
                 values = replace(whole, values=taken[0] if whole.fixed else taken).on(played)
-                row = vars(_crossed(task, metric, values, confidence))
+                row = vars(_two_way_estimate(task, metric, values, confidence))
                 parts = {name: row[name] for name in _OF_AGENTS}
                 rows.append(AgentEstimate(agent=agent, **parts))
     return tuple(rows)
 
 
-def _crossed(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
+def _two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
     """Estimate the mean of a score matrix with its two-way interval."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
@@ -136,7 +136,7 @@ def _crossed(task: str, metric: str, values: ScoreMatrix, confidence: float) -> 
         flags[:1] = _weaknesses(replace(row, std_episodes=std_episodes), finite)
     low, high = row.low, row.high
     if row.count and not (values.fixed and values.strata is None):
-        spread = statistics.Crossed([values.grid()]).spread(np.ones(1))
+        spread = statistics.TwoWay([values.grid()]).spread(np.ones(1))
         half = float(statistics.half_widths(spread, confidence)[0])
         low, high = row.mean - half, row.mean + half
     return replace(

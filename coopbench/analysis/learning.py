@@ -17,9 +17,9 @@ from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.statistics import Crossed, Grid, complete_grid
-from coopbench.statistics.crossed import FEWEST
-from coopbench.statistics.unseen import FEW
+from coopbench.statistics import Grid, TwoWay, complete_grid
+from coopbench.statistics.two_way import FEWEST
+from coopbench.statistics.unobserved_failures import FEW
 
 __all__ = [
     "THRESHOLD",
@@ -184,8 +184,8 @@ def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: 
     runs, centre = len(course.scores), course.scores.mean(axis=0)
     half = np.empty(0)
     if len(centre):
-        crossed = Crossed([Grid(part, nested=course.nested) for part in course.grids])
-        spread = crossed.spread(np.eye(len(centre)))
+        two_way = TwoWay([Grid(part, nested=course.nested) for part in course.grids])
+        spread = two_way.spread(np.eye(len(centre)))
         half = statistics.half_widths(spread, protocol.report.confidence)
     ends = centre, centre - half, centre + half
     return Curve(group, task, policy, course.steps, *ends, runs, course.flag)
@@ -247,12 +247,12 @@ def _band(protocol: Protocol, course: _GroupCourse) -> tuple[np.ndarray, np.ndar
         for point in range(points)
         for task in range(tasks)
     ]
-    crossed = Crossed(grids)
-    means = crossed.means.reshape(points, tasks)
+    two_way = TwoWay(grids)
+    means = two_way.means.reshape(points, tasks)
     weights = np.array([statistics.trimmed_weights(row) for row in means])
     forms = np.zeros((points, points, tasks))
     forms[np.arange(points), np.arange(points)] = weights
-    spread = crossed.spread(forms.reshape(points, -1))
+    spread = two_way.spread(forms.reshape(points, -1))
     halves = statistics.half_widths(spread, protocol.report.confidence)
     return np.sum(weights * means, axis=1), halves, weights
 
@@ -309,7 +309,7 @@ def _area(
         course.grid(task, np.einsum("p,pre->re", shares * weights[:, task], values))
         for task, values in enumerate(course.tasks)
     ]
-    spread = Crossed(grids).spread(np.ones(len(grids)))
+    spread = TwoWay(grids).spread(np.ones(len(grids)))
     half = float(statistics.half_widths(spread, protocol.report.confidence)[0])
     value = float(shares @ centre)
     return value, value - half, value + half

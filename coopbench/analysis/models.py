@@ -23,8 +23,8 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.statistics import Crossed
-from coopbench.statistics.unseen import FEW
+from coopbench.statistics import TwoWay
+from coopbench.statistics.unobserved_failures import FEW
 
 __all__ = [
     "ChartPoint",
@@ -122,15 +122,15 @@ def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) ->
     """Estimate a point from one list of matrices per model, or of the only policy."""
     confidence = protocol.report.confidence
     if models:
-        grids = [Crossed([one.grid() for one in model]) for model in played]
+        grids = [TwoWay([one.grid() for one in model]) for model in played]
         means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
         row = estimate("", "", "", means, confidence, MODELS)
         return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
     matrices = played[0]
-    crossed = Crossed([one.grid() for one in matrices])
-    weights = statistics.trimmed_weights(crossed.means)
-    half = float(statistics.half_widths(crossed.spread(weights), confidence)[0])
-    value, fixed = float(weights @ crossed.means), matrices[0].fixed
+    two_way = TwoWay([one.grid() for one in matrices])
+    weights = statistics.trimmed_weights(two_way.means)
+    half = float(statistics.half_widths(two_way.spread(weights), confidence)[0])
+    value, fixed = float(weights @ two_way.means), matrices[0].fixed
     finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
     units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
     few = not fixed and units < FEW

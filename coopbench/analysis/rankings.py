@@ -12,7 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.comparisons import GroupComparison, group_comparisons
-from coopbench.analysis.contests import family_pairs, holm
+from coopbench.analysis.contrasts import family_pairs, holm
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import EPISODES, UnitScores, group_matrices, group_units
 from coopbench.episodes.table import EpisodeTable

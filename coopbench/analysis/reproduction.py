@@ -14,7 +14,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.aggregates import RESAMPLES
 from coopbench.analysis.comparisons import standardised
-from coopbench.analysis.contests import family_pairs
+from coopbench.analysis.contrasts import family_pairs
 from coopbench.analysis.estimates import few_runs
 from coopbench.analysis.learning import Course, course_of
 from coopbench.analysis.rows import ReportRow
@@ -32,9 +32,9 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.statistics import Crossed
-from coopbench.statistics.crossed import FEWEST
-from coopbench.statistics.unseen import FEW
+from coopbench.statistics import TwoWay
+from coopbench.statistics.two_way import FEWEST
+from coopbench.statistics.unobserved_failures import FEW
 
 LATE_STEPS = 250_000  # at the end of training, of which late scores are
 LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
@@ -196,9 +196,9 @@ def _interquartile_mean(
     """Return the interquartile mean of one policy over the matrices of one metric."""
     grids = [one.grid() for one in matrices]
     if matrices[0].fixed:
-        crossed = Crossed(grids)
-        weights = statistics.trimmed_weights(crossed.means)
-        value, spread = float(weights @ crossed.means), crossed.spread(weights)
+        two_way = TwoWay(grids)
+        weights = statistics.trimmed_weights(two_way.means)
+        value, spread = float(weights @ two_way.means), two_way.spread(weights)
     else:
         value, spread = statistics.iqm_of_runs(grids)
     half = float(statistics.half_widths(spread, protocol.report.confidence)[0])

@@ -2,7 +2,7 @@
 
 import math
 
-from coopbench.analysis.standings import Row, Source, Standings
+from coopbench.analysis.leaderboard_rows import Row, Source, Standings
 from coopbench.report.blocks import Block, Document, Facts, Items, Section, Text
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.entries import unit_text

@@ -5,18 +5,7 @@ Importing is cheap; scipy is loaded by the first function that needs it.
 """
 
 from coopbench.statistics.bootstrap import bootstrap_interval, bootstrap_intervals
-from coopbench.statistics.corrections import holm
-from coopbench.statistics.crossed import (
-    Crossed,
-    Grid,
-    Spread,
-    complete_grid,
-    half_widths,
-    one_sided,
-    p_values,
-)
 from coopbench.statistics.curves import area_under_curve, steps_to_threshold
-from coopbench.statistics.effects import cohens_d, hedges_g
 from coopbench.statistics.estimates import (
     iqm,
     mean,
@@ -27,19 +16,27 @@ from coopbench.statistics.estimates import (
     probability_of_improvement,
 )
 from coopbench.statistics.fairness import equality, gini, jain, mixed_signs, nash_welfare
-from coopbench.statistics.forms import (
+from coopbench.statistics.improvement_and_profile import improvement_interval, profile_interval
+from coopbench.statistics.intervals import Interval, t_interval
+from coopbench.statistics.linear_statistics import (
     gap_weights,
     iqm_of_runs,
     mean_weights,
     median_weights,
     trimmed_weights,
 )
-from coopbench.statistics.intervals import t_interval
 from coopbench.statistics.power import detectable, power, runs_needed
-from coopbench.statistics.results import Comparison, Interval
-from coopbench.statistics.shares import improvement_interval, profile_interval
-from coopbench.statistics.tests import welch
-from coopbench.statistics.unseen import (
+from coopbench.statistics.two_samples import cohens_d, hedges_g, holm, welch
+from coopbench.statistics.two_way import (
+    Grid,
+    Spread,
+    TwoWay,
+    complete_grid,
+    half_widths,
+    one_sided,
+    p_values,
+)
+from coopbench.statistics.unobserved_failures import (
     binomial_interval,
     runs_behind_best,
     unseen_interval,
@@ -48,11 +45,10 @@ from coopbench.statistics.unseen import (
 )
 
 __all__ = [
-    "Comparison",
-    "Crossed",
     "Grid",
     "Interval",
     "Spread",
+    "TwoWay",
     "area_under_curve",
     "binomial_interval",
     "bootstrap_interval",

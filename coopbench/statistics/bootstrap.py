@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.statistics import estimates
-from coopbench.statistics.results import Interval
+from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, check_confidence, columns_of, stacked
 
 METHODS = ("percentile", "bca", "expanded")

@@ -1,9 +1,26 @@
-"""Student's t interval."""
+"""Intervals, and Student's t interval of a mean."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from coopbench.statistics.results import Interval
 from coopbench.statistics.scores import Scores, as_vector, check_confidence
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with a range that covers the true value with a stated confidence.
+
+    The three numbers are floats for a scalar statistic and arrays of one shape for a profile.
+    An end that cannot be known (one run, for instance) is nan and a warning says why.
+    """
+
+    estimate: float | np.ndarray  # the statistic of the data itself, never of the resamples
+    low: float | np.ndarray  # lower end, units of the estimate
+    high: float | np.ndarray  # upper end, units of the estimate
+    method: str  # how the ends were found, for instance "percentile"
+    reps: int  # resamples drawn; 0 for a closed form
+    warnings: tuple[str, ...] = ()  # sentences for the reader of a report; empty when all is well
 
 
 def t_interval(values: Scores, confidence: float = 0.95) -> Interval:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coopbench.analysis import rankings
 from coopbench.analysis.aggregates import aggregates
-from coopbench.analysis.standings import Row, Source, Standings
+from coopbench.analysis.leaderboard_rows import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coopbench.analysis.contests import holm
+from coopbench.analysis.contrasts import holm
 from coopbench.analysis.score_matrix import group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.playing.plan import plan
@@ -17,8 +17,8 @@ from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import (
-    Crossed,
     Grid,
+    TwoWay,
     half_widths,
     improvement_interval,
     mean_weights,
@@ -67,9 +67,9 @@ def _decisions(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for task in range(TASKS):
             forms[task, k, task, [first, second]] = 1.0, -1.0
         forms[TASKS, k, :, first], forms[TASKS, k, :, second] = 1.0 / TASKS, -1.0 / TASKS
-    flat, crossed = forms.reshape(-1, TASKS * policies), Crossed(grids)
-    gaps = crossed.estimates(flat)
-    levels = p_values(gaps, crossed.spread(flat)).reshape(TASKS + 1, len(pairs))
+    flat, two_way = forms.reshape(-1, TASKS * policies), TwoWay(grids)
+    gaps = two_way.estimates(flat)
+    levels = p_values(gaps, two_way.spread(flat)).reshape(TASKS + 1, len(pairs))
     on_tasks, over_group = np.zeros(len(pairs), bool), np.zeros(len(pairs), bool)
     for k, (first, second) in enumerate(pairs):
         sides = means[:, [first, second]]
@@ -170,14 +170,14 @@ def _coverage(
     for _ in range(trials):
         drawn = scores[:, rng.integers(scores.shape[1], size=len(episodes)), episodes]
         rows = list(zip(drawn, strata, strict=True))
-        shared = Crossed([Grid(values, "seeds", strata=labels) for values, labels in rows])
-        apart = Crossed([Grid(values, strata=labels) for values, labels in rows])
-        for k, (crossed, weights) in enumerate(
+        shared = TwoWay([Grid(values, "seeds", strata=labels) for values, labels in rows])
+        apart = TwoWay([Grid(values, strata=labels) for values, labels in rows])
+        for k, (two_way, weights) in enumerate(
             ((shared, mean_weights), (shared, trimmed_weights), (apart, mean_weights))
         ):
-            form = weights(crossed.means)
-            half = half_widths(crossed.spread(form))[0]
-            hits[k] += abs(form @ crossed.means - weights(truth) @ truth) <= half
+            form = weights(two_way.means)
+            half = half_widths(two_way.spread(form))[0]
+            hits[k] += abs(form @ two_way.means - weights(truth) @ truth) <= half
             width += 2.0 * half if k == 0 else 0.0
     balanced = [_balanced(task.mean(axis=0), one) for task, one in zip(scores, strata, strict=True)]
     off = float(np.mean(truth) - np.mean(balanced))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from coopbench.statistics import (
-    Crossed,
     Grid,
+    TwoWay,
     half_widths,
     mean_weights,
     p_values,
@@ -105,9 +105,9 @@ def task_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float,
     rng, hits, widths = np.random.default_rng([7, runs]), 0, 0.0
     for start in range(0, trials, CHUNK):
         scores = draw_tasks(rng, shape, case, runs, 1, min(CHUNK, trials - start))
-        crossed = Crossed([Grid(one[0]) for one in scores])
-        halves = half_widths(crossed.spread(np.eye(len(scores))))
-        hits += int(np.sum(np.abs(crossed.means) <= halves))
+        two_way = TwoWay([Grid(one[0]) for one in scores])
+        halves = half_widths(two_way.spread(np.eye(len(scores))))
+        hits += int(np.sum(np.abs(two_way.means) <= halves))
         widths += float(halves.sum())
     return hits / trials, widths / trials / ideal(shape, case, runs)
 
@@ -119,10 +119,10 @@ def group_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float
     truths = [weights(levels) @ levels for weights in (mean_weights, trimmed_weights)]
     for _ in range(trials):
         scores = draw_tasks(rng, shape, case, runs, TASKS, 1)[0] + levels[:, None, None]
-        crossed = Crossed([Grid(one) for one in scores])
-        forms = np.array([weights(crossed.means) for weights in (mean_weights, trimmed_weights)])
-        halves = half_widths(crossed.spread(forms))
-        hits += np.abs(forms @ crossed.means - truths) <= halves
+        two_way = TwoWay([Grid(one) for one in scores])
+        forms = np.array([weights(two_way.means) for weights in (mean_weights, trimmed_weights)])
+        halves = half_widths(two_way.spread(forms))
+        hits += np.abs(forms @ two_way.means - truths) <= halves
     return hits[0] / trials, hits[1] / trials
 
 
@@ -190,12 +190,12 @@ def errors_against_policy(name: str, runs: int, trials: int) -> tuple[float, flo
         luck = rng.normal(0.0, EPISODE_SD, (count, 1, CLAIM_EPISODES))
         noise = rng.normal(0.0, EPISODE_SD / 4, (count, runs, CLAIM_EPISODES))
         gaps = draw(rng, (count, runs, 1)) - mean + luck + noise  # from the policy, by episode
-        crossed = Crossed([Grid(one) for one in gaps])
-        levels = p_values(crossed.means, crossed.spread(np.eye(count)))
+        two_way = TwoWay([Grid(one) for one in gaps])
+        levels = p_values(two_way.means, two_way.spread(np.eye(count)))
         small += int(np.sum(levels < 0.05))
         printed += sum(
             claimed(gap, p, ((mean + gap, runs), (mean, 0)))
-            for gap, p in zip(crossed.means, levels, strict=True)
+            for gap, p in zip(two_way.means, levels, strict=True)
         )
     return printed / trials, small / trials
 
@@ -211,12 +211,12 @@ def errors_between_learners(name: str, runs: int, trials: int) -> tuple[float, f
             for level in (draw(rng, (count, runs, 1)), rng.normal(mean, 0.05, (count, runs, 1)))
         ]
         grids = [Grid(side[k], episodes=k) for k in range(count) for side in scores]
-        crossed = Crossed(grids)
+        two_way = TwoWay(grids)
         forms = np.kron(np.eye(count), [[1.0, -1.0]])
-        gaps = crossed.estimates(forms)
-        levels = p_values(gaps, crossed.spread(forms))
+        gaps = two_way.estimates(forms)
+        levels = p_values(gaps, two_way.spread(forms))
         small += int(np.sum(levels < 0.05))
-        pairs = crossed.means.reshape(count, 2).tolist()
+        pairs = two_way.means.reshape(count, 2).tolist()
         printed += sum(
             claimed(gap, p, ((one, runs), (two, runs)))
             for gap, p, (one, two) in zip(gaps, levels, pairs, strict=True)

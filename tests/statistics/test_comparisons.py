@@ -20,7 +20,7 @@ def two_sample(golden):
 
 
 def is_undefined(comparison):
-    return comparison.degenerate and np.isnan(comparison.p_value) and np.isnan(comparison.statistic)
+    return np.isnan(comparison.p_value) and np.isnan(comparison.statistic)
 
 
 def test_welch_matches_the_recorded_values(two_sample):
@@ -61,7 +61,7 @@ def test_the_hand_case():
 
 def test_samples_without_variation_or_with_one_run_have_no_p_value():
     flat, ones = [3.0] * 3, [1.0] * 3
-    assert not welch(*HAND).degenerate
+    assert not is_undefined(welch(*HAND))
     assert is_undefined(welch(flat, flat))
     comparison = welch(flat, ones)  # a difference without variance is not certain
     assert is_undefined(comparison)
@@ -95,8 +95,8 @@ def test_wrong_arguments_are_named():
 @given(SAMPLES, SAMPLES)
 def test_exchanging_the_samples_mirrors_the_answer(a, b):
     one, other = welch(a, b), welch(b, a)
-    assert one.degenerate == other.degenerate
-    if one.degenerate:
+    assert is_undefined(one) == is_undefined(other)
+    if is_undefined(one):
         return
     assert one.p_value == pytest.approx(other.p_value, rel=1e-6, abs=1e-12)
     less = welch(b, a, alternative="less").p_value

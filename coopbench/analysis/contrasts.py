@@ -10,8 +10,8 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.score_matrix import ScoreMatrix, common_episodes, same_episodes
 from coopbench.protocol.schema import Protocol
-from coopbench.statistics import Crossed, Spread
-from coopbench.statistics.crossed import FEWEST
+from coopbench.statistics import Spread, TwoWay
+from coopbench.statistics.two_way import FEWEST
 
 __all__ = [
     "Contrast",
@@ -94,16 +94,16 @@ def _all_contrasts(
     if not pairs:
         return {}
     paired, names = protocol.report.comparison == "paired", list(matrices)
-    crossed = Crossed([one.grid(paired) for name in names for one in matrices[name]])
-    tasks = len(crossed.means) // len(names)
-    means = crossed.means.reshape(len(names), tasks)
+    two_way = TwoWay([one.grid(paired) for name in names for one in matrices[name]])
+    tasks = len(two_way.means) // len(names)
+    means = two_way.means.reshape(len(names), tasks)
     forms = np.zeros((len(pairs), len(names), tasks))
     for row, (one, two) in zip(forms, pairs, strict=True):
         for name, sign in ((one, 1.0), (two, -1.0)):
             place = names.index(name)
             row[place] = sign * weights(means[place])
     flat = forms.reshape(len(pairs), -1)
-    spread, gaps = crossed.spread(flat), crossed.estimates(flat)
+    spread, gaps = two_way.spread(flat), two_way.estimates(flat)
     halves = statistics.half_widths(spread, protocol.report.confidence)
     levels = statistics.p_values(gaps, spread)
     rows = {}

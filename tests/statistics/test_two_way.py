@@ -7,8 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 from coopbench.statistics import (
-    Crossed,
     Grid,
+    TwoWay,
     binomial_interval,
     complete_grid,
     gap_weights,
@@ -57,9 +57,9 @@ def rule(v_r, df_r, v_e, df_e, v_i, tail):
 
 def test_one_task_is_the_closed_rule():
     mean, v_r, v_e, v_i = slow(Y.tolist())
-    crossed = Crossed([Grid(Y)])
-    spread = crossed.spread([1.0])
-    assert crossed.means[0] == pytest.approx(mean, rel=1e-14)
+    two_way = TwoWay([Grid(Y)])
+    spread = two_way.spread([1.0])
+    assert two_way.means[0] == pytest.approx(mean, rel=1e-14)
     assert spread.runs[0] == pytest.approx(v_r, rel=1e-12)
     assert spread.episodes[0] == pytest.approx(v_e, rel=1e-12)
     assert spread.interaction[0] == pytest.approx(v_i, rel=1e-12)
@@ -73,14 +73,14 @@ def test_one_task_is_the_closed_rule():
 def test_it_is_never_narrower_than_student_over_either(which):
     noise = rng.normal(size=(RUNS, EPISODES))
     y = noise * 1e-3 + (noise[:, :1] if which == "runs" else noise[:1])
-    half = half_widths(Crossed([Grid(y)]).spread([1.0]))[0]
+    half = half_widths(TwoWay([Grid(y)]).spread([1.0]))[0]
     student = t_interval(y.mean(axis=1 if which == "runs" else 0))
     assert half >= (student.high - student.low) / 2 * (1 - 1e-12)
     assert half == pytest.approx((student.high - student.low) / 2, rel=0.01)
 
 
 def test_a_fixed_policy_has_students_interval_over_episodes():
-    spread = Crossed([Grid(Y[0])]).spread([1.0])
+    spread = TwoWay([Grid(Y[0])]).spread([1.0])
     student = t_interval(Y[0])
     assert half_widths(spread)[0] == pytest.approx((student.high - student.low) / 2, rel=1e-12)
     assert spread.runs[0] == spread.interaction[0] == 0.0
@@ -90,7 +90,7 @@ def test_runs_with_episodes_of_their_own_have_students_interval():
     """Their means hold the luck of the episodes, also where learners name the same ones."""
     means = Y.mean(axis=1)
     grids = [Grid(means[:, None], "same", who, nested=True) for who in ("one", "two")]
-    spread = Crossed(grids).spread(np.array([[1.0, 0.0], [1.0, -1.0]]))
+    spread = TwoWay(grids).spread(np.array([[1.0, 0.0], [1.0, -1.0]]))
     interval = t_interval(means)
     assert half_widths(spread)[0] == pytest.approx((interval.high - interval.low) / 2.0)
     assert spread.runs[1] == pytest.approx(2.0 * spread.runs[0])
@@ -101,9 +101,9 @@ def test_runs_with_episodes_of_their_own_have_students_interval():
 def test_differences_are_paired_by_episodes_and_add_runs():
     other, fixed = rng.normal(size=(RUNS + 2, EPISODES)) + Y[0], rng.normal(size=EPISODES)
     grids = [Grid(Y, "e"), Grid(other, "e"), Grid(fixed, "e")]
-    crossed = Crossed(grids)
+    two_way = TwoWay(grids)
     forms = [[1, -1, 0], [1, 0, -1], [0, 1, -1]]
-    spread = crossed.spread(forms)
+    spread = two_way.spread(forms)
     parts = [slow(Y.tolist()), slow(other.tolist()), (fixed.mean(), 0.0, 0.0, 0.0)]
     for k, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
         series = grids[i].matrix.mean(axis=0) - grids[j].matrix.mean(axis=0)
@@ -121,30 +121,30 @@ def test_differences_are_paired_by_episodes_and_add_runs():
 
 
 def test_p_is_the_level_at_which_the_interval_touches_zero():
-    crossed = Crossed([Grid(Y + shift) for shift in (0.3, 1.0, 4.0, 0.0)])
-    crossed.means[3] = 0.0
-    spread = crossed.spread(np.eye(4))
-    levels = p_values(crossed.means, spread)
+    two_way = TwoWay([Grid(Y + shift) for shift in (0.3, 1.0, 4.0, 0.0)])
+    two_way.means[3] = 0.0
+    spread = two_way.spread(np.eye(4))
+    levels = p_values(two_way.means, spread)
     for k in range(3):
         touching = optimize.brentq(
-            lambda p, k=k: rule(*(part[k] for part in spread), p / 2) - abs(crossed.means[k]),
+            lambda p, k=k: rule(*(part[k] for part in spread), p / 2) - abs(two_way.means[k]),
             1e-12,
             1 - 1e-9,
             xtol=1e-15,
         )
         assert levels[k] == pytest.approx(touching, rel=1e-6)
     assert levels[3] == 1.0
-    assert np.all(np.diff(levels[:3]) < 0) == np.all(np.diff(np.abs(crossed.means[:3])) > 0)
-    assert one_sided(crossed.means, spread)[2] == pytest.approx(levels[2] / 2)
-    assert one_sided(-crossed.means, spread)[2] == pytest.approx(1 - levels[2] / 2)
+    assert np.all(np.diff(levels[:3]) < 0) == np.all(np.diff(np.abs(two_way.means[:3])) > 0)
+    assert one_sided(two_way.means, spread)[2] == pytest.approx(levels[2] / 2)
+    assert one_sided(-two_way.means, spread)[2] == pytest.approx(1 - levels[2] / 2)
 
 
 def test_p_of_a_fixed_policy_is_students():
     x, y = rng.normal(size=30), rng.normal(0.4, 1.0, size=30)
-    crossed = Crossed([Grid(x, "e"), Grid(y, "e")])
+    two_way = TwoWay([Grid(x, "e"), Grid(y, "e")])
     form = np.array([[1.0, -1.0]])
     expected = stats.ttest_rel(x, y).pvalue
-    assert p_values(crossed.estimates(form), crossed.spread(form))[0] == pytest.approx(expected)
+    assert p_values(two_way.estimates(form), two_way.spread(form))[0] == pytest.approx(expected)
 
 
 def test_groups_add_tasks_and_pool_degrees_of_freedom():
@@ -153,7 +153,7 @@ def test_groups_add_tasks_and_pool_degrees_of_freedom():
         for r, e in ((4, 7), (6, 9), (5, 30))
     ]
     weights = mean_weights(np.zeros(3))
-    spread = Crossed(grids).spread(weights)
+    spread = TwoWay(grids).spread(weights)
     parts = np.array([slow(g.values.tolist())[1:] for g in grids]) / 9.0
     runs, episodes = np.array([4, 6, 5]), np.array([7, 9, 30])
     assert [spread.runs[0], spread.episodes[0], spread.interaction[0]] == pytest.approx(
@@ -170,14 +170,14 @@ def test_groups_add_tasks_and_pool_degrees_of_freedom():
 def test_tasks_on_the_same_episodes_and_runs_are_summed_first():
     one, two = Y, 2.0 * Y + rng.normal(size=Y.shape)
     weights = np.array([0.5, 0.25])
-    crossed = Crossed([Grid(one, "seeds", "runs"), Grid(two, "seeds", "runs")])
-    spread, total = crossed.spread(weights), 0.5 * one + 0.25 * two
+    two_way = TwoWay([Grid(one, "seeds", "runs"), Grid(two, "seeds", "runs")])
+    spread, total = two_way.spread(weights), 0.5 * one + 0.25 * two
     _, v_r, v_e, v_i = slow(total.tolist())
     assert (spread.runs[0], spread.episodes[0], spread.interaction[0]) == pytest.approx(
         (v_r, v_e, v_i)
     )
     assert (spread.runs_df[0], spread.episodes_df[0]) == (RUNS - 1, EPISODES - 1)
-    apart = Crossed([Grid(one), Grid(two)]).spread(weights)
+    apart = TwoWay([Grid(one), Grid(two)]).spread(weights)
     assert apart.episodes[0] < spread.episodes[0]  # they share their luck
 
 
@@ -185,7 +185,7 @@ def test_strata_count_only_the_variance_within():
     labels = np.array([0, 1, 0, 1, 1, 0, 1, 0])
     effects = rng.normal(size=(4, 8))
     y = effects + 10.0 * labels
-    spread = Crossed([Grid(y, strata=labels)]).spread([1.0])
+    spread = TwoWay([Grid(y, strata=labels)]).spread([1.0])
     expected = v_i = 0.0
     for label in (0, 1):
         part = y[:, labels == label]
@@ -194,15 +194,15 @@ def test_strata_count_only_the_variance_within():
     assert spread.episodes[0] == pytest.approx(expected)
     assert spread.interaction[0] == pytest.approx(v_i)
     assert spread.episodes_df[0] == pytest.approx(6)
-    assert spread.episodes[0] < Crossed([Grid(y)]).spread([1.0]).episodes[0] / 5
-    both = Crossed([Grid(y, "e", strata=labels), Grid(y * 2, "e")])
+    assert spread.episodes[0] < TwoWay([Grid(y)]).spread([1.0]).episodes[0] / 5
+    both = TwoWay([Grid(y, "e", strata=labels), Grid(y * 2, "e")])
     parts = both.spread(np.eye(2)).episodes
     assert parts[0] == pytest.approx(expected)  # each grid has the strata of its own game
-    assert parts[1] == pytest.approx(4 * Crossed([Grid(y)]).spread([1.0]).episodes[0])
+    assert parts[1] == pytest.approx(4 * TwoWay([Grid(y)]).spread([1.0]).episodes[0])
     sum_of_both = both.spread([1.0, 1.0]).episodes[0]  # and they covary within these strata
     assert parts.sum() < sum_of_both < np.sqrt(parts).sum() ** 2
     alone = np.array([0, 0, 0, 0, 0, 0, 0, 1])
-    assert np.isnan(half_widths(Crossed([Grid(y, strata=alone)]).spread([1.0]))[0])
+    assert np.isnan(half_widths(TwoWay([Grid(y, strata=alone)]).spread([1.0]))[0])
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5, 8, 13])
@@ -222,10 +222,10 @@ def test_weights_reproduce_the_statistics(tasks):
 
 def test_few_runs_and_episodes_are_refused():
     for values in (Y[:2], Y[:1], Y[:, :1]):
-        crossed = Crossed([Grid(values), Grid(Y)])
-        spread = crossed.spread([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+        two_way = TwoWay([Grid(values), Grid(Y)])
+        spread = two_way.spread([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
         assert np.isnan(half_widths(spread)).tolist() == [True, False, True]
-        assert np.isnan(p_values(crossed.estimates(np.eye(2)), crossed.spread(np.eye(2)))[0])
+        assert np.isnan(p_values(two_way.estimates(np.eye(2)), two_way.spread(np.eye(2)))[0])
 
 
 @pytest.mark.parametrize(
@@ -241,26 +241,26 @@ def test_few_runs_and_episodes_are_refused():
 )
 def test_what_is_not_crossed_is_refused(grids, message):
     with pytest.raises(ValueError, match=message):
-        Crossed(grids)
+        TwoWay(grids)
 
 
 @pytest.mark.parametrize("level", [0.0, 46266.819949874385, 1e-9, -3.3])
 def test_what_does_not_vary_has_no_width_and_no_p(level):
     still = Grid(np.full((5, 9), level), "e")
-    crossed = Crossed([still, Grid(np.full(9, level + 1), "e")])
+    two_way = TwoWay([still, Grid(np.full(9, level + 1), "e")])
     form = np.array([[1.0, -1.0], [1.0, 0.0]])
-    spread = crossed.spread(form)
+    spread = two_way.spread(form)
     assert half_widths(spread).tolist() == [0.0, 0.0]
-    assert np.isnan(p_values(crossed.estimates(form), spread)[0])
+    assert np.isnan(p_values(two_way.estimates(form), spread)[0])
 
 
 def test_equal_play_differs_by_nothing():
     y = rng.normal(1e4, 3.0, size=(5, 9))
-    crossed = Crossed([Grid(y[0], "e"), Grid(y[0].copy(), "e"), Grid(y[0] + 2.0, "e")])
+    two_way = TwoWay([Grid(y[0], "e"), Grid(y[0].copy(), "e"), Grid(y[0] + 2.0, "e")])
     forms = [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]
-    spread = crossed.spread(forms)
+    spread = two_way.spread(forms)
     assert half_widths(spread).tolist() == [0.0, 0.0]  # their difference does not vary
-    assert crossed.estimates(forms).tolist() == pytest.approx([0.0, -2.0])
+    assert two_way.estimates(forms).tolist() == pytest.approx([0.0, -2.0])
 
 
 def test_undefined_episodes_keep_the_means_of_the_runs():
@@ -282,9 +282,9 @@ def test_the_variance_of_a_mean_over_defined_episodes_is_that_of_a_ratio():
     for _ in range(2000):
         y = chances.normal(size=(4, 60)) + chances.normal(size=60)
         y[chances.uniform(size=y.shape) < 1 / 3] = np.nan
-        crossed = Crossed([Grid(complete_grid(y))])
-        spread = crossed.spread([1.0])
-        means.append(crossed.means[0])
+        two_way = TwoWay([Grid(complete_grid(y))])
+        spread = two_way.spread([1.0])
+        means.append(two_way.means[0])
         variances.append((spread.runs + spread.episodes - spread.interaction)[0])
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.1)
 
@@ -298,7 +298,7 @@ def test_the_iqm_of_runs_is_the_pooled_one():
     parts = np.var(means[:, 1:3], axis=0, ddof=1) * 8 / 16**2
     assert spread.runs[0] == pytest.approx(parts.sum())
     assert spread.runs_df[0] == pytest.approx(parts.sum() ** 2 / np.sum(parts**2 / 7))
-    middle = Crossed(grids).spread([0.0, 0.5, 0.5, 0.0])
+    middle = TwoWay(grids).spread([0.0, 0.5, 0.5, 0.0])
     assert spread.episodes == pytest.approx(middle.episodes)
     with pytest.raises(ValueError, match="fixed policy"):
         iqm_of_runs([Grid(Y[0])])
@@ -372,15 +372,15 @@ def test_runs_far_below_the_best_of_their_task():
 def test_a_hundred_and_seventy_differences_take_no_loop():
     """All forms at once equal one form at a time."""
     grids = [Grid(rng.normal(size=(5, 20)), episodes=t) for _ in range(4) for t in range(3)]
-    crossed = Crossed(grids)
+    two_way = TwoWay(grids)
     forms = []
     for one, two in itertools.combinations(range(4), 2):
         for task in range(3):
             form = np.zeros(12)
             form[3 * one + task], form[3 * two + task] = 1.0, -1.0
             forms.append(form)
-    together = half_widths(crossed.spread(forms))
+    together = half_widths(two_way.spread(forms))
     for form, half in zip(forms, together, strict=True):
         pair = [grids[k] for k in np.flatnonzero(form)]
-        alone = half_widths(Crossed(pair).spread([1.0, -1.0]))[0]
+        alone = half_widths(TwoWay(pair).spread([1.0, -1.0]))[0]
         assert half == pytest.approx(alone)

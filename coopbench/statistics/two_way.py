@@ -96,7 +96,7 @@ class _Strata(NamedTuple):
         return centred
 
 
-class Crossed:
+class TwoWay:
     """Means of grids, and the variance of every linear form of them.
 
     ``means`` is (grids,). A variance is nan, and with it the interval, where a learner has fewer

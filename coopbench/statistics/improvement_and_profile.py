@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from coopbench.statistics.estimates import performance_profile, probability_of_improvement
-from coopbench.statistics.results import Interval
+from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
 
 METHOD, NEWCOMBE = "t", "newcombe"

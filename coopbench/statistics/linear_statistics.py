@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coopbench.statistics.crossed import Crossed, Grid, Spread
 from coopbench.statistics.estimates import iqm
+from coopbench.statistics.two_way import Grid, Spread, TwoWay
 
 CUT = 0.25  # share of values that the interquartile mean drops at each end
 
@@ -59,11 +59,11 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
     the middle half.
 
     Raises:
-        ValueError: if a grid is of a fixed policy, or not allowed in ``Crossed``.
+        ValueError: if a grid is of a fixed policy, or not allowed in ``TwoWay``.
     """
     if any(grid.fixed for grid in grids):
         raise ValueError("a grid is of a fixed policy; allowed are learners: it pools runs")
-    crossed = Crossed(grids)
+    two_way = TwoWay(grids)
     means = [grid.matrix.mean(axis=1) for grid in grids]
     pooled = np.sort(np.concatenate(means))
     cut, size = int(CUT * len(pooled)), len(pooled)
@@ -77,7 +77,7 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
             runs[k] = np.var(np.clip(values, low, high), ddof=1) * count / middle**2
             freedom[k] = count - 1.0
     shares = np.array(weights) * [len(values) for values in means]
-    spread = crossed.spread(shares / shares.sum())
+    spread = two_way.spread(shares / shares.sum())
     total = runs.sum()
     with np.errstate(invalid="ignore", divide="ignore"):
         df = total**2 / np.sum(runs**2 / freedom)
