@@ -1,6 +1,5 @@
 """Plots of one task: scores of the policies, and the course of a metric over an episode."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +9,8 @@ from coopbench.analysis.findings import Findings
 from coopbench.report.plots.intervals import draw_intervals, height_of
 from coopbench.report.plots.style import (
     SMALL,
-    draw_line,
-    frame,
-    legend,
-    legend_columns,
-    legend_height,
+    Line,
+    draw_lines,
     new_axes,
     plain,
     share_limits,
@@ -48,25 +44,21 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     metric = findings.protocol.report.curve_of(findings.protocol.task_of(task))
     played = [policy for name, policy in findings.episodes.pairs if name == task]
     looks = styles(policies(findings))
-    ax = ax if ax is not None else new_axes(legend_height(looks))
-    frame(ax)
-    for k, policy in enumerate(played):
-        values = _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
-        if len(values) < 2:
-            continue
-        # Equal curves lie on each other: thinner on top of thicker, markers at different steps.
-        stride = max(1, (len(values) - 1) // 6)
-        draw_line(
-            ax,
-            range(1, len(values)),
-            values[1:],
-            looks[policy],
-            policy,
-            linewidth=2.4 - 0.8 * k / max(1, len(played) - 1),
-            markersize=4.5,
-            markevery=(k * stride // max(1, len(played)), stride),
-        )
-    _finish_curves(ax, metric, task, legend_columns(looks))
+    courses = {
+        policy: _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
+        for policy in played
+    }
+    lines = [
+        Line(policy, looks[policy], range(1, len(values)), values[1:])
+        for policy, values in courses.items()
+        if len(values) >= 2
+    ]
+    ax = draw_lines(lines, ax)
+    share_limits(ax)
+    ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
+    ax.set_xlabel("step", fontsize=SMALL)
+    ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
+    write_title(ax, task)
     return ax
 
 
@@ -76,13 +68,3 @@ def _mean_course(courses: Sequence[np.ndarray | None]) -> np.ndarray:
     longest = max(map(len, some), default=0)
     padded = [np.pad(course, (0, longest - len(course)), mode="edge") for course in some]
     return np.mean(padded, axis=0) if padded else np.empty(0)
-
-
-def _finish_curves(ax: Any, metric: str, task: str, columns: int) -> None:
-    values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
-    share_limits(ax, values)
-    ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
-    ax.set_xlabel("step", fontsize=SMALL)
-    write_title(ax, task)
-    ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
-    legend(ax, columns)

@@ -12,18 +12,7 @@ from coopbench.analysis.learning import Curve
 from coopbench.analysis.reproduction import MedianPoint
 from coopbench.analysis.score_matrix import EPISODES
 from coopbench.baselines.registry import entries, parse_name
-from coopbench.report.plots.style import (
-    SMALL,
-    draw_line,
-    frame,
-    legend,
-    legend_columns,
-    legend_height,
-    new_axes,
-    plain,
-    styles,
-    write_title,
-)
+from coopbench.report.plots.style import SMALL, Line, draw_lines, plain, styles, write_title
 from coopbench.report.tables.entries import policies
 
 
@@ -131,29 +120,11 @@ def _draw(findings: Findings, curves: Sequence[Curve], ax: Any) -> Any:
     from matplotlib.ticker import MaxNLocator
 
     looks = styles(policies(findings))
-    names = [curve.policy for curve in curves]
-    ax = ax if ax is not None else new_axes(legend_height(names))
-    frame(ax)
-    for k, curve in enumerate(curves):
-        look, count = looks[curve.policy], len(curve.steps)
-        stride = max(1, count // 8)  # lines that lie on each other have markers in other places
-        ax.fill_between(
-            curve.steps, curve.low, curve.high, color=look.colour, alpha=0.18, linewidth=0
-        )
-        draw_line(
-            ax,
-            curve.steps,
-            curve.estimate,
-            look,
-            curve.policy,
-            linewidth=2.2 - 0.8 * k / max(1, len(curves) - 1),
-            markersize=4.5,
-            markevery=(k * stride // max(1, len(curves)), stride),
-        )
+    lines = [Line(c.policy, looks[c.policy], c.steps, c.estimate, c.low, c.high) for c in curves]
+    ax = draw_lines(lines, ax)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda value, _: _short(value))
     ax.set_xlabel("steps trained", fontsize=SMALL)
-    legend(ax, legend_columns(names))
     return ax
 
 

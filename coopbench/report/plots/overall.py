@@ -1,24 +1,25 @@
-"""Plots over the tasks of a group: statistics, performance profiles, improvement."""
+"""Plots over several tasks: statistics, profiles, improvement, charts of the protocol."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from coopbench.analysis.aggregates import Aggregate, all_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement, ProfilePoint
+from coopbench.protocol.report import Chart
+from coopbench.protocol.task import Task
 from coopbench.report.plots.intervals import draw_interval, draw_intervals, height_of, write_values
 from coopbench.report.plots.style import (
-    BAND,
     INK,
     SMALL,
-    draw_line,
+    Line,
+    draw_lines,
     frame,
-    legend,
-    legend_columns,
-    legend_height,
     new_axes,
     plain,
+    share_limits,
     styles,
     write_title,
 )
@@ -73,29 +74,11 @@ def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = 
         unit = unit or (point.unit if point.group == group else None)
         if (point.group, point.unit) == (group, unit):
             by_policy.setdefault(point.policy, []).append(point)
-    looks = styles(policies(findings))
-    ax = ax if ax is not None else new_axes(legend_height(by_policy))
-    frame(ax)
-    for k, (policy, rows) in enumerate(by_policy.items()):
-        look, at = looks[policy], [row.threshold for row in rows]
-        low, high = [row.low for row in rows], [row.high for row in rows]
-        ax.fill_between(at, low, high, color=look.colour, alpha=BAND, linewidth=0)
-        stride = max(1, len(rows) // 6)
-        draw_line(
-            ax,
-            at,
-            [row.estimate for row in rows],
-            look,
-            policy,
-            linewidth=2.4 - 0.8 * k / max(1, len(by_policy) - 1),  # thinner on top of thicker
-            markersize=4.5,
-            markevery=(k * stride // len(by_policy), stride),
-        )
+    ax = draw_lines(_lines(findings, by_policy, "threshold"), ax)
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
     ax.set_ylabel(f"share of {unit or 'scores'} above", fontsize=SMALL)
     write_title(ax, group or "all tasks")
-    legend(ax, legend_columns(by_policy))
     return ax
 
 
@@ -153,3 +136,56 @@ def _swapped(row: Improvement) -> Improvement:
         low=1.0 - row.high,
         high=1.0 - row.low,
     )
+
+
+def chart(findings: Findings, name: str, ax: Any = None) -> Any:
+    """Draw a chart of the protocol, one line per policy with its band; return the axes.
+
+    ``name`` is that of the picture, as in ``report.charts``.
+    """
+    spec, panel = charts_of(findings)[name]
+    points = sorted(
+        (point for point in findings.charts if point.chart == name), key=lambda point: point.at
+    )
+    order = dict.fromkeys(point.policy for point in findings.charts if point.chart == name)
+    rows = {line: [point for point in points if point.policy == line] for line in order}
+    ax = draw_lines(_lines(findings, rows, "at"), ax)
+    places = sorted({task.axes[spec.x] for task in panel})
+    if spec.scale == "log2":
+        ax.set_xscale("log", base=2)
+    ax.set_xticks(places, [f"{place:g}" for place in places])
+    ax.minorticks_off()
+    per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
+    write_title(ax, ", ".join(filter(None, (spec.group, per))) or "all tasks")
+    ax.set_xlabel(plain(spec.x), fontsize=SMALL)
+    ax.set_ylabel(plain(spec.metric), fontsize=SMALL)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
+    share_limits(ax)
+    return ax
+
+
+def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
+    """Return the charts of the protocol by the names of their pictures, with their tasks."""
+    return {
+        name: (spec, panel)
+        for spec in findings.protocol.report.chart
+        for name, panel in spec.panels(findings.protocol.task).items()
+    }
+
+
+def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -> list[Line]:
+    """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
+    looks = styles(policies(findings))
+    # A method that has a model for every task looks like its first model.
+    first = {findings.protocol.family(name)[0]: name for name in reversed(policies(findings))}
+    return [
+        Line(
+            policy,
+            looks[policy if policy in looks else first[policy]],
+            [getattr(row, x) for row in rows],
+            [row.estimate for row in rows],
+            [row.low for row in rows],
+            [row.high for row in rows],
+        )
+        for policy, rows in by_policy.items()
+    ]

@@ -11,11 +11,17 @@ from coopbench.analysis.rankings import Improvement
 from coopbench.analysis.reproduction import LEAD
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
-from coopbench.report.plots.charts import chart, charts_of
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import height_of, open_markers
 from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
-from coopbench.report.plots.overall import aggregate, drawn_pairs, improvements, profiles
+from coopbench.report.plots.overall import (
+    aggregate,
+    chart,
+    charts_of,
+    drawn_pairs,
+    improvements,
+    profiles,
+)
 from coopbench.report.plots.style import WIDTH, Picture
 from coopbench.report.tables.entries import listed, policies, unit_names
 

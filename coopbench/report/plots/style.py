@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 # Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
 # common divisor, so that no combination returns before all have been used.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -27,7 +29,7 @@ LINES: tuple[Any, ...] = (
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
-BAND = 0.12  # opacity
+BAND = 0.15  # opacity
 _LONGEST = 26  # characters of a policy's name in a plot
 
 
@@ -72,20 +74,44 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
     }
 
 
-def draw_line(ax: Any, x: Any, y: Any, look: Style, label: str, **options: Any) -> None:
-    """Draw a line in the colour, marker and line style of a policy.
+@dataclass(frozen=True)
+class Line:
+    """A line of a plot, with its band if it has one; all parts are as long as ``x``."""
 
-    ``options`` are those of matplotlib's ``plot``, such as linewidth and markevery.
+    label: str
+    look: Style
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float] | np.ndarray
+    low: Sequence[float] | np.ndarray | None = None
+    high: Sequence[float] | np.ndarray | None = None
+
+
+def draw_lines(lines: Sequence[Line], ax: Any) -> Any:
+    """Draw lines and their legend on axes, or on new ones where ``ax`` is None; return the axes.
+
+    Equal lines lie on each other: thinner on top of thicker, with markers in different places.
     """
-    ax.plot(
-        x,
-        y,
-        color=look.colour,
-        linestyle=look.line,
-        marker=look.marker,
-        label=plain(label),
-        **options,
-    )
+    names = [line.label for line in lines]
+    ax = ax if ax is not None else new_axes(legend_height(names))
+    frame(ax)
+    for k, line in enumerate(lines):
+        if line.low is not None:
+            band = {"color": line.look.colour, "alpha": BAND, "linewidth": 0}
+            ax.fill_between(line.x, line.low, line.high, **band)
+        stride = max(1, len(line.x) // 8)
+        ax.plot(
+            line.x,
+            line.y,
+            color=line.look.colour,
+            linestyle=line.look.line,
+            linewidth=2.4 - 0.8 * k / max(1, len(lines) - 1),
+            marker=line.look.marker,
+            markersize=4.5,
+            markevery=(k * stride // len(lines), stride),
+            label=plain(line.label),
+        )
+    legend(ax, legend_columns(names))
+    return ax
 
 
 def new_axes(height: float, width: float = WIDTH) -> Any:
@@ -148,8 +174,9 @@ def legend(ax: Any, columns: int) -> None:
     )
 
 
-def share_limits(ax: Any, values: Sequence[float]) -> None:
-    """Show the whole range of a share, so that plots can be compared."""
+def share_limits(ax: Any) -> None:
+    """Show the whole range where all lines are shares, so that plots can be compared."""
+    values = [value for line in ax.lines for value in line.get_ydata() if math.isfinite(value)]
     if values and min(values) >= 0.0 and max(values) <= 1.0:
         ax.set_ylim(-0.03, 1.03)
 
