@@ -314,7 +314,7 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     monkeypatch.setattr(battles, "load_battles", lambda _: {name: wrong})
     text = command("certify", "Skirmish-v1", "--task", name, status=1).out
     assert f"{name}: 1 of {len(figures)} figures differ from what is stored" in text
-    for word in (["--search"], ["--task", "3m-drawm"]):
+    for word in (["--stored", "mine.json"], ["--task", "3m-drawm"]):
         assert command("certify", "Skirmish-v1", *word, status=2).err
 
 

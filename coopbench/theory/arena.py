@@ -1,4 +1,4 @@
-"""Arenas: many rules at once in the seats of a game, beside partners who sit in the others.
+"""Arenas: many rules at once in seats of a game, with partners in the other seats.
 
 The lanes of one engine stand in blocks. Each block is one line-up of partners and one candidate:
 weights of a rule for every seat that rules play.
@@ -30,7 +30,7 @@ class Table:
 
     Rules sit in as many seats of the same roles in all line-ups. Line-ups of one name differ
     in the rule's seat alone and stand together, as many for each name. With ``all_informed`` rules
-    observe the times, also where their agent does not.
+    observe the regime, also where their agent does not.
     """
 
     env_id: str
@@ -200,8 +200,8 @@ def observed(engine: Engine, table: Table, seats: np.ndarray) -> np.ndarray:
     observations: np.ndarray = engine.control.obs[lanes, seats]
     if not table.all_informed or "informed" not in layout:
         return observations
-    times = engine.state.productivity / (1.0 + engine.state.productivity)
-    observations[:, layout["productivity"].start] = times
+    shown = engine.state.productivity / (1.0 + engine.state.productivity)
+    observations[:, layout["productivity"].start] = shown
     observations[:, layout["informed"].start] = 1.0
     return observations
 

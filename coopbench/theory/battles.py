@@ -3,7 +3,7 @@
 A certificate is one battle's: the two best plans that a search has found, with its budget, and what
 they, legal actions at random, the scripts and trained policies reach in episodes that neither the
 search nor the training has met. They are data files of ``coopbench.baselines``, trained policies
-beside them; the policy ``open_loop`` plays their plans.
+with them; the policy ``open_loop`` plays their plans.
 """
 
 from collections.abc import Callable

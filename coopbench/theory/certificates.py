@@ -1,7 +1,7 @@
 """Certificates: what a version 1 game asks of its agents, in figures that anybody can reproduce.
 
 A certificate holds the best rules that a search has found, as playable data, and what they and
-fixed policies earn: in the repeated game beside single policies, and in every task of a protocol.
+fixed policies earn: in the repeated game against single policies, and in every task of a protocol.
 The policies ``best_constant``, ``open_loop`` and ``rule`` play what the certificates of this
 package hold; ``replay`` plays their figures again, and ``studies/certificates`` makes them.
 """

@@ -16,7 +16,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench.theory.arena import Arena, Table, Weights
 from coopbench.theory.certificates import REPEATED, Certificate, Figure
-from coopbench.theory.tables import beside, focal_tables, self_play_table
+from coopbench.theory.tables import focal_tables, opponent_tables, self_play_table
 from coopbench_envs.parameters import named
 from coopbench_envs.roles import members_of_roles
 
@@ -24,7 +24,7 @@ from coopbench_envs.roles import members_of_roles
 Rules = Mapping[str, Any]
 CLASSES = ("constant", "sequence", "public", "blind", "partner", "memory")
 JUDGED = 1_000_000  # first seed of the episodes of figures; no protocol plays them
-# An agent that does not know the times cannot wait for others if its cooperation is unconditional.
+# An agent that does not know the regime cannot wait for others if its cooperation is unconditional.
 _UNCONDITIONAL = {"cooperator": "cooperator:ignore=0,follow=0"}
 OPPONENTS = ("cooperator", "always_defect", "reference")  # of the repeated game
 
@@ -91,7 +91,7 @@ def _read(table: Table, rules: Mapping[str, RuleData]) -> Weights:
 
 
 def _returns(arena: Arena, weights: Weights, episodes: int) -> np.ndarray:
-    """Play weights (size,), or (names, size), beside every line-up: (line-ups, episodes)."""
+    """Play weights (size,), or (names, size), with every line-up: (line-ups, episodes)."""
     table = arena.table
     rows = everywhere(weights, len(table.names))
     rows = {role: np.repeat(row, table.alike, axis=0) for role, row in rows.items()}
@@ -129,7 +129,7 @@ class SelfPlay:
 
     @cached_property
     def planner(self) -> Arena:
-        """The same for a planner, whose agents all know the times."""
+        """The same for a planner, whose agents all know the regime."""
         return Arena(self_play_table(self.task.env, dict(self.task.parameters), all_informed=True))
 
     def measure(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
@@ -152,7 +152,7 @@ class SelfPlay:
 
 @dataclass(frozen=True)
 class Focal:
-    """A task in which the rule plays one seat, in rotation, beside partners."""
+    """A task in which the rule plays one seat, in rotation, with partners."""
 
     task: Task
     reference: Mapping[str, str]  # policy of each role
@@ -226,18 +226,18 @@ class Focal:
 
 @dataclass(frozen=True)
 class RepeatedGame:
-    """The conditions of a repeated dilemma: one seat of each role beside one policy in all."""
+    """A repeated dilemma: one seat of each role against one policy in all others."""
 
     env_id: str
     parameters: Mapping[str, Any]
     reference: Mapping[str, str]  # policy of each role
 
     def arenas(self, opponent: str) -> dict[str, Arena]:
-        """Return the arena of each role beside an opponent."""
+        """Return the arena of each role against an opponent."""
         policies = dict(self.reference)
         if opponent != "reference":
             policies = dict.fromkeys(policies, _UNCONDITIONAL.get(opponent, opponent))
-        tables = beside(self.env_id, dict(self.parameters), policies)
+        tables = opponent_tables(self.env_id, dict(self.parameters), policies)
         return {role: Arena(table) for role, table in tables.items()}
 
     def _base(self, opponent: str) -> str | Mapping[str, str]:

@@ -20,7 +20,9 @@ def self_play_table(
     return Table(env_id, parameters, (), everywhere, all_informed)
 
 
-def beside(env_id: str, parameters: dict[str, Any], policies: dict[str, str]) -> dict[str, Table]:
+def opponent_tables(
+    env_id: str, parameters: dict[str, Any], policies: dict[str, str]
+) -> dict[str, Table]:
     """Return for each role the table in which one seat plays a rule, all others a policy.
 
     ``policies`` names the policy of each role.

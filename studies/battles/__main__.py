@@ -38,8 +38,8 @@ from studies.battles.trials import Trials
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL, LEARNER = "studies/protocols/skirmish-certified.toml", "mappo_shared"  # below ROOT
-# Hyperparameters of the trained policies beside the preset's. Without observations only memory
-# tells how much time is over.
+# Hyperparameters of the trained policies that differ from the preset. Without observations only
+# memory tells how much time is over.
 TRAINED: dict[str, dict[str, Any]] = {
     LEARNED: {},
     LEARNED_BLIND: {"blind": True, "recurrent": True},

@@ -15,7 +15,7 @@ from studies.battles.trials import Trials
 
 SELECTION = 500_000  # first seed of the episodes in which the last plans are compared
 _FIRST_MOVE, _FIRST_TARGET = 2, 6
-_SHAPING = 0.25  # weight of the share of the largest return, beside the victory
+_SHAPING = 0.25  # weight of the share of the largest return, added to the victory
 _ENOUGH = 64  # episodes; a search ends with a plan that has won so many and lost none
 _WHOLE = 20.0  # return of a victory without regeneration
 

@@ -14,8 +14,7 @@ class Trials:
     """
 
     def __init__(self, env_id: str, parameters: dict[str, Any], *, masks: bool, lanes: int) -> None:
-        self._env_id, self._parameters, self._masks = env_id, parameters, masks
-        self._lanes = lanes
+        self._masks, self._lanes = masks, lanes
         self._engine = Engine(env_id, lanes, **parameters)
         self.horizon = self._engine.horizon
         self.agents = len(self._engine.agents)

@@ -16,7 +16,7 @@ from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, Weigh
 from coopbench_envs.engine import DISABLED, Engine
 
 _CHECKED = 12  # episodes of each line-up from which the shadows' errors are estimated
-_CLOSE = 0.01  # difference of investments beside the noise that is still a hit
+_CLOSE = 0.01  # difference of investments, above the noise, that is still a hit
 _LANES = 2048  # of one engine; every best response acts in all of them
 
 
@@ -117,7 +117,7 @@ class _Chooser:
 def valued(arena: Arena, weights: Weights, episodes: int, seed: int) -> Plan:
     """Return the plan to play the rule of ``weights`` (rules, size) with the best mean value.
 
-    Every rule plays ``episodes`` beside every line-up first, for its value beside those of a name.
+    Every rule plays ``episodes`` with every line-up first, for its value with those of a name.
     """
     rules, lineups = len(next(iter(weights.values()))), len(arena.table.lineups)
     where = np.tile(np.arange(lineups), rules)
@@ -128,7 +128,7 @@ def valued(arena: Arena, weights: Weights, episodes: int, seed: int) -> Plan:
 
 
 def bayesian(arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: int) -> Played:
-    """Play ``episodes`` beside every line-up; ``errors`` are those of ``errors_of_shadows``."""
+    """Play ``episodes`` with every line-up; ``errors`` are those of ``errors_of_shadows``."""
     lineups, parts = len(arena.table.lineups), []
     block = max(1, _LANES // lineups)
     for first in range(0, episodes, block):
@@ -150,7 +150,7 @@ def errors_of_shadows(arena: Arena, weights: Weights, seed: int) -> np.ndarray:
 def _played(
     arena: Arena, plan: Plan, errors: np.ndarray, where: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Play some episodes beside every line-up; return returns and the shadows' errors."""
+    """Play some episodes with every line-up; return returns and the shadows' errors."""
     table, (episodes, seed) = arena.table, where
     numbers = np.repeat(np.arange(len(table.lineups)), episodes)
     engine = arena.engine(len(numbers))

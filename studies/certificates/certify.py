@@ -98,7 +98,7 @@ class _Work:
     def script(
         self, rules: Mapping[str, Any], effort: Effort, say: Callable[[str], None]
     ) -> dict[str, str]:
-        """Return the best script of each role beside partners that training may meet."""
+        """Return the best script of each role with partners that training may meet."""
         if self._met is None:
             return {}
         if self._met.id in rules:

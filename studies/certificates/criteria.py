@@ -16,7 +16,7 @@ def criteria(
 ) -> tuple[Criterion, ...]:
     """Compare figures with what is required.
 
-    ``groups`` has the group of each task, ``hidden`` says that not all agents observe the times.
+    ``groups`` has the group of each task, ``hidden`` says that not all agents observe the regime.
     """
     rows = list(_repeated(figures.get("repeated game", {}), 0.03 if hidden or agents > 2 else 0.02))
     for task, group in groups.items():

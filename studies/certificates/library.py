@@ -13,7 +13,7 @@ _EVER = ("bad", "good", "uninformed")
 def library(form: Form) -> np.ndarray:
     """Return the weights (rules, size) of the library in the form of a game and role.
 
-    Every investment stands beside two choices of the other parts, so that each choice occurs.
+    Every investment is combined with two choices of the other parts, so that each choice occurs.
     """
     choices, rules = _parts(form), []
     for number, investment in enumerate(_investments(form)):

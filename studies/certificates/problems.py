@@ -79,7 +79,7 @@ _FEW = frozenset({"constant", "sequence", "public"})  # of so few variables that
 
 
 def best_rule(arena: Arena, name: str, starts: Sequence[Weights], budget: Budget) -> Weights:
-    """Search the best rule of a class, the same beside all line-ups; ``starts`` are tried first.
+    """Search the best rule of a class, the same with all line-ups; ``starts`` are tried first.
 
     ``episodes`` of the budget are shared out among the line-ups.
     """

@@ -75,7 +75,7 @@ def best_script(
 
 
 def _chooses(game: Game) -> bool:
-    """Whether strictness matters: some agents choose partners, or do not know the times."""
+    """Whether strictness matters: some agents choose partners, or do not know the regime."""
     chosen = {"bar", "wishes"} & set(game.action_layout)
     return bool(chosen) or not bool(getattr(game.constants, "public", True))
 

@@ -20,15 +20,15 @@ from studies.certificates.scripts import best_script, scripts
 from studies.certificates.search import CHOICE, SEARCH, Budget
 
 SHADOWED = 40_000_000  # first seed of episodes; no protocol plays them
-_VALUED = 50  # episodes for the value of a rule beside one line-up
+_VALUED = 50  # episodes for the value of a rule with one line-up
 
 
 @dataclass(frozen=True)
 class Effort:
     """Budgets of the searches of a certificate."""
 
-    alone: Budget  # rules in all seats, or in one seat beside one policy
-    pool: Budget  # one rule beside all line-ups, which share the episodes
+    alone: Budget  # rules in all seats, or in one seat against one policy
+    pool: Budget  # one rule with all line-ups, which share the episodes
     partner: Budget  # a rule for each line-up; searched twice
     scripts: tuple[int, int]  # episodes of each script, and of those among which is chosen
 
@@ -71,7 +71,7 @@ class SelfPlay(replay.SelfPlay):
     """A task in which one rule per role plays all seats."""
 
     def search(self, effort: Effort) -> Rules:
-        """Return the best rule of every class, and of a planner who knows the times."""
+        """Return the best rule of every class, and of a planner who knows the regime."""
         rules: dict[str, Any] = {}
         tried: list[Weights] = []
         planner = best_rule(self.planner, "memory", tried, effort.alone)
@@ -85,7 +85,7 @@ class SelfPlay(replay.SelfPlay):
 
 
 class Focal(replay.Focal):
-    """A task in which the rule plays one seat, in rotation, beside partners."""
+    """A task in which the rule plays one seat, in rotation, with partners."""
 
     def search(self, effort: Effort) -> Rules:
         """Return the best rule of every class, and the best against each line-up."""
@@ -128,7 +128,7 @@ class Focal(replay.Focal):
 
 
 class RepeatedGame(replay.RepeatedGame):
-    """The conditions of a repeated dilemma: one seat of each role beside one policy in all."""
+    """A repeated dilemma: one seat of each role against one policy in all others."""
 
     def search(self, effort: Effort) -> Rules:
         """Return the best response of every role to each opponent."""
