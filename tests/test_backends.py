@@ -1,6 +1,7 @@
 """Backends: the same results in several processes, whatever happens to them; nothing is lost."""
 
 import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -145,6 +146,18 @@ def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
     assert len(report.episodes.blocks) == 6
     coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
     assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
+
+
+def test_a_worker_that_dies_between_two_jobs_is_replaced(file):
+    jobs = _jobs(load_protocol(file), ["random"])
+    with closing(BACKENDS["processes"](jobs, 1, None)) as results:
+        numbers = [next(results)[0]]
+        (worker,) = (p for p in multiprocessing.active_children() if "coopbench" in p.name)
+        worker.kill()
+        worker.join()
+        with pytest.warns(RuntimeWarning, match=r"'random' on task '\w+' died .*is done again"):
+            numbers += [number for number, _ in results]
+    assert sorted(numbers) == [0, 1, 2]
 
 
 def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):

@@ -74,6 +74,8 @@ class _Processes:
         return [answer for slot in busy for answer in slot.news(slot.future in done)]
 
     def stop(self) -> None:
+        for slot in self._slots:  # before the first of them is waited for
+            slot.kill()
         for slot in self._slots:
             slot.end()
 
@@ -124,9 +126,12 @@ class _Slot:
         self._open()
         return how_ended(status)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         for worker in self._context.workers:
             worker.kill()
+
+    def end(self) -> None:
+        self.kill()
         self._executor.shutdown(cancel_futures=True)
         self._progress.close()
 
