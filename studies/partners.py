@@ -4,7 +4,7 @@
     python -m studies.partners --task trust-dilemma --steps 100000 --partners /tmp/partners
 
 For every trained task of coopetition-standard a learner learns in all seats. Of each training one
-policy is written as ``baselines/partners/NAME/GAME.npz``. Partners of the kinds that training may
+policy is written into ``baselines/partners/NAME.npz``. Partners of the kinds that training may
 meet are trained by ``ippo``, from own and from the team's reward; their names say which, and
 whether it is the last policy or the one half-way: pools for training have those of seed a, held-out
 ones those of seed b. Partners of kinds that training never meets have networks that all seats
@@ -24,7 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.networks.shipped import ENDING, shipped_digest, shipped_folder
+from coopbench.baselines.networks.shipped import (
+    ENDING,
+    read_files,
+    shipped_digest,
+    shipped_folder,
+    written,
+)
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
@@ -98,8 +104,9 @@ def rounded(content: bytes) -> bytes:
 
 def trained(task: Task, partner: Partner, steps: int, to: Path, states: Path) -> bool:
     """Train on a task from the last saved state; write the policy. Return if there was work."""
-    file = to / partner.name / (task.env.rpartition("/")[2] + ENDING)
-    if file.is_file():
+    file, game = to / f"{partner.name}{ENDING}", task.env.rpartition("/")[2]
+    files = read_files(file) if file.is_file() else {}
+    if game in files:
         return False
     settings = partner.hyperparameters()
     learner = make_learner(partner.learner, task.env, task.parameters, partner.seed, **settings)
@@ -111,8 +118,8 @@ def trained(task: Task, partner: Partner, steps: int, to: Path, states: Path) ->
     for mark in range(learner.steps // part * part + part, part * partner.of + 1, part):
         learner.learn(mark)
         write_bytes(state, pack(learner.save(), compressed=False))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(file, rounded(learner.policy().pack()))
+    to.mkdir(parents=True, exist_ok=True)
+    write_bytes(file, written(files | {game: rounded(learner.policy().pack())}))
     return True
 
 
@@ -137,8 +144,8 @@ def main() -> None:
         if trained(task, partner, arguments.steps or partner.steps, *places):
             seconds = time.process_time() - begun
             print(f"{task.id} {partner.name}: {seconds:.0f} s", flush=True)
-    for folder in sorted(path for path in arguments.partners.glob("*") if path.is_dir()):
-        print(f'"shipped:{folder.name},{shipped_digest(folder)[:12]}"')
+    for file in sorted(arguments.partners.glob(f"*{ENDING}")):
+        print(f'"shipped:{file.stem},{shipped_digest(read_files(file))[:12]}"')
 
 
 if __name__ == "__main__":

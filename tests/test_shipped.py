@@ -30,12 +30,11 @@ NETWORK = policy(network(features=7))
 @pytest.fixture
 def name(tmp_path, monkeypatch):
     """The name of a policy that is shipped beside the others, with its digest."""
-    folder = tmp_path / "partners" / "tiny"
-    builders.copied(shipped.shipped_folder(), folder.parent)
-    folder.mkdir()
-    (folder / "TrustDilemma-v1.npz").write_bytes(NETWORK.pack())
-    monkeypatch.setattr(shipped, "shipped_folder", lambda: folder.parent)
-    return f"shipped:tiny,{shipped.shipped_digest(folder)[:12]}"
+    folder = builders.copied(shipped.shipped_folder(), tmp_path / "partners")
+    files = {"TrustDilemma-v1": NETWORK.pack()}
+    (folder / "tiny.npz").write_bytes(shipped.written(files))
+    monkeypatch.setattr(shipped, "shipped_folder", lambda: folder)
+    return f"shipped:tiny,{shipped.shipped_digest(files)[:12]}"
 
 
 def actions(policy_name):
@@ -54,12 +53,11 @@ def test_the_file_of_the_game_is_played(name):
 
 
 def test_the_digest_covers_names_and_contents_of_all_files(name, tmp_path):
-    folder = tmp_path / "partners" / "tiny"
+    files = shipped.read_files(tmp_path / "partners" / "tiny.npz")
     content = hashlib.sha256(NETWORK.pack()).hexdigest()
     whole = hashlib.sha256(f"TrustDilemma-v1.npz {content}\n".encode()).hexdigest()
-    assert shipped.shipped_digest(folder) == whole
-    (folder / "SLCD-v1.npz").write_bytes(NETWORK.pack())
-    assert shipped.shipped_digest(folder) != whole
+    assert shipped.shipped_digest(files) == whole
+    assert shipped.shipped_digest(files | {"SLCD-v1": NETWORK.pack()}) != whole
 
 
 @pytest.mark.parametrize("digest", ["", ",123456789012"])
@@ -83,7 +81,8 @@ def test_protocols_name_them_in_pools_and_their_digest_covers_the_content(name, 
     partners = ["cooperator", name]
     beside = builders.small_protocol(tmp_path, tasks=[builders.make_task(partners=partners)])
     assert beside.task[0].partner_names == ("cooperator", name)
-    longer = name + shipped.shipped_digest(tmp_path / "partners" / "tiny")[12:14]
+    files = shipped.read_files(tmp_path / "partners" / "tiny.npz")
+    longer = name + shipped.shipped_digest(files)[12:14]
     other = builders.small_protocol(
         tmp_path, tasks=[builders.make_task(partners=["cooperator", longer])]
     )
@@ -138,13 +137,13 @@ def test_the_script_writes_half_way_and_last_policies_of_several_learners(tmp_pa
     whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
     assert named == ["mappo-team", "team-full-b", "team-half-a"]
-    half, full = (
-        tmp_path / "p" / name / "TrustDilemma-v1.npz" for name in ("team-half-a", "team-full-b")
+    full = tmp_path / "p" / "team-full-b.npz"
+    half, last, other = (
+        read_policy(shipped.read_files(tmp_path / "p" / f"{name}.npz")["TrustDilemma-v1"])
+        for name in ("team-half-a", "team-full-b", "mappo-team")
     )
-    last = read_policy(full.read_bytes())
-    assert (last.facts["steps"], read_policy(half.read_bytes()).facts["steps"]) == (12_500, 6_250)
+    assert (last.facts["steps"], half.facts["steps"]) == (12_500, 6_250)
     assert last.hyperparameters["reward"] == "team"
-    other = read_policy((tmp_path / "p" / "mappo-team" / "TrustDilemma-v1.npz").read_bytes())
     assert (other.name, other.hyperparameters["reward"]) == ("mappo", "team")
     before = full.read_bytes()
     full.unlink()  # as after an interruption: the training resumes from its state
@@ -156,9 +155,8 @@ def test_the_script_writes_half_way_and_last_policies_of_several_learners(tmp_pa
 
 def test_the_package_loads_what_it_ships():
     """Every shipped policy has a file for each game of the standard protocol, and fits it."""
-    folders = [path for path in shipped.shipped_folder().glob("*") if path.is_dir()]
     tasks = load_protocol("coopetition-standard").trained_tasks
-    for folder in folders:
+    for file in shipped.shipped_folder().glob("*.npz"):
         for task in tasks:
-            made = f"shipped:{folder.name},{shipped.shipped_digest(folder)[:12]}"
+            made = f"shipped:{file.stem},{shipped.shipped_digest(shipped.read_files(file))[:12]}"
             make_policy(made, Game.at(task.env, **task.parameters))
