@@ -325,7 +325,7 @@ def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said)
     protocol, table = played("coopetition-standard", task_id)
     rows = certified_tasks(protocol, table)
     terms = explanations(builders.altered(Findings(protocol, table), certificates=rows))
-    assert ("not worse than chance" in terms.get("Scores beside partners", "")) == said
+    assert ("not worse than chance" in terms.get("Scores with partners", "")) == said
 
 
 def test_the_table_of_verdicts_has_both_kinds_of_plans_and_the_task():

@@ -28,7 +28,7 @@ from coopbench.report.plots.style import Picture, new_axes
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.terminal import as_text
 
-NASTY = "a|b & <i>*_"
+NASTY = "a|b & <i>*_[bold]"
 
 
 def table(title):
@@ -102,7 +102,7 @@ def test_markdown_has_all_but_what_only_a_page_shows(document):
     for words in (*SHOWN, *IN_FILES, "![caption of it](plots/drawing.svg)"):
         assert words in text
     assert "On a page" not in text
-    assert "| a\\|b & \\<i\\>\\*\\_ | **-1.5** | -2 to -1 (a) |" in text
+    assert "| a\\|b & \\<i\\>\\*\\_\\[bold\\] | **-1.5** | -2 to -1 (a) |" in text
     assert "(a) few episodes" in text
 
 
@@ -125,6 +125,6 @@ def test_latex_has_the_tables_and_comments(document):
     assert "% A label: known thing" in text
     assert "% - edited" in text
     assert text.count(r"\begin{table}") == 1
-    assert r"a\textbar{}b \& \textless{}i\textgreater{}*\_ & \textbf{$-$1.5} \\" in text
+    assert r"a\textbar{}b \& \textless{}i\textgreater{}*\_[bold] & \textbf{$-$1.5} \\" in text
     assert r"{\scriptsize $-$2 to $-$1 (a)} \\[2pt]" in text
     assert "(a) few episodes. group: its meaning. Unit. The end}" in text

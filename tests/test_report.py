@@ -37,7 +37,7 @@ from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, SAME, p
 from coopbench.report.tables.model import Column, Entry, Group, Table
 from coopbench.report.tables.overall import missing_table, overview_table
 from coopbench.report.tables.tasks import agent_table, task_table
-from coopbench.report.terminal import as_text, encodable, print_table, printed, show
+from coopbench.report.terminal import as_text, encodable, print_table, printed
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
 NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
@@ -513,14 +513,6 @@ def test_text_fits_and_is_plain(report, monkeypatch):
 def test_text_survives_narrow_encodings():
     assert encodable("— é ─", "ascii") == "-- ? -"
     assert encodable("— é", "utf-8") == "— é"
-
-
-def test_show_takes_names_literally(report):
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=160)
-    show(report.document, console)
-    assert NASTY in console.file.getvalue()
 
 
 def test_markdown_tables_are_rectangular(report):

@@ -65,10 +65,9 @@ def present(report: Any, out: Path | None) -> None:
 
     In this order nothing is lost where printing fails, for instance in a pipe that is closed.
     """
-    from coopbench.report.files import save
     from coopbench.report.terminal import show as show_tables
 
-    files = None if out is None else save(report, out)
+    files = None if out is None else report.save(out)
     show_tables(report.document, console())
     if files is None:
         say("Nothing was written; name a folder with --out to keep the results.")

@@ -15,8 +15,8 @@ _FOCAL = {
     "partners rotate in a fixed order, so that they are strata: intervals leave out the variation "
     "between them, because every seat and partner has its share.",
 }
-_BOUNDS_BESIDE = {
-    "Scores beside partners": "0 is the best rule found that does not look at its partners, and 1 "
+_BOUNDS_WITH_PARTNERS = {
+    "Scores with partners": "0 is the best rule found that does not look at its partners, and 1 "
     "the best response to each of them, known in advance. A negative score is worse than that "
     "rule, not worse than chance: random play scores about -3 in the games of this package.",
 }
@@ -40,7 +40,7 @@ def explanations(findings: Findings) -> dict[str, str]:
         **(_UNSEEN if RUNS in set(units(findings).values()) else {}),
         "SD": "Standard deviation of run means, and of the episodes of one run; divisor n - 1.",
         **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
-        **(_BOUNDS_BESIDE if _is_certified_beside(findings) else {}),
+        **(_BOUNDS_WITH_PARTNERS if _has_certified_partners(findings) else {}),
         "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
         f"which the policy played it. {_agent_meanings(findings)}",
         **_scores(findings),
@@ -100,12 +100,12 @@ _P = {
 }
 
 
-def _is_certified_beside(findings: Findings) -> bool:
+def _has_certified_partners(findings: Findings) -> bool:
     """Whether 0 and 1 of the played tasks with partners are those of certificates of games."""
     certified = {row.task for row in findings.certificates}
     played = {task for task, _ in findings.episodes.pairs}
-    beside = {task.id for task in findings.protocol.task if task.partners} & played
-    return bool(beside) and beside <= certified
+    focal = {task.id for task in findings.protocol.task if task.partners} & played
+    return bool(focal) and focal <= certified
 
 
 def _units(findings: Findings) -> dict[str, str]:

@@ -4,14 +4,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from coopbench.files import write_all
 from coopbench.report.answers import Answered
 from coopbench.report.blocks import Document
 from coopbench.report.document import document, paper
-from coopbench.report.files import save
 from coopbench.report.frames import frame
 from coopbench.report.latex import as_latex
-from coopbench.report.page import as_notebook
+from coopbench.report.markdown import as_markdown
+from coopbench.report.page import as_html, as_notebook
+from coopbench.report.serialise import as_json, columns_as_csv, tables_as_csv
 from coopbench.report.terminal import as_text
+from coopbench.results.folder import is_results_folder
 
 
 class Report(Answered):
@@ -34,14 +37,30 @@ class Report(Answered):
         return as_notebook(self.document)
 
     def save(self, folder: str | Path) -> dict[str, Path]:
-        """Write the report below ``folder``; return the files by format.
+        """Write the report below ``folder``, which is made if needed; return {what: file}.
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``report.tex``,
-        ``report.json`` and one CSV file for each part, such as ``estimates.csv``;
-        ``coopbench.analysis.findings.parts`` lists them. Outside of a results folder, which
-        holds every episode already, there is ``episodes.csv``, too.
+        ``report.json``, the plots, and one CSV file for each part, such as ``estimates.csv``;
+        ``coopbench.analysis.findings.parts`` lists the parts. Outside of a results folder, which
+        holds every episode already, there is ``episodes.csv``, too. The keys are html, md, tex,
+        json, the names of parts, and paths such as ``plots/scores.svg``. Files of the same name
+        are replaced, never half written. The same report gives the same bytes.
+
+        Raises ``OSError`` if the folder cannot be written.
         """
-        return save(self, Path(folder))
+        contents: dict[str, str | bytes] = {
+            f"plots/{picture.name}.svg": picture.svg for picture in self.document.pictures
+        }
+        contents |= {
+            "report.json": as_json(self),
+            **{f"{name}.csv": content for name, content in tables_as_csv(self).items()},
+            "report.tex": self.latex(),
+            "report.md": as_markdown(self.document),
+            "report.html": as_html(self.document),
+        }
+        if not is_results_folder(Path(folder)):
+            contents["episodes.csv"] = columns_as_csv(self.episodes.columns())
+        return write_all(Path(folder), contents, "report")
 
     def latex(self) -> str:
         """Return the tables of aggregates and of the score for a paper, as in ``report.tex``."""

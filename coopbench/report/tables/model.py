@@ -49,7 +49,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with everything that a reader needs beside it."""
+    """A table with its notes."""
 
     title: str
     columns: tuple[Column, ...]
