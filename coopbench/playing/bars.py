@@ -20,14 +20,14 @@ def with_bars(
     Bars stand below the ``title``, if there is one.
     """
     if progress is True:
-        with Progress(cells, steps) as bars:
+        with Bars(cells, steps) as bars:
             bars.say(title)
             yield bars.cell
     else:
         yield progress or None
 
 
-class Progress:
+class Bars:
     """Bars for the cells that are playing and a line for each finished cell.
 
     In a notebook they stand below its cell, elsewhere on the error stream, so that standard output
@@ -37,8 +37,7 @@ class Progress:
 
     def __init__(self, cells: int | None = None, steps: int = 0, what: str = "cells") -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
             TextColumn("{task.description:<40}", markup=False),
@@ -50,7 +49,7 @@ class Progress:
         shown = stream.is_terminal or stream.is_jupyter
         if not shown:
             stream = Console(stderr=True, soft_wrap=True)
-        self._bars = Bars(*columns, console=stream, disable=not shown)
+        self._bars = Progress(*columns, console=stream, disable=not shown)
         self._ids: dict[str, Any] = {}
         self._cells, self._finished, self._reused = cells, 0, 0
         self._steps, self._what = steps, what
@@ -59,7 +58,7 @@ class Progress:
         self._all = self._bars.add_task("", total=cells, visible=cells is not None)
         self._count()
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "Bars":
         self._bars.start()
         return self
 

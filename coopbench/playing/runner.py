@@ -15,7 +15,7 @@ from coopbench_envs.parameters import named
 
 # What happens to a job: it is at work, its result has been taken over, or needs no work.
 Event = Literal["plays", "done", "kept"]
-Progress = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
+TellJob = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
 
 J = TypeVar("J", bound=Job)
 
@@ -59,7 +59,7 @@ class Runner:
 
     backend: str = "serial"
     workers: int | None = None  # None: as many as the backend has by default
-    progress: Progress | None = None  # called with (job, share, event)
+    progress: TellJob | None = None  # called with (job, share, event)
 
     def __post_init__(self) -> None:
         named("backend", self.backend, BACKENDS)

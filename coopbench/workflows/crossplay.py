@@ -25,7 +25,7 @@ from coopbench.report.crossplay import document, save
 from coopbench.report.terminal import as_text
 from coopbench_envs.core import POLICY
 
-Progress = Callable[[str, float], None]  # task, done in [0, 1]
+TellTask = Callable[[str, float], None]  # task, done in [0, 1]
 
 
 class CrossPlay(Meetings):
@@ -46,7 +46,7 @@ def crossplay(
     protocol: str | Path | Protocol,
     policies: PolicyArguments | None = None,
     tasks: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    progress: TellTask | None = None,
     backend: str = "serial",
     workers: int | None = None,
     against: bool = False,
@@ -92,7 +92,7 @@ def crossplay(
 
 
 def _by_task(
-    progress: Progress | None, jobs: int
+    progress: TellTask | None, jobs: int
 ) -> Callable[[PlayJob, float, Event], None] | None:
     """Adapt a callback (task, share) to tasks of so many ``jobs`` each."""
     if progress is None:

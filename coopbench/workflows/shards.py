@@ -7,7 +7,7 @@ from typing import Any
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.bars import CellProgress
+from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import PolicyArguments
 from coopbench.playing.plan import Planned, check_units
 from coopbench.playing.runner import Runner, by_cell
@@ -42,7 +42,7 @@ def play_shard(
     shard: tuple[int, int],
     out: str | Path,
     backend: str = "serial",
-    progress: CellProgress | None = None,
+    progress: CellProgress | bool | None = None,
     workers: int | None = None,
 ) -> Shard:
     """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
@@ -52,10 +52,11 @@ def play_shard(
     runs of required learners are among them.
     ``merge`` makes report and manifest when all shards are finished.
     """
-    runner, checked = Runner(backend, workers, by_cell(progress)), find_protocol(protocol)
+    checked = find_protocol(protocol)
     cells, _ = planned(checked, policies)
     mine = part(checked, cells, shard)
-    _, notes = play_cells(checked, mine, out, runner)
+    with with_bars(progress, len(mine)) as tell:
+        _, notes = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))
     finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
     return Shard(tuple(cell for cell, _ in mine), finished, len(cells), notes)
 

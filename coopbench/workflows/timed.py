@@ -40,7 +40,7 @@ WORST = -1.0  # normalised return of an episode that was not played to its end
 _ROUNDING = 1e-9  # by which a normalised return may exceed 0 through rounding alone
 
 Outcome = Literal["played", "timed out", "failed", "left out"]
-Progress = Callable[[str, float], None]  # task, done in [0, 1]
+TellTask = Callable[[str, float], None]  # task, done in [0, 1]
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def timed_evaluate(
     policy: PolicyLike,
     limits: Limits | Mapping[str, Any] | str | None = None,
     clock: Clock | None = None,
-    progress: Progress | None = None,
+    progress: TellTask | None = None,
 ) -> TimedScores:
     """Play all episodes of a protocol, one after the other, with time limits.
 

@@ -22,7 +22,7 @@ from coopbench.results import store
 from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.training_plan import Scope, runs
-from coopbench.workflows.training_run import Outcome, TrainJob, mismatch, settings_and_facts
+from coopbench.workflows.training_run import RunResult, TrainJob, mismatch, settings_and_facts
 
 
 def train(
@@ -94,8 +94,8 @@ def train_runs(
         for job in jobs:
             if job not in open_jobs:
                 runner.tell(job, 1.0, "kept")
-        for job, outcome in finished:
-            _write(root, job, outcome)
+        for job, result in finished:
+            _write(root, job, result)
     write_manifest(root, protocol)
     return load_report(root)
 
@@ -135,12 +135,12 @@ def _is_stored(root: Path, job: TrainJob, cell: Cell) -> bool:
     return True
 
 
-def _write(root: Path, job: TrainJob, outcome: Outcome) -> None:
+def _write(root: Path, job: TrainJob, result: RunResult) -> None:
     """Write the result of a run into the folder."""
-    for failure in outcome.failures:
+    for failure in result.failures:
         facts = {"task": job.cell.task, **job.facts}
         details = {"hyperparameters": dict(job.settings), "training": facts}
         store.write_failure(root, job.protocol, failure, details)
-    for played in outcome.played:
-        meta = store.describe(job.protocol, played, outcome.model)
-        store.write(root, played, meta, outcome.model)
+    for played in result.played:
+        meta = store.describe(job.protocol, played, result.model)
+        store.write(root, played, meta, result.model)

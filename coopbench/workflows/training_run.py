@@ -40,7 +40,7 @@ _RUNNING, _FINISHED, _DIVERGED = "running", "finished", "diverged"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """The result of a training run: a policy and what it played, or failures."""
 
     model: Trained | None
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class TrainJob(CellJob):
-    """A training run, for a backend; its result is an ``Outcome``.
+    """A training run, for a backend; its result is an ``RunResult``.
 
     Its cell is that of its policy on the task that it is trained on; see ``cell_of``.
     """
@@ -92,13 +92,13 @@ class TrainJob(CellJob):
     def __str__(self) -> str:
         return f"training run {self.seed} of {self.learner!r} on task {self.cell.task!r}"
 
-    def __call__(self, tell: Tell | None) -> Outcome:
+    def __call__(self, tell: Tell | None) -> RunResult:
         """Train from the last written state, then play; a finished training is not repeated."""
         with self.folder.lock():
             model = _Run(self).trained(tell)
         if isinstance(model, Failed):
-            return Outcome(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
-        return Outcome(model, tuple(PlayJob(self.protocol, c, model)(None) for c in self.plays))
+            return RunResult(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
+        return RunResult(model, tuple(PlayJob(self.protocol, c, model)(None) for c in self.plays))
 
 
 def cell_of(protocol: Protocol, learner: str, task: str, seed: int) -> Cell:

@@ -72,10 +72,10 @@ def warmup(
     """Compile environments, planners and rules now, so that nothing is compiled later."""
     from coopbench.catalogue import compilations
     from coopbench.catalogue import warmup as run
-    from coopbench.playing.bars import Progress
+    from coopbench.playing.bars import Bars
 
     with (
         interruption("What is compiled is kept; rerun the same command to go on."),
-        Progress(len(compilations()), what="parts") as progress,
+        Bars(len(compilations()), what="parts") as progress,
     ):
         run(progress.show, workers, into)

@@ -20,7 +20,7 @@ from coopbench.cli.options import (
     learner_names,
     protocol_with_maps,
 )
-from coopbench.playing.bars import Progress
+from coopbench.playing.bars import Bars
 
 Steps = Annotated[
     int | None,
@@ -220,7 +220,7 @@ def crossplay(
 
     loaded = load_protocol(protocol)
     out = out or Path("results") / f"{loaded.protocol.name}-crossplay"
-    with interruption(NOTHING), Progress() as progress:
+    with interruption(NOTHING), Bars() as progress:
 
         def tell(name: str, share: float) -> None:
             make_folder(out)  # before the long work, and after all names have been checked
@@ -306,7 +306,7 @@ def timed(
     if preset is not None and chosen:
         raise ValueError(f"--limits {preset} sets all limits; leave out --{next(iter(chosen))}.")
     limits = preset or chosen or None
-    with interruption(NOTHING), Progress() as progress:
+    with interruption(NOTHING), Bars() as progress:
 
         def tell(name: str, share: float) -> None:
             progress.task(name, policy, share)
@@ -373,10 +373,8 @@ def _play_shard(
     number, slash, count = shard.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal()):
         raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
-    with Progress() as progress:
-        played = play_shard(
-            protocol, policies, (int(number), int(count)), out, backend, progress.cell, workers
-        )
+    part = int(number), int(count)
+    played = play_shard(protocol, policies, part, out, backend, True, workers)
     for note in played.notes:
         say(note)
     say(f"Shard {shard}: its {len(played.cells)} of {played.total} cells are finished.")

@@ -7,7 +7,7 @@ import typer
 
 from coopbench.cli.console import NOTHING, console, interruption, present, say
 from coopbench.cli.options import Backend, Environments, Workers
-from coopbench.playing.bars import Progress
+from coopbench.playing.bars import Bars
 
 
 def merge(
@@ -74,7 +74,7 @@ def verify(
 
     if out is not None:
         check_place(out)
-    with interruption(NOTHING), Progress() as progress:
+    with interruption(NOTHING), Bars() as progress:
         verification = run(folder, backend, workers, progress.cell, trust or (), env or ())
     show_verification(verification, console())
     if out is not None:
@@ -105,7 +105,7 @@ def leaderboard(
     from coopbench.workflows.leaderboard import leaderboard as run
 
     check_place(out)
-    with interruption(NOTHING), Progress() as progress:
+    with interruption(NOTHING), Bars() as progress:
         board = run(folders, unverified, backend, workers, progress.cell)
     for note in board.notes:
         say(f"Note: {note}")
