@@ -2,11 +2,11 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pettingzoo
 import pytest
+from golden_folders import unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from coopbench_envs import Engine, ids, spec
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pictures import picture
 
-FOLDER = Path(__file__).parent / "golden" / "coopetition"
+FOLDER = unpacked("coopetition")
 # Which of the games whose files are there already: all of them in the end.
 GAMES = [i.split("/")[1] for i in ids() if spec(i).source.startswith("Coopetition-Gym")]
 LANE_FIELDS = {  # what the recordings call our fields

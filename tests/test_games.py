@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from golden_folders import unpacked
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -62,8 +63,8 @@ def test_stage_payoffs_are_private_rewards(env_id):
 
 @pytest.mark.parametrize("env_id", SOLVED)
 @pytest.mark.parametrize("kind", ["nash", "coopetitive"])
-def test_equilibria_match_the_recorded_ones(env_id, kind, golden):
-    table = json.loads((golden / "coopetition" / "equilibria.json").read_text())["envs"]
+def test_equilibria_match_the_recorded_ones(env_id, kind):
+    table = json.loads((unpacked("coopetition") / "equilibria.json").read_text())["envs"]
     solve = theory.static_nash if kind == "nash" else theory.coopetitive_equilibrium
     profile, recorded = solve(env_id, **FIXED.get(env_id, {})), table[env_id][kind]
     np.testing.assert_allclose(profile.actions, recorded["actions"], atol=1e-3)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import rail_networks
 import rail_recordings as recordings
+from golden_folders import unpacked
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -22,7 +22,7 @@ from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, WAITING
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
-FOLDER = Path(__file__).parent / "golden" / "rail"
+FOLDER = unpacked("rail")
 RAIL = "coopbench/Rail-v0"
 EPISODES = sorted(path.stem for path in FOLDER.glob("g*.npz"))
 OBSERVED = sorted(path.stem for path in (FOLDER / "obs").glob("*.npz"))

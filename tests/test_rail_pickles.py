@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import rail_recordings as recordings
+from golden_folders import unpacked
 
 from coopbench.cli.main import app
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail import importing, pickles, saved
 
-FOLDER = Path(__file__).parent / "golden" / "rail"
+FOLDER = unpacked("rail")
 GRID4, AGENTS = "flatland.core.grid.grid4", "flatland.envs.agents"
 HEADINGS = f"c{GRID4}\nGrid4TransitionsEnum\n".encode()  # pushes this class
 NAME = "g02_sp_30x30_n7_malf_4speeds"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_folders import unpacked
 
 import coopbench_envs
 from coopbench_envs import Engine
@@ -41,8 +42,8 @@ SMALL = {"num_agents": 6, "map_params": {"num_rows": 5, "num_cols": 6, "obstacle
 
 
 @pytest.fixture(scope="module", params=RECORDINGS)
-def recording(request, golden):
-    with np.load(golden / "routing" / f"{request.param}.npz") as file:
+def recording(request):
+    with np.load(unpacked("routing") / f"{request.param}.npz") as file:
         arrays = {name: file[name] for name in file.files}
     still = np.zeros(arrays["agent_pos"].shape[:2])  # without heading
     return {"name": request.param, "agent_angle": still, **arrays}
@@ -312,9 +313,9 @@ def test_landmarks_are_where_the_recordings_have_them(recording):
     close(c.max_time, recording["time_to_reach_goal"][0], 1e-5)
 
 
-def test_official_instances_start_episodes(golden):
+def test_official_instances_start_episodes():
     engine = Engine(ID, 5, map_params={"obstacle_density": 0.15}, horizon=1001)
-    with np.load(golden / "routing" / "instances_a8_o60.npz") as arrays:
+    with np.load(unpacked("routing") / "instances_a8_o60.npz") as arrays:
         cells = {name: arrays[name] for name in arrays.files}
     fields = routing.instances(engine.constants, cells)
     engine.reset(np.arange(5), state=fields)

@@ -2,10 +2,10 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_folders import unpacked
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
@@ -14,7 +14,7 @@ from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.scenario import bundled, bundled_maps
 from coopbench_envs.skirmish.terrain import presets, walls_of
 
-ID, FOLDER = "coopbench/Skirmish-v0", Path(__file__).parent / "golden" / "skirmish"
+ID, FOLDER = "coopbench/Skirmish-v0", unpacked("skirmish")
 # map: agents, enemies, limit, actions, entries of an observation and of the state, enemies' points
 TABLE = {
     "2s3z": (5, 5, 120, 11, 80, 120, 770),

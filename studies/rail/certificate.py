@@ -2,7 +2,7 @@
 
     python -m studies.rail.certificate [--trials N] [TASK ...]
 
-Plays the frozen instances and writes ``tests/golden/rail/certificate.json``: the score of always
+Plays the frozen instances and writes ``tests/golden/rail-certificate.json``: the score of always
 the same action (the best of five), of a sequence of actions that is fixed before the episode (the
 best one of a search on these very instances, so more than a policy can know), of random legal
 actions, of the shortest way, and of the planners. A sequence has one action per train and block of
@@ -23,7 +23,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import instance_state
 from coopbench_envs.engine import Engine
 
-FILE = Path(__file__).resolve().parents[2] / "tests" / "golden" / "rail" / "certificate.json"
+FILE = Path(__file__).resolve().parents[2] / "tests" / "golden" / "rail-certificate.json"
 TASKS = ("trains_7", "trains_7_malfunctions", "trains_20", "trains_20_malfunctions")
 POLICIES = (
     *("never_depart", "forward", "random", "shortest_path", "deadlock_avoidance"),
