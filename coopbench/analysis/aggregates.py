@@ -27,19 +27,6 @@ from coopbench.statistics import TwoWay
 from coopbench.statistics.two_way import FEWEST
 from coopbench.statistics.unobserved_failures import FEW
 
-__all__ = [
-    "BEHIND",
-    "IQM",
-    "RESAMPLES",
-    "STATISTICS",
-    "TWO_WAY",
-    "Aggregate",
-    "Statistic",
-    "aggregates",
-    "all_statistics",
-    "shown_statistics",
-]
-
 IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes

@@ -13,16 +13,6 @@ import numpy as np
 from coopbench.baselines.strategies.certified import certified_battles
 from coopbench.statistics import t_interval
 
-__all__ = [
-    "FIRST",
-    "LEARNED",
-    "LEARNED_BLIND",
-    "PLAYERS",
-    "BattleCertificate",
-    "BattleFigure",
-    "load_battles",
-]
-
 LEARNED, LEARNED_BLIND = "learned", "learned_blind"
 WHOLE = 20.0  # return of a victory without regeneration
 FIRST = 4  # episodes whose returns are stored one by one

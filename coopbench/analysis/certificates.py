@@ -16,8 +16,6 @@ from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 
-__all__ = ["BEST_SCRIPT", "BLIND", "OBSERVING", "SCRIPT", "CertifiedTask", "certified_tasks"]
-
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 # Figures of a game's certificate: play that observes nothing but the time, rules, and scripts.
 BLIND = {"sequence": "best fixed sequence found", "constant": "best constant found"}

@@ -39,15 +39,6 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 
-__all__ = [
-    "Comparison",
-    "GroupComparison",
-    "comparisons",
-    "count_decisions",
-    "group_comparisons",
-    "standardised",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Comparison(ReportRow):

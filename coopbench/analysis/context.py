@@ -18,8 +18,6 @@ from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 
-__all__ = ["REFERENCE", "FocalContext", "focal_contexts"]
-
 REFERENCE = "always_defect"  # the policy with which partners' gains are compared
 
 

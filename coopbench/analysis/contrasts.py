@@ -1,4 +1,4 @@
-"""Contests: all differences between the means of several policies, over one task or a group."""
+"""Contrasts: all differences between the means of several policies, over one task or a group."""
 
 import itertools
 import math
@@ -12,16 +12,6 @@ from coopbench.analysis.score_matrix import ScoreMatrix, common_episodes, same_e
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Spread, TwoWay
 from coopbench.statistics.two_way import FEWEST
-
-__all__ = [
-    "Contrast",
-    "Matrices",
-    "contrasts",
-    "decision_p",
-    "family_pairs",
-    "holm",
-    "not_shown_reason",
-]
 
 Matrices = tuple[ScoreMatrix, ...]  # of one policy, one for each task
 Weights = Callable[[np.ndarray], np.ndarray]  # task means -> weights of the tasks

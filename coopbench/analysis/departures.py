@@ -9,8 +9,6 @@ from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import are_replaced, are_same, differing_keys, maps_text
 
-__all__ = ["chooses", "departures"]
-
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
 
 

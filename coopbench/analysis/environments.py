@@ -8,8 +8,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import added
 
-__all__ = ["code_text", "environment_notes"]
-
 
 def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterator[str]:
     """Yield sentences on every environment from outside of this package that was played.

@@ -26,8 +26,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.statistics.two_way import FEWEST
 from coopbench.statistics.unobserved_failures import FEW
 
-__all__ = ["AgentEstimate", "Estimate", "agent_estimates", "estimate", "estimates"]
-
 EQUAL = "all values are equal: a width of zero is not certainty"
 
 

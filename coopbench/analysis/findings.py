@@ -38,8 +38,6 @@ from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
 from coopbench.results.packed_runs import is_shipped
 
-__all__ = ["Findings", "Part", "parts", "row_types"]
-
 Row = TypeVar("Row")
 
 

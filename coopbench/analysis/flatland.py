@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["normalised_return", "round_one", "round_two"]
-
 
 def normalised_return(returns: np.ndarray, horizon: int) -> float:
     """Return the sum of all rewards over T N, in [-1, 0]; 0 is a loss of nothing.

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from coopbench.analysis.rows import ReportRow
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Row", "Source", "Standings"]
-
 
 @dataclass(frozen=True)
 class Source:

@@ -21,17 +21,6 @@ from coopbench.statistics import Grid, TwoWay, complete_grid
 from coopbench.statistics.two_way import FEWEST
 from coopbench.statistics.unobserved_failures import FEW
 
-__all__ = [
-    "THRESHOLD",
-    "Course",
-    "Curve",
-    "CurvePoint",
-    "Efficiency",
-    "course_of",
-    "efficiencies",
-    "learning_curves",
-]
-
 THRESHOLD = 0.5  # normalised score of which the steps are counted
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from coopbench.analysis.rows import ReportRow
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["SEATS", "Meeting", "Meetings", "Places", "sides"]
-
 
 @dataclass(frozen=True)
 class Places:

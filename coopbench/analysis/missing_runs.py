@@ -7,8 +7,6 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 
-__all__ = ["MissingRun", "missing_runs"]
-
 
 @dataclass(frozen=True)
 class MissingRun:

@@ -26,12 +26,6 @@ from coopbench.protocol.task import Task
 from coopbench.statistics import TwoWay
 from coopbench.statistics.unobserved_failures import FEW
 
-__all__ = [
-    "ChartPoint",
-    "chart_points",
-    "model_estimates",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ChartPoint(ReportRow):

@@ -10,8 +10,6 @@ from coopbench.analysis.score_matrix import group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Prospect", "Variation", "family_size", "prospects", "variation"]
-
 GOOD = 0.9  # normalised score of the learner in the last column
 
 

@@ -18,8 +18,6 @@ from coopbench.analysis.score_matrix import EPISODES, UnitScores, group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["Improvement", "ProfilePoint", "Rank", "improvements", "profile_points", "ranks"]
-
 THRESHOLDS = 101  # of a profile
 TAIL = 0.01  # share of scores that a profile may leave out at each end
 WIDEST = (-1.0, 2.0)  # thresholds of a profile: at most one width of the bounds beyond them

@@ -10,8 +10,6 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Hypothesis, Registration
 from coopbench.protocol.schema import Protocol
 
-__all__ = ["DEVIATES", "NOT_REGISTERED", "REGISTERED", "Outcome", "deviations", "outcomes"]
-
 REGISTERED, NOT_REGISTERED, DEVIATES = "registered", "not registered", "deviates"
 SUPPORTED, REFUTED, OPEN = "supported", "refuted", "not shown"
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ReportRow"]
-
 _NAN = object()  # stands for every nan, of which none equals itself
 
 
