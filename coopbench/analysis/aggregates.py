@@ -2,8 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import few_runs
+from coopbench.analysis.estimates import run_flags
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
@@ -24,8 +24,6 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import TwoWay
-from coopbench.statistics.two_way import FEWEST
-from coopbench.statistics.unobserved_failures import FEW
 
 IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
@@ -169,10 +167,12 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     rows: list[Aggregate] = []
     for group, members in group_matrices(protocol, table).items():
         for policy, matrices in members.items():
+            ends = group_ends(protocol, group, [matrices])
             resampled = _bootstrapped(protocol, matrices)
-            rows += _aggregated(protocol, (group, policy), matrices, resampled)
-            if not matrices[0].fixed:
-                rows.append(_of_runs(protocol, (group, policy), matrices, resampled[IQM]))
+            rows += [
+                replace(row, group=group, policy=policy)
+                for row in _aggregated(protocol, matrices, ends, resampled)
+            ]
     return tuple(rows)
 
 
@@ -220,80 +220,37 @@ def _disagreement(closed: tuple[float, float], resampled: tuple[float, float]) -
     )
 
 
-def _joined(*remarks: str) -> str:
-    return "; ".join(filter(None, remarks))
-
-
-def _behind(matrices: Sequence[ScoreMatrix]) -> int:
-    return sum(statistics.runs_behind_best(one.run_means, BEHIND) for one in matrices if one.runs)
-
-
-def _played(matrices: Sequence[ScoreMatrix]) -> int:
-    return sum(len(one.runs) for one in matrices)
-
-
 def _aggregated(
     protocol: Protocol,
-    names: tuple[str, str],
     matrices: Sequence[ScoreMatrix],
+    ends: tuple[float, float] | None,
     resampled: dict[str, tuple[float, float]],
-) -> list[Aggregate]:
-    """Return all statistics of one policy in one group; ``names`` are those of group and policy."""
-    two_way, confidence = TwoWay([one.grid() for one in matrices]), protocol.report.confidence
-    by_key = all_statistics()
-    means, runs = two_way.means, count_runs(matrices)
+) -> Iterator[Aggregate]:
+    """Yield all statistics of one policy in one group, of a learner also the IQM of its runs.
+
+    ``ends`` are those of the scale, see ``group_ends``, ``resampled`` the bootstrap intervals.
+    """
+    confidence, flag, runs = protocol.report.confidence, _flag(matrices), count_runs(matrices)
+    two_way, by_key = TwoWay([one.grid() for one in matrices]), all_statistics()
+    means = two_way.means
     forms = np.array([statistic.weights(means) for statistic in by_key.values()])
     constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(two_way.spread(forms), confidence).tolist()
-    flag, unit = _flag(matrices), RUNS if runs else EPISODES
-    ends = group_ends(protocol, names[0], [matrices])
-    count = min(one.values.shape[0] for one in matrices)
-    rows = []
     for name, value, half in zip(by_key, values, halves, strict=True):
-        unseen = math.nan, math.nan
+        row = _row(matrices, name, (value, value - half, value + half), flag, resampled[name])
         if runs and ends is not None and math.isfinite(half) and name in ("mean", "trimmed_mean"):
-            unseen = statistics.unseen_interval(value, half, runs, ends, confidence)
-        rows.append(
-            Aggregate(
-                *names,
-                value,
-                value - half,
-                value + half,
-                len(matrices),
-                count,
-                _joined(flag, _disagreement((value - half, value + half), resampled[name])),
-                name,
-                unit,
-                runs=runs,
-                low_unseen=unseen[0],
-                high_unseen=unseen[1],
-                low_bootstrap=resampled[name][0],
-                high_bootstrap=resampled[name][1],
-                behind=_behind(matrices),
-                played=_played(matrices),
-            )
-        )
-    return rows
-
-
-def _flag(matrices: Sequence[ScoreMatrix]) -> str:
-    """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
-    flags, runs = [], min(len(one.runs) for one in matrices)
-    total = count_runs(matrices)
-    if total and runs < FEWEST:
-        flags.append(f"no interval: it needs {FEWEST} runs")
-    elif total and runs < FEW:
-        flags.append(few_runs(total, f"{runs} runs per task"))
-    if all(np.ptp(one.values) == 0.0 for one in matrices):
-        flags.append("all values of each task are equal: a width of zero is not certainty")
-    return _joined(*flags, *dict.fromkeys(one.note for one in matrices))
+            low, high = statistics.unseen_interval(value, half, runs, ends, confidence)
+            row = replace(row, low_unseen=low, high_unseen=high)
+        yield row
+    if runs:
+        yield _of_runs(protocol, matrices, flag, resampled[IQM])
 
 
 def _of_runs(
     protocol: Protocol,
-    names: tuple[str, str],
     matrices: Sequence[ScoreMatrix],
+    flag: str,
     resampled: tuple[float, float],
 ) -> Aggregate:
     """Return the interquartile mean of all runs of a learner, pooled over tasks.
@@ -305,30 +262,48 @@ def _of_runs(
     if method is None:
         value, spread = statistics.iqm_of_runs([one.grid() for one in matrices])
         half = float(statistics.half_widths(spread, confidence)[0])
-        ends = value, value - half, value + half
-        flag = _joined(_flag(matrices), _disagreement(ends[1:], resampled))
-    else:
-        interval = statistics.bootstrap_interval(
-            [one.run_means for one in matrices],
-            statistics.iqm,
-            method=method,
-            reps=max(RESAMPLES, protocol.report.resamples),
-            confidence=confidence,
-        )
-        ends = float(interval.estimate), float(interval.low), float(interval.high)
-        flag = "; ".join(interval.warnings)
-    counts = len(matrices), min(len(one.runs) for one in matrices)
+        return _row(matrices, IQM, (value, value - half, value + half), flag, resampled)
+    interval = statistics.bootstrap_interval(
+        [one.run_means for one in matrices],
+        statistics.iqm,
+        method=method,
+        reps=max(RESAMPLES, protocol.report.resamples),
+        confidence=confidence,
+    )
+    ends = float(interval.estimate), float(interval.low), float(interval.high)
+    row = _row(matrices, IQM, ends, "", resampled)
+    return replace(row, flag="; ".join(interval.warnings), method=method)
+
+
+def _row(
+    matrices: Sequence[ScoreMatrix],
+    statistic: str,
+    ends: tuple[float, float, float],
+    flag: str,
+    resampled: tuple[float, float],
+) -> Aggregate:
+    """Return one statistic of a policy; ``ends`` are estimate, low and high."""
+    runs = count_runs(matrices)
     return Aggregate(
-        *names,
+        "",
+        "",
         *ends,
-        *counts,
-        flag,
-        IQM,
-        RUNS,
-        method or TWO_WAY,
-        runs=count_runs(matrices),
+        len(matrices),
+        min(one.values.shape[0] for one in matrices),
+        "; ".join(filter(None, (flag, _disagreement(ends[1:], resampled)))),
+        statistic,
+        RUNS if runs else EPISODES,
+        runs=runs,
         low_bootstrap=resampled[0],
         high_bootstrap=resampled[1],
-        behind=_behind(matrices),
-        played=_played(matrices),
+        behind=sum(statistics.runs_behind_best(m.run_means, BEHIND) for m in matrices if m.runs),
+        played=sum(len(one.runs) for one in matrices),
     )
+
+
+def _flag(matrices: Sequence[ScoreMatrix]) -> str:
+    """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
+    flags = run_flags(matrices)
+    if all(np.ptp(one.values) == 0.0 for one in matrices):
+        flags.append("all values of each task are equal: a width of zero is not certainty")
+    return "; ".join(filter(None, (*flags, *dict.fromkeys(one.note for one in matrices))))

@@ -5,7 +5,7 @@ is for new episodes.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from coopbench.analysis.score_matrix import (
     EPISODES,
     RUNS,
     ScoreMatrix,
+    count_runs,
     scale_ends,
     score_matrices,
     score_matrix,
@@ -23,6 +24,7 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.statistics import TwoWay
 from coopbench.statistics.two_way import FEWEST
 from coopbench.statistics.unobserved_failures import FEW
 
@@ -134,7 +136,7 @@ def _two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: f
         flags[:1] = _weaknesses(replace(row, std_episodes=std_episodes), finite)
     low, high = row.low, row.high
     if row.count and not (values.fixed and values.strata is None):
-        spread = statistics.TwoWay([values.grid()]).spread(np.ones(1))
+        spread = TwoWay([values.grid()]).spread(np.ones(1))
         half = float(statistics.half_widths(spread, confidence)[0])
         low, high = row.mean - half, row.mean + half
     return replace(
@@ -168,6 +170,25 @@ def few_runs(runs: int, what: str = "") -> str:
         f"{what or f'{runs} runs'}, fewer than {FEW}: {100 * share:.0f} % of the runs could fail "
         "and none of these show it; see 'unseen failures'"
     )
+
+
+def run_flags(matrices: Sequence[ScoreMatrix]) -> list[str]:
+    """Say what few runs weaken in an interval over several tasks; empty of fixed policies."""
+    fewest, total = min(len(one.runs) for one in matrices), count_runs(matrices)
+    if total and fewest < FEWEST:
+        return [f"no interval: it needs {FEWEST} runs"]
+    return [few_runs(total, f"{fewest} runs per task")] if total and fewest < FEW else []
+
+
+def trimmed_over_tasks(
+    matrices: Sequence[ScoreMatrix], confidence: float
+) -> tuple[float, float, float]:
+    """Return the trimmed mean over task means, and both ends of its two-way interval."""
+    two_way = TwoWay([one.grid() for one in matrices])
+    weights = statistics.trimmed_weights(two_way.means)
+    value = float(weights @ two_way.means)
+    half = float(statistics.half_widths(two_way.spread(weights), confidence)[0])
+    return value, value - half, value + half
 
 
 def _within(matrix: np.ndarray) -> float:

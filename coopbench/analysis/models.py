@@ -8,12 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import Estimate, estimate, few_runs
+from coopbench.analysis.estimates import Estimate, estimate, few_runs, trimmed_over_tasks
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
-    EPISODES,
     MODELS,
-    RUNS,
     ScoreMatrix,
     count_runs,
     defined_matrices,
@@ -121,12 +119,9 @@ def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) ->
         row = estimate("", "", "", means, confidence, MODELS)
         return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
     matrices = played[0]
-    two_way = TwoWay([one.grid() for one in matrices])
-    weights = statistics.trimmed_weights(two_way.means)
-    half = float(statistics.half_widths(two_way.spread(weights), confidence)[0])
-    value, fixed = float(weights @ two_way.means), matrices[0].fixed
+    fixed = matrices[0].fixed
     finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
     units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
     few = not fixed and units < FEW
     flag = few_runs(count_runs(matrices), f"{units} runs per task") if few else ""
-    return _Point(value, value - half, value + half, units, EPISODES if fixed else RUNS, flag)
+    return _Point(*trimmed_over_tasks(matrices, confidence), units, matrices[0].unit, flag)

@@ -15,14 +15,11 @@ from coopbench import statistics
 from coopbench.analysis.aggregates import RESAMPLES
 from coopbench.analysis.comparisons import standardised
 from coopbench.analysis.contrasts import family_pairs
-from coopbench.analysis.estimates import few_runs
+from coopbench.analysis.estimates import run_flags, trimmed_over_tasks
 from coopbench.analysis.learning import Course, course_of
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
-    EPISODES,
-    RUNS,
     ScoreMatrix,
-    count_runs,
     defined_matrices,
     mean_of_defined,
     score_matrix,
@@ -32,9 +29,6 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.statistics import TwoWay
-from coopbench.statistics.two_way import FEWEST
-from coopbench.statistics.unobserved_failures import FEW
 
 LATE_STEPS = 250_000  # at the end of training, of which late scores are
 LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
@@ -194,35 +188,21 @@ def _interquartile_mean(
     protocol: Protocol, names: tuple[str, str, str, str], matrices: Sequence[ScoreMatrix]
 ) -> InterquartileMean:
     """Return the interquartile mean of one policy over the matrices of one metric."""
-    grids = [one.grid() for one in matrices]
+    confidence = protocol.report.confidence
     if matrices[0].fixed:
-        two_way = TwoWay(grids)
-        weights = statistics.trimmed_weights(two_way.means)
-        value, spread = float(weights @ two_way.means), two_way.spread(weights)
+        ends = trimmed_over_tasks(matrices, confidence)
     else:
-        value, spread = statistics.iqm_of_runs(grids)
-    half = float(statistics.half_widths(spread, protocol.report.confidence)[0])
+        value, spread = statistics.iqm_of_runs([one.grid() for one in matrices])
+        half = float(statistics.half_widths(spread, confidence)[0])
+        ends = value, value - half, value + half
     return InterquartileMean(
         *names,
-        value,
-        value - half,
-        value + half,
+        *ends,
         len(matrices),
         min(len(one.values) for one in matrices),
-        EPISODES if matrices[0].fixed else RUNS,
-        _flag(matrices),
+        matrices[0].unit,
+        "; ".join(filter(None, (*run_flags(matrices), *dict.fromkeys(m.note for m in matrices)))),
     )
-
-
-def _flag(matrices: Sequence[ScoreMatrix]) -> str:
-    """Say what weakens an interval, or excludes it; empty when all is well."""
-    runs, flags = min(len(one.runs) for one in matrices), []
-    if not matrices[0].fixed and runs < FEWEST:
-        flags.append(f"no interval: it needs {FEWEST} runs")
-    elif not matrices[0].fixed and runs < FEW:
-        flags.append(few_runs(count_runs(matrices), f"{runs} runs per task"))
-    flags += dict.fromkeys(one.note for one in matrices if one.note)
-    return "; ".join(flags)
 
 
 # -- medians over runs along the training ---------------------------------------------------------
