@@ -34,7 +34,7 @@ ROUTING: dict[str, dict[str, Any]] = {
 def plays() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what is played: all games, and Routing with few and many agents."""
     for env_id in coopbench_envs.ids():
-        if ".coopetition." in coopbench_envs.spec(env_id).kernels.reset.__module__:
+        if ".coopetition." in coopbench_envs.spec(env_id).module:
             yield f"{env_id.removeprefix('coopbench/')}, batch of 1024", (env_id, "1024")
     for name in ("Routing-v0", "Routing-v1"):
         for what, parameters in ROUTING.items():

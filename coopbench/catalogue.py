@@ -17,6 +17,7 @@ import coopbench_envs
 from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match, seating
+from coopbench.baselines.networks.network import Network, perceptron
 from coopbench.baselines.player import Player
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench_envs.drivers import MANY_LANES
@@ -59,10 +60,10 @@ def warmup(
     """Compile and store all code that is compiled, so that nothing is compiled later.
 
     That is the code of environments as they are by default and in protocols, which training uses as
-    well, and of the policies that compute much: planners, dispatchers and searched rules. ``into``:
-    write what wheels hold into this folder, for processors of their levels. ``progress`` is called
-    with the name of a part, the share of it that is done, and "plays" or "done". Up to ``workers``
-    processes compile at the same time.
+    well, and of the policies that compute much: planners, dispatchers, searched rules and networks.
+    ``into``: write what wheels hold into this folder, for processors of their levels. ``progress``
+    is called with the name of a part, the share of it that is done, and "plays" or "done". Up to
+    ``workers`` processes compile at the same time.
     """
     parts = compilations()
     if into is not None:  # which processes inherit
@@ -88,7 +89,7 @@ def compilations() -> dict[str, Callable[[], None]]:
     """Return what ``warmup`` compiles as {name: function that does it}.
 
     Environments come first, the largest at the front, so that several processes end together;
-    planners and rules play environments that are compiled by then.
+    planners and rules play environments that are compiled by then. All networks run by one loop.
     """
     parts: dict[str, Callable[[], None]] = {}
     settings = _settings()
@@ -99,6 +100,7 @@ def compilations() -> dict[str, Callable[[], None]]:
             for policy in names:
                 parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
     parts[f"rule on {_RULED}"] = partial(_play_policy, _RULE, _RULED)
+    parts["networks"] = _run_network
     return parts
 
 
@@ -136,3 +138,18 @@ def _play_policy(policy: str, env_id: str) -> None:
     match = Match(engine, players, seats)
     match.begin(np.zeros(1, np.uint64), None)
     next(iter(match.steps()))
+
+
+def _run_network() -> None:
+    """Run the smallest network."""
+    weights, biases = np.zeros((1, 1, 1), np.float32), np.zeros((1, 1), np.float32)
+    network = Network(
+        seats=np.zeros(1, np.int64),
+        layers=perceptron([weights], [biases]),
+        centre=np.zeros(1, np.float32),
+        scale=np.ones(1, np.float32),
+        identity=False,
+        activation="tanh",
+        head="clip",
+    )
+    network.step(np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 0), np.float32))

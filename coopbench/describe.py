@@ -109,7 +109,7 @@ def _metric_table(head: str, metrics: Mapping[str, str]) -> str:
 def _on_other_devices(engine: Engine) -> str:
     """What an environment promises of its results on another processor or a GPU."""
     spec = engine.spec
-    calls = library_calls(driver(spec.kernels, engine.discrete, spec.common_reward))
+    calls = library_calls(driver(engine.kernels, engine.discrete, spec.common_reward))
     if not calls:
         return "the same bits"
     return f"equal to 1e-9 per step; kernels call {', '.join(f'`{c}`' for c in sorted(calls))}"

@@ -193,7 +193,8 @@ class EnvSpec:
     # __name__ of the environment's own file: its docstring begins with the one-line description,
     # and the last part of its name is that of the documentation page.
     module: str
-    kernels: Kernels
+    # Or (constants) -> the kernels that a task needs: what others need is not compiled.
+    kernels: Kernels | Callable[[Any], Kernels]
     params: type  # a NamedTuple of Annotated fields with defaults; num_agents or alike, and horizon
     constants: Callable[[Any], Any]  # Params -> NamedTuple of numbers and arrays for the kernels
     agents: Callable[[Any], tuple[str, ...]]  # constants -> names "word_number", word = role
@@ -251,6 +252,11 @@ class EnvSpec:
     # array, divides or bounds a loop: compiled code does not check. None: there is none.
     ranges: Callable[[Any], Mapping[str, tuple[Any, Any]]] | None = None
     source: str = ""  # publication and section that the model comes from
+
+    def kernels_of(self, constants: Any) -> Kernels:
+        """Return the kernels of a task with these constants."""
+        chosen = self.kernels
+        return chosen if isinstance(chosen, Kernels) else chosen(constants)
 
     @property
     def name(self) -> str:

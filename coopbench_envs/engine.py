@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.compiling import Compiled
-from coopbench_envs.core import Opponent
+from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.programs import Finals
 from coopbench_envs.cuda.remote import Host, Remote
@@ -116,7 +116,7 @@ class Engine:
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
-        self.falling = self.spec.kernels.present is not None
+        self.falling = self.kernels.present is not None
         self._crew = Crew(threads, lanes)
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
@@ -133,9 +133,14 @@ class Engine:
                 f"device='cpu', or an opponent by rules."
             )
         if ordinal is not None:
-            drive = driver(self.spec.kernels, self.discrete, self.spec.common_reward)
+            drive = driver(self.kernels, self.discrete, self.spec.common_reward)
             self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
             self._expose(self._remote.arrays)
+
+    @property
+    def kernels(self) -> Kernels:
+        """The dynamics of this task."""
+        return self.spec.kernels_of(self.constants)
 
     def _allocated(self, global_state: bool) -> Host:
         """Make every array that the driver reads or writes."""
@@ -154,9 +159,7 @@ class Engine:
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
-            state=arranged(
-                self.spec.kernels.allocate(self.constants, lanes), self.order, self.order
-            ),
+            state=arranged(self.kernels.allocate(self.constants, lanes), self.order, self.order),
             control=arranged(control, self.order, self._row_order),
             actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
@@ -229,8 +232,8 @@ class Engine:
 
     @property
     def _drive(self) -> Compiled:
-        spec, agents = self.spec, len(self.agents) if self._in_blocks else 0
-        return driver(spec.kernels, self.discrete, spec.common_reward, agents)
+        agents = len(self.agents) if self._in_blocks else 0
+        return driver(self.kernels, self.discrete, self.spec.common_reward, agents)
 
     def origin(self) -> Path | None:
         """Return the folder that compiled code is taken from; None where it will be compiled."""
@@ -432,7 +435,7 @@ class Engine:
         self._fetch(*self._host.state, *control)
         if control.state.shape[1]:
             return control.state.copy(order="C")
-        if self.spec.kernels.global_state is None:
+        if self.kernels.global_state is None:
             return control.obs.reshape(self.lanes, -1).copy()
         out, launch = self._look
         launch(LOOK, 0, self.lanes)

@@ -70,5 +70,5 @@ def _traced(spec: EnvSpec, table: Mapping[str, TrajectoryMetric]) -> dict[str, T
     if spec.trace is None or not table:
         return {}
     constants = spec.constants(resolve(spec.params, {}, spec.id))
-    names = spec.trace(constants, spec.kernels.allocate(constants, 1)).keys()
+    names = spec.trace(constants, spec.kernels_of(constants).allocate(constants, 1)).keys()
     return {name: metric for name, metric in table.items() if names >= set(metric.needs)}

@@ -391,16 +391,47 @@ def mask(c, s, i, masks):
 
 
 @kernel
-def observe(c, s, i, obs):
-    if c.observation_code == GLOBAL:
-        panorama.paint(c, s, i, obs)
-    elif c.observation_code == SHORT:
-        short.write(c, s, i, obs)
-    elif c.observation_code == NOTHING:
-        for a in range(c.num_agents):
-            obs[i, a, 0] = 0.0
-    else:
-        tree.plant(c, s, i, c.observation_code == TREE_RAW, obs)
+def observe_tree(c, s, i, obs):
+    tree.plant(c, s, i, c.observation_code == TREE_RAW, obs)
+
+
+@kernel
+def observe_global(c, s, i, obs):
+    panorama.paint(c, s, i, obs)
+
+
+@kernel
+def observe_short(c, s, i, obs):
+    short.write(c, s, i, obs)
+
+
+@kernel
+def observe_nothing(c, s, i, obs):
+    for a in range(c.num_agents):
+        obs[i, a, 0] = 0.0
+
+
+OBSERVERS = {
+    TREE: observe_tree,
+    TREE_RAW: observe_tree,
+    GLOBAL: observe_global,
+    SHORT: observe_short,
+    NOTHING: observe_nothing,
+}
+
+
+def kernels(c: Constants) -> Kernels:
+    """Return the kernels of a task: of the observations only the one that it shows is compiled."""
+    return Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=OBSERVERS[c.observation_code],
+        measure=figures.write,
+        prepare=prepare,
+        mask=mask,
+        late=late,
+    )
 
 
 def observation_space(c: Constants, agent: int) -> Box:
@@ -468,16 +499,7 @@ def ranges(c: Constants) -> Mapping[str, tuple[Any, Any]]:
 SPEC = EnvSpec(
     id="coopbench/Rail-v0",
     module=__name__,
-    kernels=Kernels(
-        allocate=allocate,
-        reset=reset,
-        step=step,
-        observe=observe,
-        measure=figures.write,
-        prepare=prepare,
-        mask=mask,
-        late=late,
-    ),
+    kernels=kernels,
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"train_{a}" for a in range(c.num_agents)),

@@ -23,11 +23,9 @@ from coopbench_envs.rail import (
     foresight,
     graph,
     instances,
-    panorama,
     picture,
     rail,
     scene,
-    short,
     tree,
 )
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
@@ -212,18 +210,16 @@ def mask(c, s, i, masks):
 
 
 @kernel
-def observe(c, s, i, obs):
-    if c.observation_code == GRAPH:
-        graph.write(c, s, i, obs)
-    elif c.observation_code == rail.GLOBAL:
-        panorama.paint(c, s, i, obs)
-    elif c.observation_code == rail.SHORT:
-        short.write(c, s, i, obs)
-    elif c.observation_code == rail.NOTHING:
-        for a in range(c.num_agents):
-            obs[i, a, 0] = 0.0
-    else:
-        foresight.plant(c, s, i, obs)
+def observe_graph(c, s, i, obs):
+    graph.write(c, s, i, obs)
+
+
+@kernel
+def observe_tree(c, s, i, obs):
+    foresight.plant(c, s, i, obs)
+
+
+OBSERVERS = {**rail.OBSERVERS, rail.TREE: observe_tree, GRAPH: observe_graph}
 
 
 METRICS = {
@@ -258,6 +254,20 @@ def measure(c, s, i, measures):
     measures[i, 1] = total / n
     measures[i, 2] = covered / n
     measures[i, 9] = s.planned[i]
+
+
+def kernels(c: Constants) -> Kernels:
+    """Return the kernels of a task: of the observations only the one that it shows is compiled."""
+    return Kernels(
+        allocate=allocate,
+        reset=reset,
+        step=step,
+        observe=OBSERVERS[c.observation_code],
+        measure=measure,
+        prepare=prepare,
+        mask=mask,
+        late=late,
+    )
 
 
 def observation_space(c: Constants, agent: int) -> Box:
@@ -295,16 +305,7 @@ def fields_of(c: Constants, arrays: Mapping[str, np.ndarray]) -> dict[str, np.nd
 SPEC = EnvSpec(
     id="coopbench/Rail-v1",
     module=__name__,
-    kernels=Kernels(
-        allocate=allocate,
-        reset=reset,
-        step=step,
-        observe=observe,
-        measure=measure,
-        prepare=prepare,
-        mask=mask,
-        late=late,
-    ),
+    kernels=kernels,
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"train_{a}" for a in range(c.num_agents)),
