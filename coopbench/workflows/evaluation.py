@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbench.baselines.registry import learners, parse_name
-from coopbench.episodes.table import Cell, Episodes, Failure, Played
+from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
 from coopbench.playing.bars import CellProgress, with_bars
@@ -196,20 +196,19 @@ def play_cells(
     root, notes = None if out is None else Path(out), list[str]()
     if root is not None:
         check_folder(root, [cell for cell, _ in cells])
-    reusable = [
-        (
-            job_of(protocol, cell, contestant, root),
-            _finished(root, protocol, cell, contestant, notes),
-        )
-        for cell, contestant in cells
-    ]
-    results = {job.cell: stored for job, stored in reusable if stored is not None}
-    with runner.run([job for job, _ in reusable if job.cell not in results]) as finished:
+    jobs = [job_of(protocol, cell, contestant, root) for cell, contestant in cells]
+    kept = dict[Cell, store.Stored]()
+    for cell, contestant in cells:
+        stored = _finished(root, protocol, cell, contestant, notes)
+        if stored is not None:
+            kept[cell] = stored
+    results = dict(kept)
+    with runner.run([job for job in jobs if job.cell not in kept]) as finished:
         if root is not None:
             write_protocol(root, protocol)
-        for job, stored in reusable:
-            if stored is not None:
-                _write_failure(root, protocol, stored)
+        for job in jobs:
+            if job.cell in kept:
+                _write_failure(root, protocol, kept[job.cell])
                 runner.tell(job, 1.0, "kept")
         for job, played in finished:
             results[job.cell] = _stored(root, job, played)
@@ -229,14 +228,10 @@ def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
     meta = store.describe(job.protocol, played, job.policy)
     if root is not None:
         store.write(root, played, meta, job.policy)
-    return store.Stored(meta, _without_actions(played.episodes), played.progress, None)
-
-
-def _without_actions(episodes: Episodes) -> Episodes:
-    """Return episodes without the actions of their policy, which no report needs."""
-    if episodes.trace is None:
-        return episodes
-    return replace(episodes, trace=replace(episodes.trace, actions=None))
+    episodes = played.episodes
+    if episodes.trace is not None:  # no report needs the actions of a policy
+        episodes = replace(episodes, trace=replace(episodes.trace, actions=None))
+    return store.Stored(meta, episodes, played.progress, None)
 
 
 def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) -> None:
