@@ -19,18 +19,17 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS = ROOT / "benchmarks" / "results" / "runs" / "skirmish-small"
+RUNS = ROOT / "benchmarks" / "results" / "runs" / "skirmish-small" / "qmix_shared.runs.npz"
 RESULTS = ROOT / "studies" / "parity.jsonl"
 PROTOCOL, TASK = "skirmish-small", "3m"
 
 
 def won(policy):
-    """Return the share of the protocol's battles that a policy wins."""
+    """Return the shares of the protocol's battles that each run of a policy wins."""
     import coopbench
 
     report = coopbench.evaluate(PROTOCOL, policy, tasks=TASK, reference=False)
-    (row,) = [row for row in report.estimates if row.metric == "win"]
-    return row.mean
+    return [float(block.metrics["win"].mean()) for block in report.episodes]
 
 
 def trained(seed, steps):
@@ -43,7 +42,7 @@ def trained(seed, steps):
         begin = time.process_time()
         experiment.run()
         seconds = time.process_time() - begin
-        share = won(Learned(experiment, "benchmarl_qmix"))
+        (share,) = won(Learned(experiment, "benchmarl_qmix"))
     return {"seed": seed, "steps": steps, "win": share, "cpu_seconds": round(seconds)}
 
 
@@ -62,8 +61,7 @@ def runs_of_benchmarl(number, steps):
 
 def runs_of_coopbench():
     """Return the shares that the kept runs of qmix_shared win: that budget is the protocol's."""
-    folders = sorted((RUNS / TASK / "qmix_shared").iterdir())
-    return [won(f"qmix_shared:{folder}") for folder in folders]
+    return won(f"qmix_shared:{RUNS}")
 
 
 def row(name, shares):
