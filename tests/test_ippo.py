@@ -9,7 +9,7 @@ from builders import outputs_of
 from team_training import PENNIES, TEAM, known, played, recorded, same, trained
 
 from coopbench.baselines import train_ippo
-from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
+from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
@@ -72,7 +72,7 @@ def test_the_scale_of_rewards_is_the_deviation_of_discounted_sums():
         rewards = numbers.normal(3.0, 2.0, 4).astype(np.float32)
         done = np.full(4, t % 10 == 9)
         valid = np.array([True, True, t % 3 == 0, False])
-        scaled = scale(Transition(rewards, done, done, np.zeros((4, 1)), valid, np.ones((4, 0))))
+        scaled = scale(rewards, done, valid)
         sums = 0.9 * sums + rewards
         seen += sums[valid].tolist()
         sums[done] = 0.0

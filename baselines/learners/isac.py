@@ -132,7 +132,7 @@ class ISAC(RowLearner):
         for k, step in enumerate(rows.transitions(rows.step(rows.whole(actions)))):
             self._store(self._models[k], seen[k], actions[k], step)
             if params.scale_rewards:
-                self._scales[k](step)
+                self._scales[k](step.rewards, step.done, step.valid)
         self.steps += params.lanes
 
     def _store(self, model: SAC, inputs: np.ndarray, actions: np.ndarray, step: Transition) -> None:

@@ -261,8 +261,9 @@ class MADDPG(RowLearner):
             "ended": lanes.over & (~lanes.truncated | terminal),
         }
         self._replay.add(step)
-        for model, part_of in zip(self._models, rows.transitions(moved), strict=True):
-            model.rewards(part_of)
+        earned = map(rows.cut, (moved.rewards, moved.done, moved.valid))
+        for model, *part_of in zip(self._models, *earned, strict=True):
+            model.rewards(*part_of)
         self.steps += params.lanes
 
     def _explore(self, model: _Model, inputs: np.ndarray, legal: np.ndarray) -> np.ndarray:

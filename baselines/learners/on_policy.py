@@ -13,7 +13,7 @@ import torch
 
 from coopbench.baselines.learners.actors import memory_width, policy_of
 from coopbench.baselines.learners.checkpoint import Part, numbered
-from coopbench.baselines.learners.critics import STATE, STATE_AND_OWN, View
+from coopbench.baselines.learners.critics import OWN, STATE, STATE_AND_OWN, View
 from coopbench.baselines.learners.experience import Transition
 from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -33,9 +33,12 @@ class Model(Protocol):
         """Return the actor's network: a ``Recurrent``, or what has ``layers``."""
 
     def act(
-        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor
+        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
     ) -> np.ndarray:
-        """Draw the actions of step ``at`` and store it; return them."""
+        """Draw the actions of step ``at`` and store it; return them.
+
+        Without ``views`` the critic sees the inputs.
+        """
 
     def add_following(
         self, rewards: torch.Tensor, views: torch.Tensor, by_time: torch.Tensor
@@ -133,16 +136,16 @@ class OnPolicy(RowLearner):
 
     def _play(self, at: int) -> None:
         """Play one step in all lanes and store it as step ``at``."""
-        rows, actions = self._rows, []
-        first = np.broadcast_to(rows.first[:, None], (rows.lanes, rows.agents))
-        parts = (rows.observe(), rows.legal(), rows.learning(), first)
-        seen = zip(self._models, *map(rows.cut, parts), self._views(), strict=True)
-        for model, inputs, legal, taught, begins, views in seen:
+        rows, actions, first = self._rows, [], self._rows.first
+        parts = (rows.observe(), rows.legal(), rows.learning())
+        views = [None] * len(self._models) if self._use.critic == OWN else self._views()
+        seen = zip(self._models, *map(rows.cut, parts), views, strict=True)
+        for model, inputs, legal, taught, view in seen:
+            begins = np.repeat(first, len(inputs) // rows.lanes)
             model.rollout.first[at] = torch.from_numpy(begins)
             model.rollout.taught[at] = torch.from_numpy(taught)
-            # Copies, because torch aligns them and the bits of a product may depend on that.
-            tensors = torch.from_numpy(inputs).clone(), torch.from_numpy(legal).clone()
-            actions.append(model.act(at, *tensors, views))
+            tensors = torch.from_numpy(inputs), torch.from_numpy(legal)
+            actions.append(model.act(at, *tensors, view))
         self._earn(at, rows.step(rows.whole(actions)))
         self.steps += self._params.lanes
 
@@ -154,20 +157,23 @@ class OnPolicy(RowLearner):
         if cut:
             alive = np.where(lanes.over[:, None], engine.final_alive, engine.control.alive)
             views = self._view(step.following, lanes.state, alive)
-        for k, (model, own) in enumerate(zip(self._models, rows.transitions(step), strict=True)):
+        parts = map(rows.cut, (step.rewards, step.done, step.valid, step.truncated))
+        for k, (model, rewards, done, valid, ended) in enumerate(
+            zip(self._models, *parts, strict=True)
+        ):
             seats, rollout = len(rows.groups[k]), model.rollout
-            over = np.repeat(lanes.over, seats) if use.team else own.done
+            over = np.repeat(lanes.over, seats) if use.team else done
             rollout.over[at] = torch.from_numpy(over)
-            rollout.acted[at] = torch.from_numpy(own.valid)
+            rollout.acted[at] = torch.from_numpy(valid)
             # Values of agents that have fallen are in the estimates of earlier steps.
             if not (use.team or engine.falling):
                 rollout.taught[at] = rollout.acted[at]
-            scaled = self._scales[k](own) if self._params.scale_rewards else own.rewards
-            rewards = torch.from_numpy(scaled).clone()
+            if self._params.scale_rewards:
+                rewards = self._scales[k](rewards, done, valid)
+            rollout.rewards[at] = torch.from_numpy(rewards)
             if cut:
-                by_time = np.repeat(lanes.truncated, seats) if use.team else own.truncated
-                model.add_following(rewards, views[k], torch.from_numpy(by_time))
-            rollout.rewards[at] = rewards
+                by_time = np.repeat(lanes.truncated, seats) if use.team else ended
+                model.add_following(rollout.rewards[at], views[k], torch.from_numpy(by_time))
 
     def _rate(self) -> float:
         """Return the learning rate at the step at which this update's rollout began."""

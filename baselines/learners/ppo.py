@@ -57,10 +57,16 @@ class PPO:
         return self.critic.run(views[None], self.memory[1])[0][0, :, 0]
 
     def act(
-        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor
+        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
     ) -> np.ndarray:
-        """Draw the actions of step ``at`` and store it; return them."""
+        """Draw the actions of step ``at`` and store it; return them.
+
+        Without ``views`` the critic sees the inputs.
+        """
         rollout = self.rollout
+        # Copies, because torch aligns them and the bits of a product may depend on that.
+        inputs, legal = inputs.clone(), legal.clone()
+        views = inputs if views is None else views
         self.memory = [memory * ~rollout.first[at][:, None] for memory in self.memory]
         rollout.actor_memory[at], rollout.critic_memory[at] = self.memory
         rollout.inputs[at], rollout.legal[at], rollout.views[at] = inputs, legal, views

@@ -8,7 +8,7 @@ import numpy as np
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import settings_of
 from coopbench.baselines.learners.checkpoint import Part, check_saved, load_parts, save_parts
-from coopbench.baselines.learners.experience import RowOptions, Rows, Transition
+from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
 __all__ = ["RewardScale", "RowLearner"]
@@ -151,12 +151,12 @@ class RewardScale:
         self._sums = np.zeros(rows)
         self._moments = np.zeros(3)  # count, mean, sum of squared differences from it
 
-    def __call__(self, step: Transition) -> np.ndarray:
-        """Add the rewards of a step and return them scaled, (rows,) float32."""
-        self._sums = self._gamma * self._sums + step.rewards
-        self._add(self._sums[step.valid])
-        self._sums[step.done] = 0.0
-        scaled: np.ndarray = step.rewards / np.float32(self.deviation)
+    def __call__(self, rewards: np.ndarray, done: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """Add the rewards of a step and return them scaled, (rows,) float32; see ``Transition``."""
+        self._sums = self._gamma * self._sums + rewards
+        self._add(self._sums[valid])
+        self._sums[done] = 0.0
+        scaled: np.ndarray = rewards / np.float32(self.deviation)
         return scaled
 
     @property

@@ -69,12 +69,13 @@ class PPO:
         return {"model": self.model.policy, "optimiser": self.model.policy.optimizer}
 
     def act(
-        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor
+        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
     ) -> np.ndarray:
         """Draw the actions of step ``at`` and store it; return them."""
         rollout = self.rollout
-        rollout.inputs[at], rollout.legal[at] = inputs, legal
-        seen = (rollout.inputs[at], rollout.legal[at]) if self._discrete else rollout.inputs[at]
+        seen: Any = rollout.inputs[at].copy_(inputs)  # where torch aligns it
+        if self._discrete:
+            seen = seen, rollout.legal[at].copy_(legal)
         actions, values, log_probs = self.model.policy(seen)
         rollout.actions[at], rollout.log_probs[at] = actions, log_probs
         rollout.estimates[at] = values.flatten()
