@@ -163,7 +163,7 @@ def test_a_damaged_protocol_is_named(protocol, tmp_path):
     file = tmp_path / "r" / "protocol.json"
     text = file.read_text()
     for damaged, message in (
-        (text[:300], "Invalid JSON"),
+        (text[:300], "Expecting value"),
         (text.replace('"alpha"', '"alpa"'), "Did you mean 'alpha'"),
     ):
         file.write_text(damaged)

@@ -22,6 +22,7 @@ __all__ = ["PROTOCOL", "read_protocol"]
 PROTOCOL = "protocol.json"
 _VALUES = 500_000  # in a protocol
 _SECONDS = 20.0  # of the processor, after which no further maps are made
+_REMEDY = "Remove it and evaluate into its folder again, or choose another folder."
 
 
 def read_protocol(root: Path) -> Protocol:
@@ -44,11 +45,10 @@ def read_protocol(root: Path) -> Protocol:
     except ValidationError as error:
         raise ProtocolError(
             f"{file} is damaged or of another version:\n{explained(error)}\nIf files that it "
-            f"names have moved, put them back; is it damaged itself? Remove it and evaluate into "
-            f"its folder again, or choose another folder."
+            f"names have moved, put them back; is it damaged itself? {_REMEDY}"
         ) from None
     except (DamagedResultError, *UNREADABLE) as error:
-        raise ProtocolError(f"{file} cannot be used: {error}") from None
+        raise ProtocolError(f"{file} cannot be used: {error}\n{_REMEDY}") from None
 
 
 def _check_places(task: dict[str, Any]) -> None:
