@@ -10,8 +10,6 @@ from coopbench.protocol.training import Training, held_out_parameters
 from coopbench.protocol.variants import maps_text
 from coopbench.provenance import versions
 
-_WRITTEN = 12  # hex digits of a digest that are written
-
 
 def identity(findings: Findings) -> dict[str, str]:
     """Return what the protocol is, as {label: text}."""

@@ -99,7 +99,8 @@ def _cells(columns: Sequence[Column], row: Sequence[Entry]) -> Iterable[tuple[st
     cells: list[tuple[str, list[str]]] = []
     for column, entry in zip(columns, row, strict=True):
         if column.is_interval:
-            cells[-1][1].extend(_text(column, line) for line in entry.lines if line != MISSING)
+            if entry.text != MISSING:  # without its second line, for which there is no room
+                cells[-1][1].append(_text(column, entry.marked))
             continue
         marks = "".join(rf"\textsuperscript{{{mark}}}" for mark in entry.marks)
         text = _text(column, entry.text)

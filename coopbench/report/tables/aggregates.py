@@ -136,7 +136,9 @@ def _rows(
 
 
 def _best(rows: Mapping[str, Aggregate], statistic: Statistic) -> set[str]:
-    """Return the policies with the best value of a statistic."""
+    """Return the policies with the best value of a statistic, if there are others."""
+    if len(rows) < 2:
+        return set()
     values = [row.estimate for row in rows.values()]
     best = (min if statistic.lowest else max)(values, default=math.nan)
     return {name for name, row in rows.items() if row.estimate == best}
