@@ -18,10 +18,14 @@ __all__ = ["Player", "seated"]
 
 
 class Player:
-    """A policy at play: its memory for every lane of one batch of games."""
+    """A policy at play: its memory for every lane of one batch of games.
 
-    def __init__(self, policy: Any, game: Game) -> None:
+    With ``draws`` its random numbers follow from these and not from the seeds of the episodes.
+    """
+
+    def __init__(self, policy: Any, game: Game, draws: np.random.Generator | None = None) -> None:
         self.game = game
+        self._draws = draws
         self.label = policy if isinstance(policy, str) else label(policy)
         self._policy = (
             make_policy(policy, game) if isinstance(policy, str) else _adapted(policy, game)
@@ -41,6 +45,8 @@ class Player:
         although the seeds do not.
         """
         random = streams(seeds, episodes, salt=1 + stream)
+        if self._draws is not None:
+            random = self._draws.integers(1 << 64, size=len(random), dtype=np.uint64)
         fresh = self._policy.initial(self.game, random[chosen])
         everywhere = bool(chosen.all())
         self._memory = fresh if everywhere else _merged(self._memory, fresh, chosen)

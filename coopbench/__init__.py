@@ -17,6 +17,7 @@ _PUBLIC = {
     "Models": "coopbench.playing.contestants",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
+    "commit": "coopbench.workflows.late",
     "crossplay": "coopbench.workflows.crossplay",
     "environments": "coopbench.catalogue",
     "Trained": "coopbench.episodes.trained",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.workflows.crossplay import crossplay as crossplay
     from coopbench.workflows.episode import record as record
     from coopbench.workflows.evaluation import evaluate as evaluate
+    from coopbench.workflows.late import commit as commit
     from coopbench.workflows.leaderboard import leaderboard as leaderboard
     from coopbench.workflows.replay import find_episode as find_episode
     from coopbench.workflows.shards import merge as merge

@@ -7,7 +7,13 @@ from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.variants import are_replaced, are_same, differing_keys, maps_text
+from coopbench.protocol.variants import (
+    are_replaced,
+    are_same,
+    differing_keys,
+    maps_text,
+    with_late_seeds,
+)
 
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
 
@@ -17,7 +23,8 @@ def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     if protocol.ad_hoc:
         return ("it is an ad-hoc evaluation, not a protocol",)
     present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
-    reasons = [*_foreign(protocol), *_absent(protocol, table, present), *_failed(table)]
+    reasons = [*_late(protocol), *_foreign(protocol)]
+    reasons += [*_absent(protocol, table, present), *_failed(table)]
     if protocol.limits is not None:
         reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
     for policy in present:
@@ -156,12 +163,23 @@ def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
     return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
 
 
+def _late(protocol: Protocol) -> list[str]:
+    """Say where late evaluation seeds come from."""
+    late = protocol.seeds.late
+    if late is None:
+        return []
+    origin = f"the commitment {late.commitment[:12]} and the beacon {late.beacon!r}"
+    return [f"its evaluation seeds are late: they follow from {origin}"]
+
+
 def _foreign(protocol: Protocol) -> list[str]:
     """Say why the protocol is not one of this package."""
     name = protocol.protocol.name
     shipped = load_protocol(name) if name in protocol_files() else None
     if shipped is None or shipped.name != protocol.name:
         return [f"{protocol.name} is not a protocol of this package"]
+    if (late := protocol.seeds.late) is not None:
+        shipped = with_late_seeds(shipped, late.commitment, late.beacon)
     if are_same(shipped, protocol):
         return []
     if are_replaced(shipped, protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coopbench.workflows.verdicts import IDENTICAL, Check
+from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, IDENTICAL, Check
 from coopbench.workflows.verification import Verification
 
 if TYPE_CHECKING:  # rich takes long to import
@@ -69,4 +69,5 @@ def _conclusion(verification: Verification) -> Iterator[str]:
         parts = f"{count} of {len(verification.checks)} parts"
         yield f"NOT VERIFIED: {parts} are different, missing or not verifiable."
     else:
-        yield "Verified: " + ("identical." if verification.identical else "equal within tolerance.")
+        verdicts = {check.verdict for check in verification.checks} & {CLOSE, BY_INTERVAL}
+        yield f"Verified: {' and '.join(sorted(verdicts)) or IDENTICAL}."

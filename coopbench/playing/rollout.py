@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,10 +94,17 @@ def play(
     return replace(episodes, trace=replace(trace, actions=content))
 
 
+class Keyed(NamedTuple):
+    """A policy whose random numbers follow from a key, and not from seeds that it might know."""
+
+    policy: PolicyLike
+    key: tuple[int, ...]
+
+
 def play_again(
     protocol: Protocol,
     cell: Cell,
-    actor: PolicyLike | Actions,
+    actor: PolicyLike | Keyed | Actions,
     numbers: Sequence[int],
     recorded: Iterable[int],
     longest: int | None = None,
@@ -113,10 +120,14 @@ def play_again(
     task, rows = protocol.played_in(cell), list(numbers)
     engine, count = engine_of(task, len(rows)), max(rows) + 1
     seats = task.seating(count, engine.agents)[rows]
-    names = task.partner_names if isinstance(actor, Actions) else (actor, *task.partner_names)
-    players: list[Actor] = [Player(name, Game.of(engine)) for name in names]
+    players: list[Actor] = [Player(name, Game.of(engine)) for name in task.partner_names]
     prints = Fingerprints(engine)
-    if isinstance(actor, Actions):
+    if isinstance(actor, Keyed):
+        draws = np.random.default_rng(actor.key)
+        players.insert(0, Player(actor.policy, Game.of(engine), draws))
+    elif not isinstance(actor, Actions):
+        players.insert(0, Player(actor, Game.of(engine)))
+    else:
         joint, last = actor.joint, actor.joint.shape[1] - 1
         players.insert(0, Script(lambda step: joint[:, min(step, last)].copy()))
         prints = Fingerprints(engine, seats == OWN)

@@ -31,6 +31,7 @@ from coopbench.results.folder import check_folder, earlier_runs, models_of, writ
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
 from coopbench.results.registration import read_registration
+from coopbench.workflows.late import late_protocol
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
@@ -55,6 +56,8 @@ def evaluate(
     effect: str | None = None,
     tasks: str | Sequence[str] | None = None,
     reference: bool = True,
+    late: str | Path | None = None,
+    beacon: str | None = None,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
@@ -86,6 +89,10 @@ def evaluate(
     The runs of required learners that ship with this package for the protocol are played, too,
     unless there are other runs of them among all these; without ``reference`` they are not.
 
+    With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
+    its digest and the ``beacon``, a public value that nobody knew when that digest was published.
+    Policies that do not ship with this package must be those that were committed to.
+
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster).
@@ -98,7 +105,11 @@ def evaluate(
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
-    cells, notes = planned(checked, policies, out, reference=reference)
+    if (late is None) != (beacon is None):
+        raise ValueError("late goes with a beacon, the value that was published later; name both.")
+    cells, notes = planned(checked, policies, out, reference=reference and late is None)
+    if late is not None and beacon is not None:
+        checked = late_protocol(Path(late), beacon, checked, cells, out)
     with with_bars(progress, len(cells)) as tell:
         played, more = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))

@@ -27,7 +27,7 @@ from coopbench.report.serialise import finite
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.workflows.identities import equal_play
-from coopbench.workflows.verdicts import CLOSE, MISSING, REPLAYED, Check, printable
+from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
 
@@ -290,7 +290,8 @@ def _verified(entrant: _Entrant, tasks: set[str]) -> str:
     text = "all episodes" if played == total else f"{played:,} of {total:,} episodes"
     if any(check.how == REPLAYED for check in checks):
         text += ", from stored actions"
-    close = ", within tolerance" if any(check.verdict == CLOSE for check in checks) else ""
+    verdicts = {check.verdict for check in checks} & {CLOSE, BY_INTERVAL}
+    close = "".join(f", {verdict}" for verdict in sorted(verdicts))
     if all(_lacking(folder.verification.checks) for folder in entrant.folders):
         return f"unverified folder; {text}{close}"
     return text + close

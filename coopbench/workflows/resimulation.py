@@ -4,6 +4,7 @@ A registered or trained policy plays all of its episodes again. Those of any oth
 again from their seeds and its stored actions. No file is trusted.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,8 @@ from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import DamagedResultError
-from coopbench.playing.contestants import PolicyLike
-from coopbench.playing.rollout import CellJob, engine_of, play_again, play_selection
+from coopbench.playing.contestants import PolicyLike, contestant_of
+from coopbench.playing.rollout import CellJob, Keyed, engine_of, play_again, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.results.store import Stored, read_actions
@@ -26,7 +27,18 @@ from coopbench.workflows.consistency import (
 )
 from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
 from coopbench.workflows.players import expected_policy
-from coopbench.workflows.verdicts import REPLAYED, RERUN, Check, Discrepancy, concluded, elsewhere
+from coopbench.workflows.verdicts import (
+    BY_INTERVAL,
+    IDENTICAL,
+    REPLAYED,
+    RERUN,
+    Check,
+    Discrepancy,
+    concluded,
+    elsewhere,
+)
+
+_BY_CHANCE = 1e-4  # probability with which the score of an honest policy is called different
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +47,7 @@ class CheckJob(CellJob):
 
     stored: Stored  # with episodes
     trust: tuple[str, ...] = ()  # digests of stored code that may be executed
+    key: int = 0  # from which policies of strangers get their random numbers
 
     @property
     def _block(self) -> Episodes:
@@ -61,12 +74,18 @@ class CheckJob(CellJob):
         if discrepancies:  # what is not of the protocol is not played: it could be of any size
             return concluded(block.cell.folder, discrepancies, episodes=len(block))
         policy, discrepancies = expected_policy(protocol, task, self.stored, self.trust)
+        where = elsewhere(self.stored.meta)
+        how, played, by_interval = RERUN, len(block), ""
         if policy is not None:
-            how, played, numbers = RERUN, len(block), range(len(block))
-            again, _ = _again(protocol, block, policy, numbers, tell)
+            actor = self._keyed(policy)
+            again, _ = _again(protocol, block, actor, range(len(block)), tell)
+            differing = list(compared(block, again, range(len(block))))
+            close = where and all(discrepancy.close for discrepancy in differing)
+            if isinstance(actor, Keyed) and differing and not close:
+                by_interval, differing = _score_difference(protocol, block, again)
+            discrepancies += differing
             discrepancies += _selection_discrepancies(protocol, self.stored)
-            discrepancies += compared(block, again, numbers)
-        else:
+        if policy is None or by_interval:
             how = REPLAYED
             try:
                 actions = _stored_actions(protocol, task, self.stored, block)
@@ -77,23 +96,56 @@ class CheckJob(CellJob):
                 played = len(actions.episodes)
                 discrepancies += _replay_discrepancies(protocol, block, actions, tell)
         facts = {"how": how, "episodes": len(block), "played": played}
-        check = concluded(block.cell.folder, discrepancies, elsewhere(self.stored.meta), **facts)
+        check = concluded(block.cell.folder, discrepancies, where, **facts)
+        if by_interval:
+            verdict = BY_INTERVAL if check.verdict == IDENTICAL else check.verdict
+            text = f"with random numbers of the key {self.key} {by_interval}"
+            return replace(check, verdict=verdict, reasons=(*check.reasons, text))
         if self.stored.source is None or policy is not None:
             return check
         digest = self.stored.meta["code"]["sha256"]
         text = f"its code was not executed; to do so after reading source.txt, trust {digest}"
         return replace(check, reasons=(*check.reasons, text))
 
+    def _keyed(self, policy: PolicyLike) -> PolicyLike | Keyed:
+        """Return a policy, that of a stranger without seeds by which it could look answers up."""
+        contestant = contestant_of(self.protocol, self.cell.policy)
+        if policy is self.stored.policy or not contestant.elsewhere:
+            return policy
+        return Keyed(policy, (self.key, *self.cell.folder.encode()))
+
+
+def _score_difference(
+    protocol: Protocol, block: Episodes, again: Episodes
+) -> tuple[str, list[Discrepancy]]:
+    """Say how the mean score of a policy with other random numbers differs from what is stored.
+
+    A difference beyond chance is a discrepancy: one that a policy of 10,000 makes by chance.
+    """
+    from scipy.stats import t
+
+    score = protocol.report.score
+    gains = values(again, score) - values(block, score)
+    gains = gains[np.isfinite(gains)]
+    if len(gains) < 2:
+        return f"its mean {score} cannot be compared: fewer than two episodes have one", []
+    width = float(t.ppf(1 - _BY_CHANCE / 2, len(gains) - 1))
+    half = width * float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    mean = float(gains.mean())
+    text = f"its mean {score} differs by {mean:.6g}; by chance it does by up to {half:.6g}"
+    return text, [Discrepancy(text)] if abs(mean) > half else []
+
 
 def _again(
     protocol: Protocol,
     block: Episodes,
-    actor: PolicyLike | Actions,
+    actor: PolicyLike | Keyed | Actions,
     numbers: Sequence[int],
     tell: Callable[[float], None] | None,
 ) -> tuple[Episodes, Actions | None]:
-    """Play episodes of a cell again, no longer than they are there; see ``play_again``."""
-    recorded, longest = trace_of(block).recorded, int(block.lengths[list(numbers)].max())
+    """Play episodes of a cell again: with other random numbers to their ends, else as long."""
+    longest = None if isinstance(actor, Keyed) else int(block.lengths[list(numbers)].max())
+    recorded = trace_of(block).recorded
     return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
 
 

@@ -11,6 +11,7 @@ from coopbench.provenance import machine, versions
 # Verdicts.
 IDENTICAL = "identical"
 CLOSE = "equal within tolerance"  # made on another platform, where numbers are rounded differently
+BY_INTERVAL = "equal by interval"  # the mean score of a policy that draws other random numbers
 DIFFERENT = "different"
 MISSING = "missing"
 # Code that is not executed or differs, chance without a seed, a report of another schema.

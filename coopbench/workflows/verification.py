@@ -6,6 +6,7 @@ followed, and every problem of a file is a line of the result.
 
 import dataclasses
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from coopbench.protocol.variants import (
     differing_keys,
     differing_wording,
     is_part,
+    with_late_seeds,
 )
 from coopbench.results import store
 from coopbench.results.folder import read_cell, table_of
@@ -33,6 +35,7 @@ from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, r
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.identities import equal_play, mistaken
+from coopbench.workflows.late import late_checks
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckJob
 from coopbench.workflows.verdicts import (
@@ -106,6 +109,7 @@ def verify(
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
     env: Sequence[str] = (),
+    key: int | None = None,
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
@@ -117,12 +121,15 @@ def verify(
     Environments of other packages are made, with the parameters that the results state, only if
     ``env`` names them; their cells are not verifiable otherwise. A registered environment that is
     not installed is named by its file, FILE.py:SPEC.
+    Policies that this package does not ship get random numbers that follow from ``key``, a whole
+    number >= 0 of your choice (None: drawn anew), and not from the seeds: where that makes a
+    difference, their mean score is compared by an interval.
     ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
     runner = checking_runner(backend, workers, progress)
-    return examine(folder, runner, trust, env).verification
+    return examine(folder, runner, trust, env, key).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -141,6 +148,7 @@ def examine(
     runner: Runner,
     trust: Sequence[str] = (),
     env: Sequence[str] = (),
+    key: int | None = None,
 ) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
@@ -154,9 +162,10 @@ def examine(
     places = cell_folders(root)
     manifest, listed = _manifest(root, protocol, places)
     permit_environments(protocol, env)
-    checks, cells = _cell_checks(root, protocol, runner, trust, env)
+    checks, cells = _cell_checks(root, protocol, runner, trust, env, key)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [_protocol_check(protocol), listed, *checks.values(), *lacking]
+    parts += late_checks(root, protocol, cells)
     deviations: tuple[str, ...] = ()
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
@@ -174,16 +183,22 @@ def examine(
 
 
 def _cell_checks(
-    root: Path, protocol: Protocol, runner: Runner, trust: Sequence[str], env: Sequence[str]
+    root: Path,
+    protocol: Protocol,
+    runner: Runner,
+    trust: Sequence[str],
+    env: Sequence[str],
+    key: int | None,
 ) -> tuple[dict[str, Check], Cells]:
     """Read all cells and play them again; return their checks and those that could be read."""
     cells: Cells = {}
     checks = {place: _read(root, protocol, place, cells) for place in cell_folders(root)}
     played = [(cell, stored) for cell, stored in cells.values() if stored.episodes]
     trusted = _trusted(trust, [stored for _, stored in played])
+    key = secrets.randbits(63) if key is None else key
     checks |= unplayable(protocol, cells, env)
     jobs = [
-        CheckJob(protocol, cell, stored, trusted)
+        CheckJob(protocol, cell, stored, trusted, key)
         for cell, stored in played
         if checks[cell.folder].verdict != UNVERIFIABLE
     ]
@@ -224,6 +239,9 @@ def _protocol_check(protocol: Protocol) -> Check:
     shipped = load_protocol(protocol.protocol.name) if protocol.protocol.name in files else None
     if shipped is None or shipped.name != name:
         return Check(what, IDENTICAL, (f"{name} is not a protocol of this package",))
+    if (late := protocol.seeds.late) is not None:
+        name += " with late seeds"
+        shipped = with_late_seeds(shipped, late.commitment, late.beacon)
     if are_same(shipped, protocol):
         reasons = [f"it is the {name} of this package"]
         wording = differing_wording(shipped, protocol)

@@ -102,6 +102,20 @@ def evaluate(
         ),
     ] = None,
     reference: ReferenceRuns = True,
+    late: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="COMMIT",
+            help="File of 'coopbench commit': play seeds that follow from it and --beacon.",
+        ),
+    ] = None,
+    beacon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="With --late: a public value that nobody knew before, with its source.",
+        ),
+    ] = None,
 ) -> None:
     """Play a protocol's tasks with some policies and write the standard report.
 
@@ -127,14 +141,27 @@ def evaluate(
             )
         played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
         policies = chosen(policy, played)
-        out = out or Path("results") / "-".join([played.protocol.name, *(task or ())])
+        parts = [played.protocol.name, *(task or ()), *(["late"] if late else [])]
+        out = out or Path("results") / "-".join(parts)
     with interruption(NOTHING if out is None else KEPT):
         if shard is not None:
+            if late is not None:
+                raise ValueError("--late does not go with --shard.")
             if not reference:
                 raise ValueError("--no-reference does not go with --shard.")
             _play_shard(played, policies, shard, out, backend, workers)
             return
-        report = run(played, policies, out, backend, True, workers, reference=reference)
+        report = run(
+            played,
+            policies,
+            out,
+            backend,
+            True,
+            workers,
+            reference=reference,
+            late=late,
+            beacon=beacon,
+        )
         present(report, out)
 
 

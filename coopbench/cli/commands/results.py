@@ -41,6 +41,23 @@ def report(
         present(load_report(folder), folder)
 
 
+def commit(
+    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write. Default: FOLDER/commitment.json.")
+    ] = None,
+) -> None:
+    """Commit to the policies of a results folder, before late seeds are known.
+
+    Publish the digest; later: coopbench evaluate --late FILE --beacon VALUE.
+    """
+    from coopbench.workflows.late import commit as run
+
+    file, digest = run(folder, out)
+    say(f"Commitment: {file}")
+    say(f"Digest to publish: {digest}")
+
+
 def verify(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     backend: Backend = "serial",
@@ -62,6 +79,14 @@ def verify(
             "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
         ),
     ] = None,
+    key: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Number from which policies of strangers get their random numbers. Default: a "
+            "new one.",
+        ),
+    ] = None,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
@@ -75,7 +100,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Bars() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), env or ())
+        verification = run(folder, backend, workers, progress.cell, trust or (), env or (), key)
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
