@@ -177,7 +177,7 @@ def _undefined(one: str, two: str, pair: tuple[ScoreMatrix, ScoreMatrix]) -> Con
     """Return the difference of two policies of which one has no score in some episodes."""
     nan, (left, right) = math.nan, (mean_of_defined(side.units) for side in pair)
     reason = "the score is undefined in some episodes"
-    return Contrast(one, two, left - right, nan, nan, nan, None, reason)
+    return Contrast(one, two, left - right, nan, nan, None, reason)
 
 
 def _row(
@@ -192,15 +192,14 @@ def _row(
     sides = [(mean, len(one.runs)) for mean, one in zip(means, pair, strict=True)]
     above, runs = _above([pair])
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
-    half = contrast.high - contrast.difference
     gap = contrast.difference if contrast.note else means[0] - means[1]  # of the printed means
     return Comparison(
         task=task.id,
         first=contrast.first,
         second=contrast.second,
         difference=gap,
-        low=gap - half,
-        high=gap + half,
+        low=gap - contrast.half,
+        high=gap + contrast.half,
         p_value=contrast.p_value,
         p_holm=nan,  # until the family is known
         p_decision=decision_p(contrast, sides, scale_ends(protocol, task, pair)),

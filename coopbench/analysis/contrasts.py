@@ -24,12 +24,21 @@ class Contrast:
     first: str
     second: str
     difference: float
-    low: float
-    high: float
+    half: float  # width of its two-way interval to each side; nan where there is no test
     p_value: float  # nan where there is no test
     spread: Spread | None  # None where there is no test
     reason: str = ""  # why there is no test
     note: str = ""  # on which episodes; empty if on all
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.difference - self.half
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.difference + self.half
 
 
 def family_pairs(protocol: Protocol, names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -102,9 +111,7 @@ def _all_contrasts(
         gap, half = float(gaps[k]), math.nan if reason else float(halves[k])
         part = Spread(*(column[k : k + 1] for column in spread))
         p = math.nan if reason else float(levels[k])
-        rows[one, two] = Contrast(
-            one, two, gap, gap - half, gap + half, p, None if reason else part, reason
-        )
+        rows[one, two] = Contrast(one, two, gap, half, p, None if reason else part, reason)
     return rows
 
 
@@ -123,7 +130,7 @@ def _no_test(matrices: dict[str, Matrices], one: str, two: str, half: float) -> 
 def _untested(matrices: dict[str, Matrices], one: str, two: str, reason: str) -> Contrast:
     """Return the difference of the means of two policies that cannot be tested."""
     left, right = (np.mean([m.run_means.mean() for m in matrices[name]]) for name in (one, two))
-    return Contrast(one, two, float(left - right), math.nan, math.nan, math.nan, None, reason)
+    return Contrast(one, two, float(left - right), math.nan, math.nan, None, reason)
 
 
 def decision_p(

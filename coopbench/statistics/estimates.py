@@ -74,25 +74,6 @@ def performance_profile(scores: Scores, taus: Scores) -> np.ndarray:
     return (results.size - np.searchsorted(results, levels, side="right")) / results.size
 
 
-def normalise(values: Scores, low: Scores, high: Scores, epsilon: float = 0.0) -> np.ndarray:
-    """Map ``low`` to 0 and ``high`` to 1 linearly, without clipping.
-
-    The bounds broadcast against ``values``: one pair, or one per task for a (runs, tasks) matrix.
-    Declare them with the task. Bounds taken from the algorithms at hand move every old score when
-    an algorithm is added; a published protocol that does so adds ``epsilon`` (1e-6 in Gorsane et
-    al. 2022, "Towards a Standardised Performance Evaluation Protocol for Cooperative MARL") to
-    the width of the range.
-
-    Raises:
-        ValueError: if a range is empty or not finite.
-    """
-    bottom, top = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    width = top - bottom
-    if not np.all(np.isfinite(width) & (width > 0.0)):
-        raise ValueError(f"high is {top} with low {bottom}; allowed is high > low, both finite")
-    return (np.asarray(values, dtype=np.float64) - bottom) / (width + epsilon)
-
-
 def _win_share(a: np.ndarray, b: np.ndarray) -> float:
     """Return the share of pairs in which an entry of ``a`` exceeds one of ``b``; ties are 1/2."""
     ordered = np.sort(b)

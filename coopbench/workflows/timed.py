@@ -5,6 +5,7 @@ stay in this one. Page: docs/timed.md.
 """
 
 import json
+import math
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coopbench.analysis import flatland
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -89,13 +89,13 @@ class TimedScores:
     @property
     def round_one(self) -> float:
         """Mean over tasks of their mean normalised return, in [-1, 0]."""
-        tests = ([e.normalised for e in self.episodes if e.task == t] for t in self.means)
-        return flatland.round_one(list(tests))
+        tests = [[e.normalised for e in self.episodes if e.task == t] for t in self.means]
+        return math.fsum(math.fsum(test) / len(test) for test in tests) / len(tests)
 
     @property
     def round_two(self) -> float:
         """Sum over episodes of 1 + normalised return; at most their number."""
-        return flatland.round_two(episode.normalised for episode in self.episodes)
+        return math.fsum(1.0 + episode.normalised for episode in self.episodes)
 
     @property
     def troubles(self) -> tuple[str, ...]:
