@@ -63,6 +63,7 @@ def test_every_table_is_whole(report):
 
 def test_nothing_in_a_name_or_reason_is_a_command(report):
     text = report.latex()
+    assert [latex.escaped(name) for name in ("[2pt]", "*star")] == ["{}[2pt]", "{}*star"]
     assert r"50\%\_of\textbackslash{}\{\$x\textasciicircum{}2\$\} \textasciitilde{}" in text
     assert r"\textless{}a\textgreater{} \& \#1\textbar{}2" in text
     commented = [line for line in text.splitlines() if "input" in line]

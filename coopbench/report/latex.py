@@ -45,8 +45,12 @@ def as_latex(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape the characters that mean something in LaTeX, and join lines."""
-    return "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
+    """Escape the characters that mean something in LaTeX, and join lines.
+
+    A bracket or a star at the beginning would be an option of the end of the row before.
+    """
+    line = "".join(_SPECIAL.get(char, char) for char in " ".join(text.split()))
+    return f"{{}}{line}" if line.startswith(("[", "*")) else line
 
 
 def _comments(document: Document) -> Iterator[str]:
