@@ -5,6 +5,7 @@
     ├── OtherProtocolError   (ValueError)    results belong to another protocol
     ├── DamagedResultError   (Exception)     a file of results cannot be used
     ├── ReplayError          (ValueError)    an episode cannot be shown again
+    ├── KernelError          (TypeError)     a kernel cannot be compiled
     ├── WorkerError          (RuntimeError)  a worker process could not be started, or died
     └── Diverged             (RuntimeError)  training produced numbers that are not finite
 
@@ -13,12 +14,13 @@ of functions raise Python's own ``ValueError``, ``TypeError`` and ``FileNotFound
 """
 
 from coopbench.baselines.errors import Diverged
-from coopbench_envs.errors import CoopbenchError
+from coopbench_envs.errors import CoopbenchError, KernelError
 
 __all__ = [
     "CoopbenchError",
     "DamagedResultError",
     "Diverged",
+    "KernelError",
     "OtherProtocolError",
     "ProtocolError",
     "ReplayError",

@@ -13,6 +13,7 @@ import numpy as np
 
 from coopbench_envs.compiling import Compiled, bound
 from coopbench_envs.core import Kernels, kernel, stream
+from coopbench_envs.errors import KernelError
 from coopbench_envs.marks import plain
 
 __all__ = [
@@ -370,7 +371,15 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
     """Return a kernel that plays the parts of a step, each in all lanes before the next."""
     whole = _played
     for part in reversed(parts):
-        takes = plain(part).__code__.co_argcount
+        function = plain(part)
+        takes = function.__code__.co_argcount
+        if takes not in _BY_LANE:
+            raise KernelError(
+                f"{function.__name__} in {function.__code__.co_filename}, line "
+                f"{function.__code__.co_firstlineno}, is a part of a step and takes {takes} "
+                f"arguments; allowed: (c, s, i, rng, actions, rewards, terminated), with an agent "
+                f"a, or with two agents a and b, behind i."
+            )
         template = (_IN_BLOCKS if in_blocks else _BY_LANE)[takes]
         bindings = template.__globals__ | {"part": part, "rest": whole}
         copy = types.FunctionType(template.__code__, bindings, template.__name__)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
+from coopbench_envs.explaining import explained
 from coopbench_envs.objects import Lowered
 
 __all__ = ["TESTED", "dispatcher_of", "is_tested", "lowered", "provide_helpers"]
@@ -65,8 +66,18 @@ def dispatcher_of(function: Callable[..., Any], options: Mapping[str, Any]) -> A
 def lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowered:
     """Return the code of a function for arguments of these very types.
 
-    With a tested version of numba it is not optimised.
+    With a tested version of numba it is not optimised. Raises ``KernelError`` for one that cannot
+    be compiled.
     """
+    from numba.core.errors import NumbaError
+
+    try:
+        return _lowered(function, arguments)
+    except NumbaError as error:
+        raise explained(error, arguments) from None
+
+
+def _lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowered:
     import numba
 
     signature = tuple(map(numba.typeof, arguments))

@@ -37,6 +37,8 @@ from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing import Context
 from numba.core.untyped_passes import InlineClosureLikes, IRProcessing, LiteralUnroll
 
+from coopbench_envs.errors import KernelError
+
 __all__ = ["MergingInner", "MergingOuter", "dispatcher", "module_of"]
 
 
@@ -340,18 +342,20 @@ def _narrow(caller: Any) -> bool:
     return narrowed
 
 
-def _fields_of(value: Any, names: tuple[str, ...], scope: Any, body: list[Any]) -> Any:
-    """Append statements that make a tuple of some fields of ``value``; return its variable."""
-    loc = value.loc
+def _fields_of(value: Any, reads: dict[str, Any], scope: Any, body: list[Any]) -> Any:
+    """Append statements that make a tuple of fields of ``value``; return its variable.
+
+    ``reads`` are the places that read them, by name: errors tell these.
+    """
 
     def assigned(expression: Any) -> Any:
-        variable = scope.redefine("narrowed", loc, rename=True)
-        body.append(ir.Assign(expression, variable, loc))
+        variable = scope.redefine("narrowed", expression.loc, rename=True)
+        body.append(ir.Assign(expression, variable, expression.loc))
         return variable
 
-    kind = assigned(ir.Global("narrowed", _tuple_of(names), loc))
-    fields = [assigned(ir.Expr.getattr(value, name, loc)) for name in names]
-    return assigned(ir.Expr.call(kind, fields, (), loc))
+    kind = assigned(ir.Global("narrowed", _tuple_of(tuple(reads)), value.loc))
+    fields = [assigned(ir.Expr.getattr(value, name, loc)) for name, loc in reads.items()]
+    return assigned(ir.Expr.call(kind, fields, (), value.loc))
 
 
 @functools.cache
@@ -361,8 +365,8 @@ def _tuple_of(names: tuple[str, ...]) -> Any:
 
 
 @functools.cache
-def _reads(function: Any) -> dict[str, tuple[str, ...]]:
-    """Return the fields that a function reads of each parameter, by the parameter's name.
+def _reads(function: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields that a function reads of each parameter, and where, by their names.
 
     There are none for a parameter of which it uses more than fields.
     """
@@ -370,7 +374,7 @@ def _reads(function: Any) -> dict[str, tuple[str, ...]]:
     _merge(source, {})
     number, parameters = _assignments(source), _parameters(source)
     roots = {name: name for name in parameters}  # parameter, by the name of it or of its copies
-    read: dict[str, set[str]] = {name: set() for name in source.arg_names}
+    read: dict[str, dict[str, Any]] = {name: {} for name in source.arg_names}
     whole = set(source.arg_names) - parameters
     for label in sorted(source.blocks):
         for statement in source.blocks[label].body:
@@ -383,19 +387,21 @@ def _reads(function: Any) -> dict[str, tuple[str, ...]]:
                 roots[statement.target.name] = roots[value.name]
                 continue
             if is_expression and value.op == "getattr" and value.value.name in roots:
-                read[roots[value.value.name]].add(value.attr)
+                read[roots[value.value.name]].setdefault(value.attr, value.loc)
                 continue
             called = _called(source, statement, merged=False)
             passed = {} if called is None else _given(called, value)
             for name, variable in passed.items():
-                fields = _reads(called)[name] if isinstance(variable, ir.Var) else ()
+                fields = _reads(called)[name] if isinstance(variable, ir.Var) else {}
                 if fields and variable.name in roots:
-                    read[roots[variable.name]].update(fields)
+                    read[roots[variable.name]] |= fields
                     passed[name] = None
             used = [v for v in passed.values() if isinstance(v, ir.Var)]
             for variable in used if passed else statement.list_vars():
                 whole |= {roots.get(variable.name, "")}
-    return {name: () if name in whole else tuple(sorted(fields)) for name, fields in read.items()}
+    return {
+        name: {} if name in whole else dict(sorted(fields.items())) for name, fields in read.items()
+    }
 
 
 def _given(function: Any, call: Any) -> dict[str, Any]:
@@ -405,7 +411,7 @@ def _given(function: Any, call: Any) -> dict[str, Any]:
         bound = signature.bind(*call.args, **dict(call.kws))
     except TypeError as error:
         takes = f"{function.__name__}{signature}"
-        raise TypeError(f"{takes} is called wrongly in {call.loc}: {error}.") from None
+        raise KernelError(f"{takes} is called wrongly in {call.loc}: {error}.") from None
     return bound.arguments
 
 

@@ -22,8 +22,9 @@ from folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
-        ("reading", "scenes", "merging", "packing", "targets"),
-        ("errors", "parameters", "layouts", "roles", "rendering", "arrays", "objects"),
+        ("errors", "reading", "scenes", "packing", "targets"),
+        ("parameters", "layouts", "roles", "rendering", "arrays", "objects"),
+        ("merging", "explaining"),
         ("lowering", "store", "threads"),
         ("marks",),
         ("digests",),
