@@ -82,11 +82,18 @@ def _verdict(block: Verdict, console: Any) -> None:
 def _facts(block: Facts, console: Any) -> None:
     for label, text in block.pairs.items():
         _say(console, f"{label}: {text}")
+    _say(console, "")
 
 
 def _items(block: Items, console: Any) -> None:
     for line in block.lines:
         _say(console, f"  - {line}")
+    _say(console, "")
+
+
+def _text(block: Text, console: Any) -> None:
+    _say(console, block.text)
+    _say(console, "")
 
 
 def _table(block: Table, console: Any) -> None:
@@ -96,7 +103,6 @@ def _table(block: Table, console: Any) -> None:
 
 def _section(block: Section, console: Any) -> None:
     if block.shown == ALWAYS:
-        _say(console, "")
         _say(console, block.title, "bold")
         _row(block, console)
 
@@ -115,7 +121,7 @@ _PRINTERS: dict[type, Callable[[Any, Any], None]] = {
     Verdict: _verdict,
     Facts: _facts,
     Items: _items,
-    Text: lambda block, console: _say(console, block.text),
+    Text: _text,
     Table: _table,
     Section: _section,
     Details: _details,

@@ -176,7 +176,7 @@ def context_table(findings: Findings) -> Table | None:
         whole = {name: members for name, members in by_policy.items() if len(members) == len(tasks)}
         if whole:
             lines = tuple(_context_row(findings, name, members) for name, members in whole.items())
-            groups.append(Group(group, f"{len(tasks)} tasks", lines))
+            groups.append(Group(group, group_meanings(findings.protocol)[group], lines))
     return Table(
         title="Scores with partners in context",
         columns=(
