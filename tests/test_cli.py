@@ -353,6 +353,13 @@ def test_interruptions_that_are_ignored_stay_so(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_errors(closed, tmp_path):
+    words = f"{sys.executable} -m coopbench list {closed}"
+    done = subprocess.run(words, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_doctor_examines_everything(command, monkeypatch):
     seen = command("doctor").out
     for what in ("numba", "processor", "GPU", "compiler", "cache", "kernels"):
