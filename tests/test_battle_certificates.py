@@ -1,6 +1,5 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
-import csv
 import dataclasses
 import re
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from coopbench.analysis import battles
 from coopbench.analysis.battles import FIRST, BattleFigure, load_battles
 from coopbench.analysis.certificates import certified_tasks
-from coopbench.analysis.comparisons import Comparison
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -98,40 +96,6 @@ def test_the_page_has_every_battle_and_counts_by_intervals():
     assert "win no battle of 16 of 19" in conclusion(
         drawn[name] for name in drawn if " " not in name
     )
-
-
-def test_the_page_of_results_has_the_figures_of_drawn_3m():
-    page = " ".join((ROOT / "docs/results.md").read_text(encoding="utf-8").split())
-    figures = STORED["Skirmish-v1/3m-drawn"].figures
-    for name in ("masked", "unmasked", "focus_fire", "free"):
-        one = figures[name]
-        assert f"{one.win:.2f} [{one.win_low:.2f}, {one.win_high:.2f}]" in page, name
-
-
-def test_the_page_of_results_has_the_decisions_of_the_stored_report():
-    """Of drawn 3m: no learner is shown to beat the best script, nor COMA; qmix nearly COMA."""
-    file = ROOT / "benchmarks/results/tables/skirmish-small/comparisons.csv"
-    with file.open(encoding="utf-8") as opened:
-        rows = [row for row in csv.DictReader(opened) if row["task"] == "3m-drawn"]
-    assert rows[0].keys() == {field.name for field in dataclasses.fields(Comparison)}
-    by_pair = {frozenset((row["first"], row["second"])): row for row in rows}
-    learners = {name for pair in by_pair for name in pair if name.endswith("_shared")}
-    assert len(learners) == 7
-    ahead = {
-        name
-        for name in learners
-        if by_pair[frozenset((name, "smac_heuristic_free"))]["shown"] == "True"
-    }
-    assert ahead == {"coma_shared", "qtran_shared", "iql_shared"}  # which it is shown to beat
-    for other in ("focus_fire", "coma_shared"):
-        pairs = [by_pair[frozenset((name, other))] for name in learners - {other}]
-        assert not any(row["shown"] == "True" for row in pairs)
-    levels = {
-        name: by_pair[frozenset((name, "coma_shared"))] for name in learners - {"coma_shared"}
-    }
-    nearest = min(levels, key=lambda name: float(levels[name]["p_decision"]))
-    assert nearest == "qmix_shared"
-    assert float(levels[nearest]["p_decision"]) == pytest.approx(0.051, abs=5e-4)
 
 
 def test_a_difference_is_shown_if_the_intervals_agree():

@@ -133,25 +133,6 @@ def test_recorded_agent_observations(key):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", GAMES)
-def test_recorded_returns_of_constants(name):
-    """One lane for each fraction of the endowment that all agents invest in every step."""
-    recorded = json.loads((FOLDER / "summary.json").read_text())["envs"][name]
-    weights = [record["gamma"] for record in recorded.values() if "gamma" in record]
-    engine = Engine(name, len(recorded))
-    engine.reset(np.zeros(len(recorded)), state={"gamma": np.array(weights)} if weights else None)
-    shares = np.array([float(share) for share in recorded])
-    actions = shares[:, None, None] * engine.constants.endowment[:, None]
-    while not engine.control.done.all():
-        engine.step(actions, DISABLED)
-    for lane, record in enumerate(recorded.values()):
-        returns, final_trust = engine.control.returns[lane], engine.metrics(lane)["final_trust"]
-        np.testing.assert_allclose(returns, record["return_per_agent"], rtol=1e-9)
-        np.testing.assert_allclose(final_trust, record["final_mean_trust"], **CLOSE)
-        assert engine.state.time[lane] == record["length"]
-        assert engine.control.ended[lane] == record["terminated"]
-
-
 def _first_factor(name, state, c, actions):
     """Hand formulas for what a game puts on the common reward of its first step, at 0.6 of all."""
     if name in ("LoyaltyTeam-v0", "ApacheProject-v0", "PublicGoods-v0"):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
-from coopbench.protocol.limits import LIMITS
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import instance_state
@@ -25,12 +23,6 @@ from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 PUBLISHED = ("rail-published-1", "rail-published-2")
 CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
 ROOT = Path(__file__).resolve().parent.parent
-# Flatland 3: trains, columns, rows.
-SIZES = (
-    *((7, 30, 30), (10, 30, 30), (20, 30, 30), (50, 30, 35), (80, 35, 30), (80, 45, 35)),
-    *((80, 40, 60), (80, 60, 40), (80, 60, 60), (100, 80, 120), (100, 100, 80), (200, 100, 100)),
-    *((200, 150, 150), (400, 150, 150), (425, 158, 158)),
-)
 
 
 def episode(task, level, policy):
@@ -45,40 +37,6 @@ def episode(task, level, policy):
     return engine, total
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_tasks_are_the_published_tests(name):
-    protocol = load_protocol(name)
-    for task in protocol.task:
-        p = task.parameters
-        test = int(task.axes["test"])
-        assert task.id == f"test_{test:02}"
-        assert (p["num_agents"], p["width"], p["height"]) == SIZES[test]
-        assert (task.bounds.low, task.bounds.high) == (-1.0, 0.0)
-    assert protocol.seeds.evaluation.count == 10
-    assert (protocol.limits.planning, protocol.limits.step) == (600.0, 10.0)
-    assert protocol.limits.total == LIMITS["flatland"].total == 28_800
-    assert protocol.limits.stop_below == 0.25
-    assert "never_depart" in protocol.report.baselines
-    assert "arrived" in protocol.report.metrics
-
-
-@pytest.mark.parametrize("name", CHALLENGE)
-def test_tasks_of_2020_are_those_of_the_exporter(name):
-    export = runpy.run_path(str(ROOT / "studies" / "rail" / "export_flatland.py"))
-    protocol, sets = load_protocol(name), export["SETS"][name]
-    for task in protocol.task:
-        layout, p = sets[int(task.axes["test"])][0], task.parameters
-        sizes = (layout.trains, layout.columns, layout.rows)
-        assert (p["num_agents"], p["width"], p["height"]) == sizes
-        assert p["horizon"] == int(
-            8 * (layout.rows + layout.columns + layout.trains / layout.cities)
-        )
-        assert p["reward"] == "challenge2020"
-    preset = LIMITS["flatland-round-1" if name.endswith("1") else "flatland"]
-    assert protocol.limits.model_copy(update={"stop_below": None}) == preset
-    assert protocol.report.score == "return_2020"
-
-
 @pytest.mark.slow("reads the networks of all tasks")
 @pytest.mark.parametrize("name", PUBLISHED + CHALLENGE)
 def test_instances_can_be_played(name):
@@ -90,14 +48,6 @@ def test_instances_can_be_played(name):
             struck = (fields["strike_length"] > 0).any(axis=(1, 2))
             assert not struck[0]
             assert not fields["departure"].any()
-
-
-def test_a_quarter_of_the_trains_has_each_speed():
-    for task in load_protocol("rail-published-2").task[2:]:
-        fields = instance_state(task, game_of(task).constants, 10)
-        shares = np.unique(fields["top_speed"], return_counts=True)
-        assert shares[0].tolist() == [3, 4, 6, 12]
-        np.testing.assert_allclose(shares[1] / fields["top_speed"].size, 0.25, atol=0.1)
 
 
 def test_scores_of_the_challenge_by_hand():

@@ -164,11 +164,3 @@ def test_uninformed_agents_follow_what_informed_ones_invest(name):
     steps = [parts | {"others_actions": seen} for seen in (0.3, 0.5, 0.7)]
     course = played("reciprocator", *steps, game=game)[:, 0]
     np.testing.assert_allclose(course, [0.0, 0.5, 1.0], atol=1e-6)
-
-
-@pytest.mark.parametrize("env_id", VENTURES)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_they_play_all_games(env_id, policy):
-    engine = Engine(env_id, 4, horizon=12)
-    returns = Match(engine, [Player(policy, Game.of(engine))]).play(np.arange(4, dtype=np.uint64))
-    assert np.isfinite(returns).all()
