@@ -16,6 +16,7 @@ __all__ = [
     "OWN",
     "Actor",
     "Match",
+    "Partner",
     "Script",
     "begin_players",
     "seating",
@@ -59,10 +60,11 @@ class Script:
         return self._actions(self._step - 1)
 
 
-class _Partner(NamedTuple):
-    """A player in some seats of a match, and the lanes in which it acts.
+class Partner(NamedTuple):
+    """A player in some seats of an engine, and the lanes in which it acts.
 
-    These are the lanes in which it sits if what it does in a lane depends on that lane alone.
+    In a match these are the lanes in which it sits if what it does in a lane depends on that lane
+    alone.
     """
 
     player: Actor
@@ -70,7 +72,7 @@ class _Partner(NamedTuple):
     seated: np.ndarray  # (its lanes, agents) bool
 
     @classmethod
-    def of(cls, player: Actor, seated: np.ndarray) -> "_Partner":
+    def of(cls, player: Actor, seated: np.ndarray) -> "Partner":
         """Return a player in its seats, (lanes, agents) bool."""
         occupied = seated.any(axis=1)
         if occupied.all() or not getattr(player, "separable", False):
@@ -84,8 +86,8 @@ class _Partner(NamedTuple):
             self.player.begin(seeds[self.lanes], episodes[self.lanes], everywhere, stream)
 
     def act(self, actions: np.ndarray, observations: Any, state: Any, masks: np.ndarray) -> None:
-        """Write what it does over the ``actions`` of its seats."""
-        if len(self.seated):
+        """Write what it does over the ``actions`` of its seats, if it has any."""
+        if self.seated.any():
             chosen = self.player.act(observations[self.lanes], state, masks[self.lanes])
             part = actions[self.lanes]
             part[self.seated] = chosen[self.seated]
@@ -105,7 +107,7 @@ class Match:
         self.engine, self.players = engine, tuple(players)
         self.seats = seating(engine.lanes, len(engine.agents), 0) if seats is None else seats
         self._partners = [
-            _Partner.of(player, self.seats == number) for number, player in enumerate(players[1:])
+            Partner.of(player, self.seats == number) for number, player in enumerate(players[1:])
         ]
 
     def begin(self, seeds: ArrayLike, state: Mapping[str, Any] | None = None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, seating
+from coopbench.baselines.match import OWN, Partner, seating
 from coopbench.baselines.player import Player
 from coopbench_envs.engine import Engine
 
@@ -51,13 +51,11 @@ class Beside:
 
     def act(self, actions: np.ndarray) -> None:
         """Write the partners' actions over those in ``actions`` (lanes, agents, ...)."""
-        control, part = self._engine.control, slice(self._first, None)
-        observations, masks, seats = control.obs[part], control.masks[part], self._seats[part]
-        rows = actions[part]
+        control, lanes = self._engine.control, slice(self._first, None)
         for number, player in enumerate(self._players):
-            seated = seats == number
-            if seated.any():  # a player acts in every step of its episodes, or in none
-                rows[seated] = player.act(observations, None, masks)[seated]
+            # A player acts in every step of its episodes, or in none.
+            partner = Partner(player, lanes, self._seats[lanes] == number)
+            partner.act(actions, control.obs, None, control.masks)
 
     def _seat(self) -> None:
         """Seat everybody as the episodes of the lanes require."""
