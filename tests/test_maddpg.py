@@ -7,8 +7,8 @@ import toy_squad
 import toy_team
 from team_training import TEAM, gradients_agree, known, trained
 
+from coopbench.baselines.learners.deterministic import Batch
 from coopbench.baselines.learners.experience import RowOptions, Rows
-from coopbench.baselines.learners.maddpg import Batch
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 

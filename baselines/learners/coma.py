@@ -18,25 +18,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.learner import LearnerEntry, Reward
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.episode_learner import (
-    BatchSize,
-    Epsilon,
-    EpsilonSteps,
-    Gamma,
-    Hidden,
-    Lanes,
-    LearningRate,
-    MaxGradNorm,
     Method,
-    Remembers,
-    ScaleObservations,
-    SeatNumber,
-    Stored,
-    TargetEvery,
-    TimeLimit,
-    Trace,
     adam,
     descend,
     entry_of,
@@ -64,29 +50,29 @@ LEARNERS = {
 class Params(NamedTuple):
     """Hyperparameters; steps are those of the environment, all lanes together."""
 
-    learning_rate: LearningRate = 5e-4
+    learning_rate: h.LearningRate = 5e-4
     critic_rate: Annotated[float, between(0, 1, "step size of the critic's Adam", above=True)] = (
         5e-4
     )
-    lanes: Lanes = 8
-    batch_size: BatchSize = 8
-    gamma: Gamma = 0.99
-    trace: Trace = 0.8
-    target_every: TargetEvery = 200
+    lanes: h.Lanes = 8
+    batch_size: h.Episodes = 8
+    gamma: h.Gamma = 0.99
+    trace: h.Trace = 0.8
+    target_every: h.TargetEvery = 200
     epsilon_start: Annotated[float, between(0, 1, "share of random choices at first")] = 0.5
-    epsilon: Epsilon = 0.01
-    epsilon_steps: EpsilonSteps = 100_000
+    epsilon: h.Epsilon = 0.01
+    epsilon_steps: h.EpsilonSteps = 100_000
     credit: Annotated[str, one_of(CREDITS, "value of the choice made")] = "critic"
-    entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.0
-    max_grad_norm: MaxGradNorm = 10.0
-    recurrent: Remembers = True
-    hidden: Hidden = 64
+    entropy: h.EntropyBonus = 0.0
+    max_grad_norm: h.MaxGradNorm = 10.0
+    recurrent: h.Remembers = True
+    hidden: h.Hidden = 64
     critic_hidden: Annotated[int, between(1, 1024, "width of the critic's two layers")] = 128
-    time_limit: TimeLimit = "bootstrap"
-    stored: Stored = "float32"
-    scale_observations: ScaleObservations = True
-    seat_number: SeatNumber = True
-    reward: Reward = "own"
+    time_limit: h.TimeLimit = "bootstrap"
+    stored: h.Stored = "float32"
+    scale_observations: h.ScaleObservations = True
+    seat_number: h.SeatNumber = True
+    reward: h.Reward = "own"
 
 
 class Critic:

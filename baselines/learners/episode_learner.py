@@ -6,78 +6,30 @@ as soon as enough of them are over.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry, SeatNumber, TimeLimit
+from coopbench.baselines.learner import TERMINAL, LearnerEntry
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
-from coopbench.baselines.learners.sequences import (
-    STORED,
-    Batch,
-    Episodes,
-    Playing,
-    Recurrent,
-    layers_of,
-)
+from coopbench.baselines.learners.sequences import Batch, Episodes, Playing, Recurrent, layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network, NetworkPolicy
-from coopbench_envs.parameters import Allowed, between, one_of
 
 __all__ = [
     "Algorithm",
-    "BatchSize",
-    "Blind",
     "EpisodeLearner",
-    "Epsilon",
-    "EpsilonSteps",
-    "FitReplay",
-    "Gamma",
-    "Hidden",
-    "Lanes",
-    "LearningRate",
-    "MaxGradNorm",
     "Method",
-    "Remembers",
-    "Replay",
-    "ScaleObservations",
-    "SeatNumber",
-    "Stored",
-    "TargetEvery",
-    "TimeLimit",
-    "Trace",
-    "UpdatesPerEpisode",
     "adam",
     "descend",
     "entry_of",
     "falling_share",
     "seat_networks",
 ]
-
-_MANY = 10**9
-
-# Hyperparameters that several algorithms have; steps are those of the environment, of all lanes.
-LearningRate = Annotated[float, between(0, 1, "step size of Adam", above=True)]
-Lanes = Annotated[int, between(1, 4096, "games played at once")]
-Replay = Annotated[int, between(1, 1_000_000, "episodes that are stored")]
-BatchSize = Annotated[int, between(1, 4096, "episodes of an update")]
-UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each", above=True)]
-Gamma = Annotated[float, between(0, 1, "discount factor")]
-Trace = Annotated[float, between(0, 1, "lambda of the targets; 0: of one step")]
-TargetEvery = Annotated[int, between(1, _MANY, "gradient steps between new targets")]
-Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
-EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
-MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
-Remembers = Annotated[bool, Allowed("networks with memory: a GRU in the middle"), LATER]
-Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
-FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
-Stored = Annotated[str, one_of(STORED, "type of stored observations")]
-ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
-Blind = Annotated[bool, Allowed("observe nothing but one's number, last action and legal choices")]
 
 
 class Algorithm(Protocol):

@@ -8,23 +8,14 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
-from coopbench.baselines.learner import (
-    LATER,
-    TERMINAL,
-    LearnerEntry,
-    Partners,
-    Reward,
-    SeatNumber,
-    Share,
-    TimeLimit,
-)
+from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners import ppo, sb3
 from coopbench.baselines.learners.critics import OWN
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.on_policy import Model, OnPolicy, Use
 from coopbench.baselines.learners.rollout import Rollout
-from coopbench.baselines.networks.network import ACTIVATIONS
-from coopbench_envs.parameters import Allowed, between, one_of
+from coopbench_envs.parameters import between
 
 _CHUNK = 16  # steps that gradients go back in networks with memory
 
@@ -37,34 +28,34 @@ LEARNERS = {
 class Params(NamedTuple):
     """Hyperparameters; the defaults are those of the published runs."""
 
-    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
-    rollout: Annotated[int, between(2, 1_000_000, "environment steps between updates")] = 2048
-    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
+    learning_rate: h.LearningRate = 3e-4
+    rollout: h.Rollout = 2048
+    lanes: h.Lanes = 8
     batch_size: Annotated[int, between(2, 1_000_000, "largest number of rows of a minibatch")] = 64
-    epochs: Annotated[int, between(1, 100, "passes over the rows of a rollout")] = 10
-    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
-    gae_lambda: Annotated[float, between(0, 1, "lambda of the advantage estimates")] = 0.95
-    clip: Annotated[float, between(0, 1, "clipping range of probability ratios", above=True)] = 0.2
-    entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.01
-    value: Annotated[float, between(0, 10, "weight of the value loss")] = 0.5
+    epochs: h.Epochs = 10
+    gamma: h.Gamma = 0.99
+    gae_lambda: h.GaeLambda = 0.95
+    clip: h.Clip = 0.2
+    entropy: h.EntropyBonus = 0.01
+    value: h.ValueWeight = 0.5
     max_grad_norm: Annotated[float, between(0, 1e9, "largest norm of the gradient", above=True)] = (
         0.5
     )
-    layers: Annotated[str, Allowed("widths of the hidden layers")] = "128x128"
-    activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "tanh"
-    log_std: Annotated[float, between(-5, 2, "initial log standard deviation")] = 0.0
-    squash: Annotated[bool, Allowed("apply tanh to the mean actions")] = False
-    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
-    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = False
-    scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
-    target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
-    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
-    time_limit: Annotated[TimeLimit, LATER] = "bootstrap"
-    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER] = False
-    seat_number: SeatNumber = True
-    reward: Reward = "own"
-    partners: Partners = ()
-    share: Share = 0.0
+    layers: h.Layers = "128x128"
+    activation: h.Activation = "tanh"
+    log_std: h.LogStd = 0.0
+    squash: h.Squash = False
+    history: h.History = 1
+    scale_observations: h.ScaleObservations = False
+    scale_rewards: h.ScaleReturns = False
+    target_kl: h.TargetKl = 0.0
+    anneal: h.Anneal = 0
+    time_limit: Annotated[h.TimeLimit, LATER] = "bootstrap"
+    recurrent: h.Memory = False
+    seat_number: h.SeatNumber = True
+    reward: h.Reward = "own"
+    partners: h.Partners = ()
+    share: h.Share = 0.0
 
 
 def entry(name: str) -> LearnerEntry:

@@ -10,25 +10,17 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.learner import (
-    LATER,
-    TERMINAL,
-    LearnerEntry,
-    Partners,
-    Reward,
-    SeatNumber,
-    Share,
-    TimeLimit,
-)
+from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.experience import Transition
-from coopbench.baselines.learners.off_policy import MANY, check_replay, first_update, shortened
+from coopbench.baselines.learners.off_policy import check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.sb3 import SAC
 from coopbench.baselines.learners.torch_tools import torch_apart
-from coopbench.baselines.networks.network import ACTIVATIONS, NetworkPolicy
-from coopbench_envs.parameters import Allowed, between, one_of
+from coopbench.baselines.networks.network import NetworkPolicy
+from coopbench_envs.parameters import Allowed, between
 
 LEARNERS = {
     "isac": "soft actor-critic, separate networks and replay memory for each agent",
@@ -42,27 +34,27 @@ class Params(NamedTuple):
     With the defaults 200,000 steps of a game of two take one to two minutes of one core.
     """
 
-    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 3e-4
-    lanes: Annotated[int, between(1, 4096, "games played at once")] = 8
-    buffer_size: Annotated[int, between(1, MANY, "rows in the replay memory")] = 100_000
+    learning_rate: h.LearningRate = 3e-4
+    lanes: h.Lanes = 8
+    buffer_size: Annotated[int, between(1, h.MANY, "rows in the replay memory")] = 100_000
     batch_size: Annotated[int, between(1, 65_536, "rows of a gradient step")] = 256
-    warmup: Annotated[int, between(0, MANY, "initial random steps without updates")] = 1000
-    train_every: Annotated[int, between(1, MANY, "steps between updates")] = 64
-    updates: Annotated[int, between(1, 10_000, "gradient steps per update of a model")] = 3
-    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
-    tau: Annotated[float, between(0, 1, "update rate of target networks", above=True)] = 0.005
+    warmup: h.Warmup = 1000
+    train_every: h.TrainEvery = 64
+    updates: h.Updates = 3
+    gamma: h.Gamma = 0.99
+    tau: h.Tau = 0.005
     entropy: Annotated[float, between(0, 1e9, "initial weight of the entropy")] = 1.0
     adapt_entropy: Annotated[bool, Allowed("adapt it to -1 nat per action dimension")] = True
-    layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
-    activation: Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")] = "relu"
-    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
-    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
-    scale_rewards: Annotated[bool, Allowed("divide by the std of rewards")] = True
-    time_limit: Annotated[TimeLimit, LATER] = "bootstrap"
-    seat_number: SeatNumber = True
-    reward: Reward = "own"
-    partners: Partners = ()
-    share: Share = 0.0
+    layers: h.Layers = "64x64"
+    activation: h.Activation = "relu"
+    history: h.History = 1
+    scale_observations: h.ScaleObservations = True
+    scale_rewards: h.ScaleRewards = True
+    time_limit: Annotated[h.TimeLimit, LATER] = "bootstrap"
+    seat_number: h.SeatNumber = True
+    reward: h.Reward = "own"
+    partners: h.Partners = ()
+    share: h.Share = 0.0
 
 
 class ISAC(RowLearner):

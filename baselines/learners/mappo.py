@@ -11,16 +11,8 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
-from coopbench.baselines.learner import (
-    LATER,
-    TERMINAL,
-    LearnerEntry,
-    Partners,
-    Reward,
-    SeatNumber,
-    Share,
-    TimeLimit,
-)
+from coopbench.baselines.learner import TERMINAL, LearnerEntry
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
 from coopbench.baselines.learners.on_policy import OnPolicy, Use
 from coopbench.baselines.learners.ppo import PPO
@@ -39,43 +31,41 @@ LEARNERS = {
 class Params(NamedTuple):
     """Hyperparameters; steps are those of the environment, all lanes together."""
 
-    learning_rate: Annotated[float, between(0, 1, "step size of Adam", above=True)] = 5e-4
-    rollout: Annotated[int, between(2, 1_000_000, "environment steps between updates")] = 3200
-    lanes: Annotated[int, between(1, 4096, "games played at once")] = 32
-    epochs: Annotated[int, between(1, 100, "passes over the rows of a rollout")] = 10
+    learning_rate: h.LearningRate = 5e-4
+    rollout: h.Rollout = 3200
+    lanes: h.Lanes = 32
+    epochs: h.Epochs = 10
     minibatches: Annotated[int, between(1, 10_000, "parts of these rows")] = 1
-    gamma: Annotated[float, between(0, 1, "discount factor")] = 0.99
-    gae_lambda: Annotated[float, between(0, 1, "lambda of the advantage estimates")] = 0.95
-    clip: Annotated[float, between(0, 1, "clipping range of probability ratios", above=True)] = 0.2
-    entropy: Annotated[float, between(0, 10, "weight of the entropy bonus")] = 0.01
-    value: Annotated[float, between(0, 10, "weight of the value loss")] = 1.0
-    max_grad_norm: Annotated[
-        float, between(0, 1e9, "largest norm of each gradient", above=True)
-    ] = 10.0
+    gamma: h.Gamma = 0.99
+    gae_lambda: h.GaeLambda = 0.95
+    clip: h.Clip = 0.2
+    entropy: h.EntropyBonus = 0.01
+    value: h.ValueWeight = 1.0
+    max_grad_norm: h.NormOfEach = 10.0
     critic: Annotated[
         str, one_of(_CRITICS, "the critic's inputs: state, state and own row, all observations")
     ] = STATE_AND_OWN
     normalise_values: Annotated[bool, Allowed("scale values by the moments of returns")] = True
     death_masking: Annotated[bool, Allowed("the critic sees only the seat of the dead")] = True
-    time_limit: TimeLimit = "bootstrap"
-    recurrent: Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER] = False
+    time_limit: h.TimeLimit = "bootstrap"
+    recurrent: h.Memory = False
     chunk: Annotated[int, between(1, 1000, "steps that gradients go back in memory")] = 10
-    layers: Annotated[str, Allowed("widths of the hidden layers")] = "64x64"
+    layers: h.Layers = "64x64"
     activation: Annotated[str, one_of(ACTIVATIONS, "activation without memory")] = "relu"
-    log_std: Annotated[float, between(-5, 2, "initial log standard deviation")] = -0.5
-    squash: Annotated[bool, Allowed("apply tanh to the mean actions")] = False
-    history: Annotated[int, between(1, 64, "observations that a network gets")] = 1
-    scale_observations: Annotated[bool, Allowed("scale bounded features to [-1, 1]")] = True
-    scale_rewards: Annotated[bool, Allowed("divide by the std of discounted sums")] = False
-    target_kl: Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")] = 0.0
-    anneal: Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")] = 0
+    log_std: h.LogStd = -0.5
+    squash: h.Squash = False
+    history: h.History = 1
+    scale_observations: h.ScaleObservations = True
+    scale_rewards: h.ScaleReturns = False
+    target_kl: h.TargetKl = 0.0
+    anneal: h.Anneal = 0
     blind: Annotated[bool, Allowed("actors observe nothing but their seat and legal choices")] = (
         False
     )
-    seat_number: SeatNumber = True
-    reward: Reward = "own"
-    partners: Partners = ()
-    share: Share = 0.0
+    seat_number: h.SeatNumber = True
+    reward: h.Reward = "own"
+    partners: h.Partners = ()
+    share: h.Share = 0.0
 
 
 def entry(name: str) -> LearnerEntry:

@@ -8,9 +8,8 @@ import torch
 
 from coopbench_envs.arrays import LIMIT
 
-__all__ = ["MANY", "Forms", "Replay", "check_replay", "first_update", "shortened"]
+__all__ = ["Forms", "Replay", "check_replay", "first_update", "shortened"]
 
-MANY = 10**9
 Forms = Mapping[str, tuple[tuple[int, ...], torch.dtype]]  # shape and type of a step, by name
 
 

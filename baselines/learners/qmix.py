@@ -18,29 +18,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.learner import LearnerEntry, Reward
+from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.episode_learner import (
-    BatchSize,
-    Blind,
-    Epsilon,
-    EpsilonSteps,
-    FitReplay,
-    Gamma,
-    Hidden,
-    Lanes,
-    LearningRate,
-    MaxGradNorm,
     Method,
-    Remembers,
-    Replay,
-    ScaleObservations,
-    SeatNumber,
-    Stored,
-    TargetEvery,
-    TimeLimit,
-    Trace,
-    UpdatesPerEpisode,
     adam,
     descend,
     entry_of,
@@ -65,26 +47,26 @@ LEARNERS = {
 class Params(NamedTuple):
     """Hyperparameters; steps are those of the environment, all lanes together."""
 
-    learning_rate: LearningRate = 5e-4
-    lanes: Lanes = 32
-    replay: Replay = 5000
-    batch_size: BatchSize = 32
-    updates_per_episode: UpdatesPerEpisode = 0.25
-    gamma: Gamma = 0.99
-    trace: Trace = 0.6
-    target_every: TargetEvery = 200
-    epsilon: Epsilon = 0.05
-    epsilon_steps: EpsilonSteps = 50_000
-    max_grad_norm: MaxGradNorm = 10.0
-    recurrent: Remembers = True
-    hidden: Hidden = 64
-    time_limit: TimeLimit = "bootstrap"
-    stored: Stored = "float32"
-    fit_replay: FitReplay = False
-    scale_observations: ScaleObservations = True
-    blind: Blind = False
-    seat_number: SeatNumber = True
-    reward: Reward = "own"
+    learning_rate: h.LearningRate = 5e-4
+    lanes: h.Lanes = 32
+    replay: h.Replay = 5000
+    batch_size: h.Episodes = 32
+    updates_per_episode: h.UpdatesPerEpisode = 0.25
+    gamma: h.Gamma = 0.99
+    trace: h.Trace = 0.6
+    target_every: h.TargetEvery = 200
+    epsilon: h.Epsilon = 0.05
+    epsilon_steps: h.EpsilonSteps = 50_000
+    max_grad_norm: h.MaxGradNorm = 10.0
+    recurrent: h.Remembers = True
+    hidden: h.Hidden = 64
+    time_limit: h.TimeLimit = "bootstrap"
+    stored: h.Stored = "float32"
+    fit_replay: h.FitReplay = False
+    scale_observations: h.ScaleObservations = True
+    blind: h.Blind = False
+    seat_number: h.SeatNumber = True
+    reward: h.Reward = "own"
 
 
 class Values:

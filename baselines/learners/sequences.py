@@ -17,7 +17,6 @@ from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.networks.network import GRU, LINEAR, Layer, Network
 
 __all__ = [
-    "STORED",
     "Batch",
     "Choosing",
     "Episodes",
@@ -30,7 +29,6 @@ __all__ = [
     "targets",
 ]
 
-STORED = ("float32", "float16")  # how observations may be stored
 # Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
 Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _BLOCKS = 64  # that hold all episodes, were each as long as possible

@@ -1,0 +1,106 @@
+"""Hyperparameters that several learners have; steps are those of the environment, of all lanes."""
+
+from typing import Annotated
+
+from coopbench.baselines.learner import LATER, Partners, Reward, SeatNumber, Share, TimeLimit
+from coopbench.baselines.networks.network import ACTIVATIONS
+from coopbench_envs.parameters import Allowed, between, one_of
+
+__all__ = [
+    "MANY",
+    "STORED",
+    "Activation",
+    "Anneal",
+    "Blind",
+    "Clip",
+    "EntropyBonus",
+    "Episodes",
+    "Epochs",
+    "Epsilon",
+    "EpsilonSteps",
+    "FitReplay",
+    "GaeLambda",
+    "Gamma",
+    "Hidden",
+    "History",
+    "Lanes",
+    "Layers",
+    "LearningRate",
+    "LogStd",
+    "MaxGradNorm",
+    "Memory",
+    "NormOfEach",
+    "Partners",
+    "Remembers",
+    "Replay",
+    "Reward",
+    "Rollout",
+    "ScaleObservations",
+    "ScaleReturns",
+    "ScaleRewards",
+    "SeatNumber",
+    "Share",
+    "Squash",
+    "Stored",
+    "TargetEvery",
+    "TargetKl",
+    "Tau",
+    "TimeLimit",
+    "Trace",
+    "TrainEvery",
+    "Updates",
+    "UpdatesPerEpisode",
+    "ValueWeight",
+    "Warmup",
+]
+
+MANY = 10**9
+STORED = ("float32", "float16")  # how observations may be stored
+
+# Of all learners.
+LearningRate = Annotated[float, between(0, 1, "step size of Adam", above=True)]
+Lanes = Annotated[int, between(1, 4096, "games played at once")]
+Gamma = Annotated[float, between(0, 1, "discount factor")]
+ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
+
+# Of learners whose networks have layers of chosen widths.
+Layers = Annotated[str, Allowed("widths of the hidden layers")]
+Activation = Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")]
+History = Annotated[int, between(1, 64, "observations that a network gets")]
+Anneal = Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")]
+NormOfEach = Annotated[float, between(0, 1e9, "largest norm of each gradient", above=True)]
+
+# Of learners from rollouts.
+Rollout = Annotated[int, between(2, 1_000_000, "environment steps between updates")]
+Epochs = Annotated[int, between(1, 100, "passes over the rows of a rollout")]
+GaeLambda = Annotated[float, between(0, 1, "lambda of the advantage estimates")]
+Clip = Annotated[float, between(0, 1, "clipping range of probability ratios", above=True)]
+EntropyBonus = Annotated[float, between(0, 10, "weight of the entropy bonus")]
+ValueWeight = Annotated[float, between(0, 10, "weight of the value loss")]
+LogStd = Annotated[float, between(-5, 2, "initial log standard deviation")]
+Squash = Annotated[bool, Allowed("apply tanh to the mean actions")]
+ScaleReturns = Annotated[bool, Allowed("divide by the std of discounted sums")]
+TargetKl = Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")]
+Memory = Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER]
+
+# Of learners from a replay of steps.
+Warmup = Annotated[int, between(0, MANY, "initial random steps without updates")]
+TrainEvery = Annotated[int, between(1, MANY, "steps between updates")]
+Updates = Annotated[int, between(1, 10_000, "gradient steps per update of a model")]
+Tau = Annotated[float, between(0, 1, "update rate of target networks", above=True)]
+ScaleRewards = Annotated[bool, Allowed("divide by the std of rewards")]
+
+# Of learners from whole episodes.
+Replay = Annotated[int, between(1, 1_000_000, "episodes that are stored")]
+Episodes = Annotated[int, between(1, 4096, "episodes of an update")]
+UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each", above=True)]
+Trace = Annotated[float, between(0, 1, "lambda of the targets; 0: of one step")]
+TargetEvery = Annotated[int, between(1, MANY, "gradient steps between new targets")]
+Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
+EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
+MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
+Remembers = Annotated[bool, Allowed("networks with memory: a GRU in the middle"), LATER]
+Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
+FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
+Stored = Annotated[str, one_of(STORED, "type of stored observations")]
+Blind = Annotated[bool, Allowed("observe nothing but one's number, last action and legal choices")]
