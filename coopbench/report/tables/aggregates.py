@@ -22,13 +22,13 @@ from coopbench.protocol.loading import protocol_files
 from coopbench.report.numbers import (
     MISSING,
     Scale,
-    interval_text,
     level_text,
     scale_of_rows,
 )
 from coopbench.report.tables.entries import (
     bounds_text,
     count_entry,
+    ends_entry,
     group_meanings,
     interval_entry,
     listed,
@@ -234,10 +234,7 @@ def _run_row(
 
 
 def _bootstrap_entry(row: Aggregate, scale: Scale) -> Entry:
-    width = row.high_bootstrap - row.low_bootstrap
-    if math.isnan(width):
-        return Entry(MISSING)
-    return Entry(interval_text(row.low_bootstrap, row.high_bootstrap, scale), width)
+    return ends_entry(row.low_bootstrap, row.high_bootstrap, scale)
 
 
 def information_entry(policy: str) -> Entry:

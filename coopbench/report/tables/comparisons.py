@@ -11,7 +11,6 @@ from coopbench.protocol.task import Task
 from coopbench.report.numbers import (
     MISSING,
     Scale,
-    interval_text,
     level_text,
     scale_of,
     scale_of_rows,
@@ -19,7 +18,7 @@ from coopbench.report.numbers import (
 from coopbench.report.tables.entries import (
     above_entry,
     claim_entry,
-    interval_width,
+    ends_entry,
     number_entry,
     p_entry,
     pair_entry,
@@ -73,18 +72,13 @@ def _group_row(
 ) -> tuple[Entry, ...]:
     """Return the entries of a comparison after the names of its policies."""
     scale, middle = scales
-    ends = interval_text(row.low, row.high, scale)
-    width = row.trimmed_high - row.trimmed_low
     return (
         number_entry(row.difference, scale),
-        Entry(ends, interval_width(row), notes.mark(row.flag)),
+        ends_entry(row.low, row.high, scale, notes.mark(row.flag)),
         claim_entry(row, row.p_value, notes, alpha),
         above_entry(row),
         number_entry(row.trimmed_difference, middle),
-        Entry(
-            interval_text(row.trimmed_low, row.trimmed_high, middle),
-            width if width == width else None,
-        ),
+        ends_entry(row.trimmed_low, row.trimmed_high, middle),
     )
 
 
@@ -179,7 +173,7 @@ def _comparison_row(
     equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
     return (
         number_entry(row.difference, scale),
-        Entry(interval_text(row.low, row.high, scale), interval_width(row)),
+        ends_entry(row.low, row.high, scale),
         dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
         if tested
         else Entry("no test", marks=notes.mark(row.flag)),

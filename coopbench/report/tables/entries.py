@@ -139,8 +139,8 @@ def missing_entries(columns: Sequence[Column]) -> tuple[Entry, ...]:
 def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
     """Return an interval, sorted by its width, with the reason why it says less than it seems."""
     flag = row.flag or (SAME if is_point(row.low, row.high) else "")
-    text, below = interval_text(row.low, row.high, scale), unseen_text(row, scale)
-    return Entry(text, interval_width(row), notes.mark(flag), below=below)
+    entry = ends_entry(row.low, row.high, scale, notes.mark(flag))
+    return dataclasses.replace(entry, below=unseen_text(row, scale))
 
 
 def unseen_text(row: Any, scale: Scale) -> str:
@@ -178,10 +178,10 @@ def above_entry(row: Any) -> Entry:
     return Entry(text, row.above / row.runs, below=share)
 
 
-def interval_width(row: Any) -> float | None:
-    """Return the width by which an interval is sorted; None where it is undefined."""
-    width = row.high - row.low
-    return width if math.isfinite(width) else None
+def ends_entry(low: float, high: float, scale: Scale, marks: tuple[str, ...] = ()) -> Entry:
+    """Return an interval, sorted by its width; one that is undefined comes last."""
+    width = high - low
+    return Entry(interval_text(low, high, scale), width if math.isfinite(width) else None, marks)
 
 
 def p_entry(value: float) -> Entry:

@@ -9,12 +9,17 @@ from coopbench.analysis.reproduction import LATE_STEPS, LEAD, LateScore
 from coopbench.report.numbers import (
     MISSING,
     Scale,
-    interval_text,
     level_text,
     scale_of,
     scale_of_rows,
 )
-from coopbench.report.tables.entries import groups_of, policy_entry, policy_text
+from coopbench.report.tables.entries import (
+    ends_entry,
+    groups_of,
+    number_entry,
+    policy_entry,
+    policy_text,
+)
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 NEVER = "not reached"
@@ -54,12 +59,11 @@ def efficiency_table(findings: Findings) -> Table | None:
 def _efficiency_row(
     findings: Findings, row: Efficiency, scale: Scale, notes: Footnotes
 ) -> tuple[Entry, ...]:
-    width, reached = row.area_high - row.area_low, math.isfinite(row.steps_low)
-    area = interval_text(row.area_low, row.area_high, scale)
+    reached = math.isfinite(row.steps_low)
     return (
         policy_entry(findings, row.policy),
-        Entry(scale(row.area), row.area if math.isfinite(row.area) else None),
-        Entry(area, width if math.isfinite(width) else None, notes.mark(row.flag)),
+        number_entry(row.area, scale),
+        ends_entry(row.area_low, row.area_high, scale, notes.mark(row.flag)),
         Entry(_steps(row.steps), row.steps if math.isfinite(row.steps) else None),
         Entry(_span(row.steps_low, row.steps_high), row.steps_low if reached else None),
         Entry(f"{row.first:,} to {row.last:,}", row.last),

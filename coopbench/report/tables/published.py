@@ -13,10 +13,7 @@ from coopbench.episodes.metrics import values
 from coopbench.protocol.task import Task
 from coopbench.report.answers import span_text, trained_steps
 from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
-from coopbench.report.tables.entries import (
-    groups_of,
-    number_entry,
-)
+from coopbench.report.tables.entries import ends_entry, groups_of, number_entry
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 
@@ -49,18 +46,12 @@ def published_table(findings: Findings) -> Table | None:
 
 def _published_row(row: PublishedAggregate, notes: Footnotes) -> tuple[Entry, ...]:
     scale = Scale(3)
-
-    def interval(low: float, high: float) -> Entry:
-        width = high - low if math.isfinite(high - low) else None
-        return Entry(interval_text(low, high, scale), width)
-
-    first = interval(row.iqm_low, row.iqm_high)
     return (
         Entry(row.policy, row.policy),
         number_entry(row.iqm, scale),
-        Entry(first.text, first.value, notes.mark(row.flag)),
+        ends_entry(row.iqm_low, row.iqm_high, scale, notes.mark(row.flag)),
         number_entry(row.optimality_gap, scale),
-        interval(row.gap_low, row.gap_high),
+        ends_entry(row.gap_low, row.gap_high, scale),
         Entry(f"{row.runs:,}", row.runs),
         Entry(f"{row.tasks:,}", row.tasks),
     )
