@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,23 +14,6 @@ from uuid import uuid4
 from coopbench.errors import DamagedResultError
 from coopbench_envs.arrays import proportional
 from coopbench_envs.reading import read_regular
-
-__all__ = [
-    "LIMITS",
-    "UNREADABLE",
-    "by_key",
-    "digest_of",
-    "gunzipped",
-    "gzipped",
-    "make_below",
-    "make_folder",
-    "parsed",
-    "read_bounded",
-    "write_all",
-    "write_bytes",
-    "write_file",
-    "write_text",
-]
 
 # Bytes that a file of results may have at most, packed, by its name or else its suffix.
 LIMITS = {
@@ -202,12 +185,7 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes], main: str) -> d
         path = folder / name
         make_below(folder, Path(name).parent)
         write_bytes(path, content.encode() if isinstance(content, str) else content)
-    return by_key(folder, contents, main)
-
-
-def by_key(folder: Path, names: Iterable[str], main: str) -> dict[str, Path]:
-    """Return files below ``folder`` by the keys under which ``write_all`` returns them."""
-    return {_key(name, main): folder / name for name in names}
+    return {_key(name, main): folder / name for name in contents}
 
 
 def _key(name: str, main: str) -> str:

@@ -8,8 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["commit", "elapsed", "machine", "usable_cores", "versions"]
-
 _PACKAGES = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU that NVIDIA's driver has
 _DEVICES = Path("/dev")  # where they are in containers that hide the driver

@@ -14,12 +14,16 @@ from coopbench.analysis.registered import deviations, outcomes
 from coopbench.cli.main import app
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import DamagedResultError
-from coopbench.protocol.registration import FILE, registration
+from coopbench.protocol.registration import (
+    FILE,
+    read_registration,
+    registration,
+    write_registration,
+)
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json
 from coopbench.report.tables.overall import registered_table
-from coopbench.results.registration import read_registration, write_registration
 from coopbench.statistics import detectable, power
 
 DATE = "2026-01-02T03:04:05+00:00"

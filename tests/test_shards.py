@@ -17,10 +17,9 @@ from coopbench.playing.contestants import Failed, Models
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import ad_hoc, load_protocol
-from coopbench.protocol.registration import registration
+from coopbench.protocol.registration import read_registration, registration, write_registration
 from coopbench.results import manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "long": 9, "longest": 20}

@@ -31,12 +31,11 @@ from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
 from coopbench.files import gunzipped, gzipped, write_text
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.registration import registration
+from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.registration import write_registration
 from coopbench.workflows.episode_diff import agreement
 from coopbench.workflows.verdicts import (
     CLOSE,

@@ -9,8 +9,6 @@ from coopbench.workflows.verification import Verification
 if TYPE_CHECKING:  # rich takes long to import
     from rich.console import Console
 
-__all__ = ["show"]
-
 _LONG = 40  # cells beyond which those that are identical share a line
 
 

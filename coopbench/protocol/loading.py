@@ -23,15 +23,6 @@ from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
 from coopbench_envs.parameters import named, resolve
 from coopbench_envs.reading import read_regular
 
-__all__ = [
-    "ad_hoc",
-    "find_protocol",
-    "load_protocol",
-    "names_environment",
-    "protocol_files",
-    "with_limits",
-]
-
 _LARGEST = 1 << 24  # bytes of a protocol file
 _MERGED = (
     "protocol",

@@ -8,8 +8,6 @@ from typing import Any
 import coopbench_envs
 from coopbench_envs.reading import read_regular
 
-__all__ = ["LARGEST", "checksum", "files_of", "place_of", "users_checksum"]
-
 LARGEST = 1 << 24  # bytes of a map file
 
 

@@ -8,8 +8,6 @@ from pydantic import BaseModel, ValidationError
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.parameters import unknown
 
-__all__ = ["explained", "reasons"]
-
 _LONGEST = 600  # characters of one message
 
 

@@ -256,11 +256,7 @@ class Protocol(Strict):
         Results of two protocols with one digest can stand in one folder. It leaves out text,
         bounds, and everything else that a report can be made with anew; see ``content``.
         """
-        return _sha256(self.played())
-
-    def played(self) -> dict[str, Any]:
-        """Return what the digest covers."""
-        return self.model_dump(mode="json", exclude=_NOT_PLAYED)
+        return _sha256(self.model_dump(mode="json", exclude=_NOT_PLAYED))
 
     def content(self) -> dict[str, Any]:
         """Return everything but wording; two protocols with one content are the same protocol."""

@@ -33,11 +33,6 @@ def differing_wording(one: Protocol, two: Protocol) -> str:
     return _named(_keys(one.model_dump(mode="json"), two.model_dump(mode="json")))
 
 
-def differing_played(one: Protocol, two: Protocol) -> list[str]:
-    """Return the keys of what the digest covers in which two protocols differ."""
-    return list(_keys(one.played(), two.played()))
-
-
 def _named(keys: Iterator[str]) -> str:
     """Write keys in a line, the first few of many."""
     names = list(dict.fromkeys(keys))

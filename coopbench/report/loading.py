@@ -7,13 +7,12 @@ from coopbench.analysis.environments import environment_notes
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
-from coopbench.protocol.registration import Registration
+from coopbench.protocol.registration import Registration, read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 
 _MOVING = (

@@ -17,8 +17,6 @@ from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.foreign_names import is_foreign, parse_foreign
 
-__all__ = ["PROTOCOL", "read_protocol"]
-
 PROTOCOL = "protocol.json"
 _VALUES = 500_000  # in a protocol
 _SECONDS = 20.0  # of the processor, after which no further maps are made

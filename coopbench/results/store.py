@@ -56,20 +56,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
 
-__all__ = [
-    "Stored",
-    "cell_of",
-    "copy",
-    "describe",
-    "files_of",
-    "lines",
-    "read",
-    "read_actions",
-    "read_lines",
-    "write",
-    "write_failure",
-]
-
 SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
 _LISTS = 256  # and dictionaries in a line, on average

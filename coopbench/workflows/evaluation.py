@@ -22,6 +22,7 @@ from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import ad_hoc, load_protocol, names_environment
+from coopbench.protocol.registration import read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
@@ -30,7 +31,6 @@ from coopbench.results import store
 from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
-from coopbench.results.registration import read_registration
 from coopbench.workflows.late import late_protocol
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function

@@ -10,10 +10,10 @@ from typing import Any
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
 from coopbench.files import UNREADABLE, parsed, read_bounded
+from coopbench.protocol.registration import read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import report_of
 from coopbench.report.serialise import as_json
-from coopbench.results.registration import read_registration
 from coopbench.results.store import Stored
 from coopbench.workflows.verdicts import (
     ABSOLUTE,

@@ -12,7 +12,7 @@ from coopbench.playing.contestants import PolicyArguments
 from coopbench.playing.plan import Planned, check_units
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
-from coopbench.protocol.registration import Registration
+from coopbench.protocol.registration import Registration, read_registration, write_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
 from coopbench.report.report import Report
@@ -20,7 +20,6 @@ from coopbench.results import store
 from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.registration import read_registration, write_registration
 from coopbench.workflows.evaluation import job_of, planned, play_cells
 
 _MOST = 100_000  # shards

@@ -114,8 +114,7 @@ def register(
     from coopbench.baselines.registry import from_code
     from coopbench.playing.contestants import name_of
     from coopbench.protocol.loading import load_protocol
-    from coopbench.protocol.registration import registration
-    from coopbench.results.registration import now, write_registration
+    from coopbench.protocol.registration import now, registration, write_registration
 
     loaded = load_protocol(protocol)
     names = [name_of(from_code(name)) for name in chosen(policy, loaded)]
