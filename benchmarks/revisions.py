@@ -32,7 +32,7 @@ ROUTING: dict[str, dict[str, Any]] = {
 
 
 def plays() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what is played: all games, and Routing with few and many agents."""
+    """Yield what is played: all games, Routing with few and many agents, trains and battles."""
     for env_id in coopbench_envs.ids():
         if ".coopetition." in coopbench_envs.spec(env_id).module:
             yield f"{env_id.removeprefix('coopbench/')}, batch of 1024", (env_id, "1024")
@@ -40,6 +40,8 @@ def plays() -> Iterator[tuple[str, tuple[str, ...]]]:
         for what, parameters in ROUTING.items():
             play = (f"coopbench/{name}", "64", json.dumps(parameters))
             yield f"{name}, {what}, batch of 64", play
+    for name in ("Rail-v1", "Skirmish-v1"):
+        yield f"{name}, batch of 64", (f"coopbench/{name}", "64")
 
 
 def main() -> None:

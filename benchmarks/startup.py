@@ -42,10 +42,16 @@ CASES = {
     "import numpy, gymnasium, pettingzoo": Case("import numpy, gymnasium, pettingzoo"),
     "import coopbench_envs": Case("import coopbench_envs"),
     "coopbench --version": Case(COMMAND.format(["--version"])),
-    "first step": Case(STEP.format("TrustDilemma-v0"), 4.0, 0.8),
-    "first step of Routing": Case(STEP.format("Routing-v0"), 10.0),
-    "first step of Skirmish": Case(STEP.format("Skirmish-v1"), 30.0),
-    "first step of Rail": Case(STEP.format("Rail-v1"), 40.0),
+    **{
+        f"first step of {name}": Case(STEP.format(name), cold, 0.8)
+        for name, cold in {
+            "TrustDilemma-v1": 6.0,
+            "PlatformEcosystem-v1": 6.0,
+            "Skirmish-v1": 20.0,
+            "Routing-v1": 25.0,
+            "Rail-v1": 25.0,
+        }.items()
+    },
     f"evaluate {PROTOCOL}": Case(
         COMMAND.format(["evaluate", PROTOCOL, "--out", "results"]), None, 12.0, kept=True
     ),

@@ -15,6 +15,7 @@ __all__ = ["RAISED", "Lowered", "Object", "emitted", "loaded"]
 
 _ENTRY = "entry"
 RAISED = -1
+_ROUNDED = ("sqrt", "sqrtf")
 
 
 class Lowered(NamedTuple):
@@ -115,7 +116,20 @@ def _optimize(module: Any, processor: Any) -> None:
 def lacking(made: Object) -> list[str]:
     """Return what an object file calls and this process does not have."""
     binding = initialized()
-    return [name for name in made.calls if binding.address_of_symbol(name) is None]
+    absent = [name for name in made.calls if binding.address_of_symbol(name) is None]
+    return [name for name in absent if not _taken_from_c(name)]
+
+
+def _taken_from_c(name: str) -> bool:
+    """Let machine code call a function of C's library, of those that round correctly everywhere."""
+    if name not in _ROUNDED:
+        return False
+    try:
+        function = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError, TypeError):  # a system without a table of all functions
+        return False
+    initialized().add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    return True
 
 
 def loaded(made: Object, numbers: int) -> Callable[..., int]:

@@ -392,3 +392,30 @@ def test_stored_code_gets_the_helpers_of_numba_that_it_calls(tmp_path):
         command = [sys.executable, str(file)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "[2.0, 3.0]\n"
+
+
+ROOTS = """
+import math
+import sys
+import numpy as np
+from coopbench_envs.compiling import compiled
+
+@compiled
+def root(numbers):
+    for k in range(len(numbers)):
+        numbers[k] = math.sqrt(numbers[k])
+
+numbers = np.array([4.0, 2.25])
+root(numbers)
+print(numbers.tolist(), "numba" in sys.modules)
+"""
+
+
+def test_stored_code_takes_square_roots_without_numba(tmp_path):
+    file = tmp_path / "roots.py"
+    file.write_text(ROOTS, encoding="utf-8")
+    environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
+    for is_imported in (True, False):
+        command = [sys.executable, str(file)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == f"[2.0, 1.5] {is_imported}\n"
