@@ -8,8 +8,6 @@ import pettingzoo
 import pytest
 import toy_lift
 from gymnasium.utils.env_checker import data_equivalence
-from pettingzoo.test import api_test, render_test, seed_test
-from pettingzoo.test.state_test import state_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from coopbench_envs.registration import register
@@ -203,15 +201,3 @@ def test_actions_of_an_unfinished_round_are_copied_but_are_no_state():
         twin.step(np.array([0.75]))
         assert twin.rewards == env.rewards
         np.testing.assert_array_equal(twin.last()[0], env.last()[0])
-
-
-@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_pettingzoo_accepts_toys_whose_agents_are_terminated(dead_agents):
-    def make(**further):
-        return pettingzoo.make("aec", LIFT, dead_agents=dead_agents, **further)
-
-    api_test(make(), num_cycles=60)
-    seed_test(make, num_cycles=30)
-    render_test(make)
-    state_test(make(), pettingzoo.make("parallel", LIFT))

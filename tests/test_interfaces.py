@@ -64,20 +64,6 @@ def test_pettingzoo_aec(env_id):
     state_test(aec(), pettingzoo.make("parallel", env_id, **SHORT))
 
 
-def test_renders_in_gymnasium(kind_id):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a mode that is not declared only warns
-        picture = gymnasium.make(kind_id, render_mode="rgb_array")
-    picture.reset(seed=1)
-    image = picture.render()
-    assert image.dtype == np.uint8
-    assert image.ndim == 3
-    assert image.std() > 1  # something is drawn
-    text = gymnasium.make(kind_id, render_mode="ansi")
-    text.reset(seed=1)
-    assert text.render().strip()
-
-
 @pytest.mark.parametrize("version", ["v0", "v1"])
 @pytest.mark.parametrize("prefix", ["", "coopbench_envs:"])
 def test_no_version_of_ours_is_called_out_of_date(prefix, version):
@@ -85,7 +71,10 @@ def test_no_version_of_ours_is_called_out_of_date(prefix, version):
     env_id = f"coopbench/TrustDilemma-{version}"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = gymnasium.make(prefix + env_id), gymnasium.make_vec(prefix + env_id, num_envs=2)
+        made = (
+            gymnasium.make(prefix + env_id, render_mode="rgb_array"),
+            gymnasium.make_vec(prefix + env_id, num_envs=2, render_mode="ansi"),
+        )
     assert [env.unwrapped.engine.spec.id for env in made] == [env_id, env_id]
 
 

@@ -218,27 +218,6 @@ def test_pettingzoo_parallel(kind_id, reference, dead_agents):
     assert not env.agents
 
 
-def test_pettingzoo_aec(kind_id, reference):
-    env = pettingzoo.make("aec", kind_id, **SHORT)
-    actions = _actions(kind_id)
-    env.reset(seed=SEED)
-    totals, t = dict.fromkeys(env.possible_agents, 0.0), dict.fromkeys(env.possible_agents, 0)
-    for agent in env.agent_iter():
-        obs, reward, terminated, truncated, _ = env.last()
-        index = env.possible_agents.index(agent)
-        row = reference(kind_id)[0][t[agent]]
-        np.testing.assert_array_equal(obs, row[0][index])
-        totals[agent] += reward
-        if terminated or truncated:
-            env.step(None)
-        else:
-            env.step(actions[t[agent], 0, index])
-            t[agent] += 1
-    paid = np.cumsum([row[1] for row in reference(kind_id)[0]], axis=0)
-    for index, agent in enumerate(env.possible_agents):
-        assert totals[agent] == pytest.approx(paid[t[agent], index], rel=1e-12)
-
-
 def test_state_moves_between_faces_and_goes_on_bit_for_bit(env_id):
     actions = _actions(env_id)
     env = gymnasium.make(env_id, **SHORT).unwrapped

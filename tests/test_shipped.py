@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import builders
-import gymnasium
 import numpy as np
 import pytest
 from test_network import network, policy
@@ -19,9 +18,6 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory.arena import Partners, Table
-from coopbench.workflows.crossplay import crossplay
-from coopbench_envs.engine import Engine
 
 SCRIPT = Path(__file__).resolve().parent.parent / "studies" / "partners.py"
 NETWORK = policy(network(features=7))
@@ -107,25 +103,6 @@ def test_episodes_with_them_are_played_and_verified(name, tmp_path):
     coopbench.evaluate(protocol, ["always_defect", name], out=tmp_path / "results")
     assert coopbench.verify(tmp_path / "results").identical
     assert hyperparameters(name)["name"] == "tiny"
-
-
-def test_they_play_in_crossplay_and_in_focal_environments(name, tmp_path):
-    protocol = builders.small_protocol(tmp_path)
-    result = crossplay(protocol, [name, "cooperator"])
-    assert len(result.meetings) == 4
-    env = gymnasium.make(builders.TRUST, control="focal", partner=name)
-    env.reset(seed=1)
-    assert np.isfinite(env.step(env.action_space.sample())[1])
-    env.close()
-
-
-def test_certificates_can_seat_them(name):
-    table = Table(builders.TRUST, {}, (name, "cooperator"), np.array([[0, 1], [1, 0]]))
-    engine = Engine(builders.TRUST, 2)
-    engine.reset(np.arange(2, dtype=np.uint64))
-    played = np.zeros(engine.actions.shape)
-    Partners(engine, table, table.lineups).act(played)
-    assert (played[[0, 1], [1, 0]] > 0.0).all()
 
 
 @pytest.mark.slow("it trains three policies in two interpreters")
