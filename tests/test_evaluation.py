@@ -286,10 +286,6 @@ def test_plans_are_checked_before_anything_runs(protocol):
         plan(protocol, ["random", Invests(0.5, "random")])
     with pytest.raises(ValueError, match=r"greedy.* cannot play"):
         coopbench.evaluate(protocol, ["random", "greedy"])
-    with pytest.raises(ValueError, match=r"Unknown backend 'serail'.*'serial'"):
-        coopbench.evaluate(protocol, ["random"], backend="serail")
-    with pytest.raises(ValueError, match="Did you mean 'coopetition-standard'"):
-        coopbench.evaluate("coopetition-standart", ["random"])
 
 
 def test_folders_never_collide():

@@ -124,12 +124,6 @@ def protocol(tmp_path):
     )
 
 
-def learned(steps=30):
-    learner = Leaky(TRUST, {"horizon": 6}, 5, Params())
-    learner.learn(steps)
-    return learner.policy()
-
-
 def test_it_is_trained_stored_verified_and_played(protocol, tmp_path):
     out = tmp_path / "out"
     coopbench.train(protocol, "leaky", out)

@@ -207,8 +207,6 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate(ENV, "random", parameters={"seed": 3})
     with pytest.raises(ValueError, match="Did you mean 'horizon'"):
         coopbench.evaluate(ENV, "random", parameters={"horizn": 3})
-    with pytest.raises(ValueError, match="Did you mean 'trust-dilemma'"):
-        coopbench.evaluate("coopetition-standard", "random", tasks=["trust-dilema"])
 
 
 def test_progress_is_shown_on_the_error_stream(capsys):

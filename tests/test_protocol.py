@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import make_task, make_training, protocol_of
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
@@ -99,35 +97,6 @@ bounds = { low = 0.0, high = 1.0 }
     changed = measure["written"](text, {"two": {"low": 2.004, "high": 3.006, "low_error": 0.01}})
     assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
     assert changed.endswith("\nbounds = { low = 2.004, high = 3.006, low_error = 0.01 }\n")
-
-
-def test_focal_play_of_the_standard_protocol_is_balanced():
-    """Every seat is the policy's about as often, and every partner sits in as many seats."""
-    protocol = load_protocol("coopetition-standard")
-    focal = [task for task in protocol.task if task.partners]
-    assert len(focal) == 30
-    for task in focal:
-        agents = Game.at(task.env, **task.parameters).agents
-        seats = task.seating(protocol.episodes(task), agents)
-        played = (seats == OWN).sum(axis=0)
-        assert (seats == OWN).sum() == len(seats)
-        assert np.ptp(played) <= 1, task.id
-        met = [(seats == partner).sum() for partner in range(len(task.partner_names))]
-        # The last round of the rotation may be incomplete.
-        assert np.ptp(met) <= len(agents) * (len(agents) - 1), task.id
-
-
-def test_partners_held_out_are_no_partners_that_training_may_meet():
-    tasks = [
-        make_task("alone", group="self-play"),
-        make_task("met", partners=["bully"], trained_on="alone", group="focal"),
-        make_task("new", partners=["random"], trained_on="alone", group="focal-held-out"),
-    ]
-    options = {"training": make_training(partners="focal", share=0.5), "selection": (900, 2)}
-    assert len(protocol_of(tasks=tasks, **options).task) == 3
-    tasks[2]["partners"] = ["random", "bully"]
-    with pytest.raises(ValueError, match="'bully' is held out in 'new', but met in training"):
-        protocol_of(tasks=tasks, **options)
 
 
 def test_instances_are_the_recorded_cells():

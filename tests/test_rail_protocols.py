@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
 PUBLISHED = ("rail-published-1", "rail-published-2")
 CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def episode(task, level, policy):

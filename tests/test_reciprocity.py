@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -11,7 +10,6 @@ from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.core import streams
 
-VENTURES = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
 GAME = Game.at("TrustDilemma-v1")
 POLICIES = [
     "reciprocator",

@@ -7,7 +7,6 @@ import re
 import zipfile
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import builders
 import numpy as np
@@ -31,7 +30,6 @@ from coopbench_envs.pictures import picture as drawn_picture
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
 SCENES = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
 POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}

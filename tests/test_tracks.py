@@ -51,14 +51,6 @@ def test_pools_are_lists(tmp_path):
         load_protocol(file)
 
 
-def test_the_two_tracks_differ_in_the_reward_alone():
-    own, team = load_protocol("coopetition-standard"), load_protocol("coopetition-team")
-    assert (own.training.reward, team.training.reward) == ("own", "team")
-    assert own.task == team.task
-    assert own.seeds == team.seeds
-    assert own.training.model_copy(update={"reward": "team"}) == team.training
-
-
 @pytest.mark.parametrize("learner", ["ippo", "ippo_shared", "isac", "isac_shared"])
 def test_the_two_tracks_have_the_same_hyperparameters(learner):
     """Games end at a time that the observations hold: nothing is worth anything after it."""
@@ -89,40 +81,3 @@ def test_the_team_reward_of_a_seat_is_the_mean_of_all():
     assert (first > second).all()
     for rewards in team.step(actions).rewards.T:
         np.testing.assert_allclose(rewards, (first + second) / 2, rtol=1e-6)
-
-
-def test_pools_are_disjoint_and_have_members_of_all_families():
-    protocol = load_protocol("coopetition-standard")
-    for task in (task for task in protocol.task if task.group == "self-play"):
-        met, held_out, shifted = (
-            set(protocol.task_of(f"{task.id}.{group}").partner_names)
-            for group in ("focal", "held-out", "shifted")
-        )
-        assert met == shifted
-        assert not met & held_out
-        assert len(met | held_out) >= 20
-        families = [{name.partition(":")[0] for name in pool} for pool in (met, held_out)]
-        for family in families:
-            assert family >= {"reciprocator", "unforgiving", "matcher", "bully", "cooperator"}
-            assert family >= {"switcher", "shipped"}
-        for pool in (met, held_out):
-            assert any("floor=" in name for name in pool)  # forgiving
-            assert any("trembles=" in name for name in pool)
-            assert any("smooth=" in name for name in pool)  # slow
-
-
-def test_a_third_of_the_partners_that_training_never_meets_is_of_other_kinds():
-    protocol = load_protocol("coopetition-standard")
-    tasks = [task for task in protocol.task if task.group == "focal-unmet"]
-    assert len(tasks) == 6
-    for task in tasks:
-        unmet, other = set(task.partner_names), set()
-        for group in ("focal", "held-out"):
-            pool = set(protocol.task_of(f"{task.trained_on}.{group}").partner_names)
-            other |= {name.partition(",")[0] for name in pool}
-            assert not unmet & pool
-            assert len(unmet) >= len(unmet | pool) / 3
-        kinds = {name.partition(":")[0] for name in other}
-        for name in unmet:
-            assert name.partition(":")[0] not in kinds - {"shipped"}
-            assert name.partition(",")[0] not in other

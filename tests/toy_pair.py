@@ -13,8 +13,6 @@ from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
 
-BEST = (0.3, 0.7)
-
 
 class Params(NamedTuple):
     num_agents: Annotated[int, between(2, 2, "agents")] = 2
