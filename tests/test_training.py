@@ -577,7 +577,7 @@ def test_the_metadata_of_a_training_are_verified(protocol, tmp_path):
     place = run_of(tmp_path, "race")
     before = builders.edit_meta(place)["training"]
     for facts, words in (
-        ({"steps": "lots"}, "describes a training with .*'lots'.*allowed: whole numbers > 0"),
+        ({"steps": "lots"}, "the training in meta.json has .*'lots'.*allowed: whole numbers > 0"),
         ({"interval": 1, "chosen_step": 4}, "chose that of 4"),
         ({"steps": 50}, "do not fit together"),
         ({"steps": 600, "interval": 20}, "the checkpoints are not every 20 of 600 steps"),

@@ -83,8 +83,7 @@ class CheckJob(CellJob):
             close = where and all(discrepancy.close for discrepancy in differing)
             if isinstance(actor, Keyed) and differing and not close:
                 by_interval, differing = _score_difference(protocol, block, again)
-            discrepancies += differing
-            discrepancies += _selection_discrepancies(protocol, self.stored)
+            discrepancies += [*_selection_discrepancies(protocol, self.stored), *differing]
         if policy is None or by_interval:
             how = REPLAYED
             try:
