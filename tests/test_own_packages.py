@@ -24,7 +24,7 @@ from coopbench.report import plots
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.serialise import as_json, tables_as_csv
-from coopbench.workflows.verdicts import IDENTICAL, RERUN
+from coopbench.workflows.verdicts import BY_INTERVAL, IDENTICAL, REPLAYED, RERUN
 from coopbench.workflows.verification import verify
 from coopbench_envs import registration
 
@@ -122,7 +122,7 @@ def test_the_environment_is_played_and_verified(tmp_path):
 
 def test_the_policy_is_verified(results):
     checks = [check for check in verify(results).cells if "impulsive" in check.what]
-    assert [(check.how, check.verdict) for check in checks] == [(RERUN, IDENTICAL)] * 2
+    assert [(check.how, check.verdict) for check in checks] == [(REPLAYED, BY_INTERVAL)] * 2
 
 
 @pytest.mark.usefixtures("installed")
