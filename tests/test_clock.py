@@ -11,7 +11,8 @@ from test_training import trial, with_steady
 
 import coopbench
 from coopbench.baselines import registry
-from coopbench.results import registration, store
+from coopbench.protocol import registration
+from coopbench.results import store
 
 JUMPS = (0.0, 1e9, -2e9, 0.5, 0.0, -1e5, 3e9)  # seconds
 OF_TIME = ("created", "seconds", "evaluation_seconds", "steps_per_second")
