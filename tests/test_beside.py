@@ -126,7 +126,9 @@ def pooled(
     tasks = [
         builders.make_task("alone", group="self-play"),
         builders.make_task("met", partners=met, trained_on=trained_on, group="focal"),
-        builders.make_task("new", partners=["bully"], trained_on=trained_on, group="held-out"),
+        builders.make_task(
+            "new", partners=["bully"], trained_on=trained_on, group="focal-held-out"
+        ),
     ]
     parts = {"training": builders.make_training(**training), "selection": selection}
     parts |= {"score": "own_return", "metrics": ["own_return"]}
@@ -155,7 +157,7 @@ def test_without_the_key_nobody_is_met_and_the_digest_stays(tmp_path):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"partners": "held-out", "share": 0.5}, r"'held-out', which are held out"),
+        ({"partners": "focal-held-out", "share": 0.5}, r"'focal-held-out', which are held out"),
         ({"partners": "focal"}, "partners go with share"),
         ({"partners": "fokal", "share": 0.5}, r"Did you mean 'focal'"),
         ({"partners": "self-play", "share": 0.5}, r"no task with trained_on = 'alone'"),
