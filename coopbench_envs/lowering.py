@@ -85,7 +85,7 @@ def _lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowere
     if merging is None:
         stock = numba.njit(**_FLAGS)(function)
         stock.compile(signature)
-        return _chosen(stock.inspect_llvm(signature), function.__name__)
+        return _chosen(stock.inspect_llvm(signature), function.__qualname__.rpartition(".")[2])
     dispatcher = merging.dispatcher(function, merging.MergingOuter, _FLAGS)
     dispatcher.compile(signature)
     return Lowered(*merging.module_of(dispatcher, signature))
