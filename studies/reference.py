@@ -303,7 +303,8 @@ def main() -> None:
         plan()
     elif arguments.work is not None:
         work(arguments.work)
-    for name in arguments.names or () if arguments.plan or arguments.work else FIXED:
+    rest = () if arguments.plan or arguments.work is not None else FIXED
+    for name in arguments.names or rest:
         if arguments.check:
             print(f"{name}: {', '.join(differing(name)) or 'as kept'}")
         elif arguments.exploit:
