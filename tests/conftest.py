@@ -1,7 +1,9 @@
 """What all tests share: the registry, with discrete toys among the shipped environments."""
 
+import re
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 pytest_plugins = ("results_folder", "tiers")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Without torch neither a learner nor what describes one can be imported.
+_NEEDS_TORCH = re.compile(r"^from coopbench\.baselines\.learners|^from team_training", re.MULTILINE)
+collect_ignore = [
+    file.name
+    for file in Path(__file__).parent.glob("test_*.py")
+    if find_spec("torch") is None and _NEEDS_TORCH.search(file.read_text(encoding="utf-8"))
+]
 
 
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
