@@ -252,6 +252,9 @@ class _Learners(Mapping[str, LearnerEntry]):
             )
         return make()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers  # a mapping's own test would import the module
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from coopbench.playing.runner import Event
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
-from coopbench.results.packed_runs import SUFFIX, pack_runs, shipped_file
+from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs, shipped_file
 from coopbench.workflows.exploit import exploit
 from coopbench.workflows.training_plan import budget_of
 from coopbench.workflows.training_run import cell_of
@@ -96,32 +97,33 @@ class Training(NamedTuple):
     protocol: str
     learner: str
     runs: int  # the first training seeds of the protocol
+    hours: float  # of one core for all runs, by the speeds of earlier ones
     share: float = 1.0  # of the protocol's budget
 
 
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
-    Training("coopetition-standard", "ippo", 10),
-    Training("coopetition-published", "ippo", 5),
-    Training("coopetition-standard", "ippo_shared", 10),
-    Training("coopetition-standard", "mappo_shared", 10),
-    Training("skirmish-published", "qmix_shared", 3, 0.1),
-    Training("skirmish-published", "vdn_shared", 3, 0.1),
-    Training("skirmish-published", "iql_shared", 3, 0.1),
-    Training("coopetition-team", "ippo", 10),
-    Training("coopetition-team", "ippo_shared", 10),
-    Training("marl-standard", "ippo", 10, 0.05),
-    Training("marl-standard", "mappo_shared", 10, 0.05),
-    Training("routing-easy", "ippo_shared", 3, 0.1),
-    Training("routing-easy", "mappo_shared", 3, 0.1),
-    Training("routing-hard", "ippo_shared", 3, 0.1),
-    Training("routing-hard", "mappo_shared", 3, 0.1),
-    Training("skirmish-standard", "mappo_shared", 3, 0.1),
-    Training("skirmish-standard", "qmix_shared", 3, 0.1),
-    Training("rail-standard", "ippo_shared", 3, 0.1),
-    Training("rail-standard", "mappo_shared", 3, 0.1),
-    Training("routing-standard", "ippo_shared", 3, 0.1),
-    Training("routing-standard", "mappo_shared", 3, 0.1),
+    Training("coopetition-standard", "ippo", 10, 4),
+    Training("coopetition-published", "ippo", 5, 10),
+    Training("coopetition-standard", "ippo_shared", 10, 4.5),
+    Training("coopetition-standard", "mappo_shared", 10, 4.5),
+    Training("skirmish-published", "qmix_shared", 3, 10, 0.1),
+    Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
+    Training("skirmish-published", "iql_shared", 3, 10, 0.1),
+    Training("coopetition-team", "ippo", 10, 4),
+    Training("coopetition-team", "ippo_shared", 10, 4),
+    Training("marl-standard", "ippo", 10, 4, 0.05),
+    Training("marl-standard", "mappo_shared", 10, 4, 0.05),
+    Training("routing-easy", "ippo_shared", 3, 10, 0.1),
+    Training("routing-easy", "mappo_shared", 3, 10, 0.1),
+    Training("routing-hard", "ippo_shared", 3, 2.5, 0.1),
+    Training("routing-hard", "mappo_shared", 3, 2.5, 0.1),
+    Training("skirmish-standard", "mappo_shared", 3, 6, 0.1),
+    Training("skirmish-standard", "qmix_shared", 3, 6, 0.1),
+    Training("rail-standard", "ippo_shared", 3, 7.5, 0.1),
+    Training("rail-standard", "mappo_shared", 3, 7.5, 0.1),
+    Training("routing-standard", "ippo_shared", 3, 3, 0.1),
+    Training("routing-standard", "mappo_shared", 3, 3, 0.1),
 )
 
 
@@ -155,12 +157,14 @@ def steps_of(training: Training, protocol: Protocol) -> int:
 
 def missing(training: Training, protocol: Protocol) -> Iterator[tuple[int, str]]:
     """Yield the seeds and tasks of runs that are neither packed nor finished."""
-    if packed(training.protocol, training.learner).is_file():
-        return
+    file = packed(training.protocol, training.learner)
+    kept = read_runs(file, protocol).trained if file.is_file() else {}
     for seed in protocol.seeds.training[: training.runs]:
-        for task in protocol.trained_tasks:
+        for task in protocol.training_tasks:
+            played = protocol.played_by(task.id)[0]
             cell = cell_of(protocol, training.learner, task.id, seed)
-            if not (EPISODES / training.protocol / cell.folder / "meta.json").is_file():
+            meta = EPISODES / training.protocol / replace(cell, task=played.id).folder / "meta.json"
+            if seed not in kept and seed not in kept.get(task.id, ()) and not meta.is_file():
                 yield seed, task.id
 
 
@@ -180,23 +184,26 @@ def plan() -> None:
     for training in TRAININGS:
         protocol = load_protocol(source(training.protocol))
         steps, lacking = steps_of(training, protocol), len(list(missing(training, protocol)))
-        total = training.runs * len(protocol.trained_tasks)
+        total = training.runs * len(protocol.training_tasks)
         rate = speed_of(training)
-        hours = "?" if rate is None else f"{lacking * steps / rate / HOUR:.1f}"
+        hours = training.hours / total if rate is None else steps / rate / HOUR
         print(
             f"{training.protocol} {training.learner}: {total - lacking} of {total} runs of "
-            f"{steps:,} steps ({training.share:g} of the budget); {hours if lacking else 0} hours"
+            f"{steps:,} steps ({training.share:g} of the budget); {lacking * hours:.1f} hours to go"
         )
 
 
 def work(minutes: float) -> None:
-    """Train missing runs in the order of the list; none begins after so many minutes."""
+    """Train missing runs in the order of the list; no seed begins after so many minutes."""
     end = time.monotonic() + MINUTE * minutes
     for training in TRAININGS:
         protocol = load_protocol(source(training.protocol))
         lacking = list(missing(training, protocol))
+        if lacking:  # so that earlier runs are in the folder that is packed in the end
+            play(training.protocol)
         for seed in dict.fromkeys(seed for seed, _ in lacking):
             if time.monotonic() > end:
+                keep(training, protocol)
                 return
             coopbench.train(
                 source(training.protocol),
@@ -207,17 +214,21 @@ def work(minutes: float) -> None:
                 backend="processes",
                 progress=tell,
             )
-        if not packed(training.protocol, training.learner).is_file():
+        if lacking:
             keep(training, protocol)
 
 
 def keep(training: Training, protocol: Protocol) -> None:
-    """Pack the runs of a learner into one file."""
+    """Pack the complete runs of a learner into one file, if there are any."""
     required = training.learner in protocol.report.learned and training.share == 1.0
     name = training.protocol, training.learner
     file = shipped_file(*name) if required else RUNS / name[0] / f"{name[1]}{SUFFIX}"
     file.parent.mkdir(parents=True, exist_ok=True)
-    pack_runs(EPISODES / training.protocol, training.learner, file)
+    try:
+        pack_runs(EPISODES / training.protocol, training.learner, file)
+    except ValueError as error:
+        print(error, flush=True)
+        return
     print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1e6:.2f} MB", flush=True)
 
 

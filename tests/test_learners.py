@@ -278,6 +278,7 @@ def test_learners_are_found_without_torch():
     code = (
         "import sys; from coopbench.baselines.registry import entries, learners, summaries;"
         "assert len(learners()) >= 4; assert set(learners()) <= set(entries());"
+        "assert 'ippo' in learners(); assert 'random' not in learners();"
         "assert list(summaries()) == list(learners()); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -332,7 +332,7 @@ here.train({toml!r}, {out!r}, killed=44)
 """
 
 
-def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, monkeypatch, torch):
     monkeypatch.setenv("STEADY_ONCE", str(tmp_path / "once"))
     places = {"tests": str(Path(__file__).parent), "toml": str(tmp_path / "trial.toml")}
     script = SCRIPT.format(out=str(tmp_path / "killed"), **places)

@@ -51,10 +51,13 @@ _BROKEN = (
 def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
     """Write the training runs of a learner in a results folder to one file, and return them.
 
-    Raises ``ValueError`` if the folder holds none, and for damaged cells; see ``models_of``.
+    They are those of training seeds that have finished all tasks that they are trained on. Raises
+    ``ValueError`` if there are none, and for damaged cells; see ``models_of``.
     """
     protocol = read_protocol(Path(folder))
-    models = models_of(folder, learner, protocol)
+    models = _complete(models_of(folder, learner, protocol), protocol)
+    if not any(models.trained.values()):
+        raise ValueError(f"{folder} holds no run of {learner} on all of its tasks.")
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, dict[str, Any]] = {}
     kept = _metrics(protocol)
@@ -79,6 +82,23 @@ def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     write_bytes(Path(file), pack(arrays))
     return models
+
+
+def _complete(models: Models, protocol: Protocol) -> Models:
+    """Return the models of the training seeds that have finished all tasks; by task and seed."""
+    tasks = [task.id for task in protocol.trained_tasks]
+    if _is_one_for_all(protocol):
+        return Models(models.name, {tasks[0]: models.trained})
+    of_tasks = [set(models.trained.get(task, ())) for task in tasks]
+    seeds = set.intersection(*of_tasks)
+    return Models(
+        models.name, {task: {s: models.trained[task][s] for s in sorted(seeds)} for task in tasks}
+    )
+
+
+def _is_one_for_all(protocol: Protocol) -> bool:
+    """Return whether one model per training seed plays all tasks."""
+    return protocol.training is not None and protocol.training.on == "any"
 
 
 def _metrics(protocol: Protocol) -> list[str]:
@@ -113,6 +133,8 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
             f"{path} holds runs of another protocol (digest {digest[:12]}; {protocol.name} has "
             f"{protocol.digest[:12]}). Train under this protocol, or name the policy of one run."
         )
+    if _is_one_for_all(protocol):
+        return Models(learner, next(iter(models.values())))
     wanted = {task.id for task in protocol.trained_tasks}
     return Models(learner, {task: runs for task, runs in models.items() if task in wanted})
 
