@@ -219,17 +219,24 @@ def work(minutes: float) -> None:
 
 
 def keep(training: Training, protocol: Protocol) -> None:
-    """Pack the complete runs of a learner into one file, if there are any."""
-    required = training.learner in protocol.report.learned and training.share == 1.0
-    name = training.protocol, training.learner
-    file = shipped_file(*name) if required else RUNS / name[0] / f"{name[1]}{SUFFIX}"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Pack the complete runs of a learner into one file, if there are any.
+
+    The file ships where the protocol requires the learner and no run of it is missing.
+    """
+    name, learner = training.protocol, training.learner
+    kept = RUNS / name / f"{learner}{SUFFIX}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
     try:
-        pack_runs(EPISODES / training.protocol, training.learner, file)
+        pack_runs(EPISODES / name, learner, kept)
     except ValueError as error:
         print(error, flush=True)
         return
-    print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1e6:.2f} MB", flush=True)
+    required = learner in protocol.report.learned and training.share == 1.0
+    if required and not list(missing(training, protocol)):
+        ships = shipped_file(name, learner)
+        ships.parent.mkdir(parents=True, exist_ok=True)
+        kept = kept.replace(ships)
+    print(f"{kept.relative_to(ROOT)}: {kept.stat().st_size / 1e6:.2f} MB", flush=True)
 
 
 def exploited(name: str, learner: str, steps: int) -> None:
