@@ -95,7 +95,7 @@ def groups(name: str, unit: str) -> str:
         if (group, policy) not in rows:
             return "—"  # has not played all tasks of the group
         row = rows[group, policy]
-        return interval(*(float(row[key]) for key in ("estimate", "low", "high")), "z.2f")
+        return interval(*(number(row[key]) for key in ("estimate", "low", "high")), "z.2f")
 
     body = [(f"`{policy}`", *(cell(group, policy) for group in names)) for policy in policies]
     return rows_table(["Policy", *(f"`{group}`" for group in names)], body)
@@ -137,7 +137,7 @@ def returns(name: str) -> str:
 
     def cell(task: str, policy: str) -> str:
         row = cells[task, policy]
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), "z.2f")
+        return interval(*(number(row[key]) for key in ("mean", "low", "high")), "z.2f")
 
     body = [
         (f"`{task}`", *(cell(task, policy) for policy in policies))
@@ -207,7 +207,7 @@ def differences(name: str) -> str:
         row = cells.get((task, first, second))
         if row is None:
             return "—"
-        text = interval(*(float(row[key]) for key in ("difference", "low", "high")), "+z.2f")
+        text = interval(*(number(row[key]) for key in ("difference", "low", "high")), "+z.2f")
         return f"**{text}**" if decided and row["shown"] == "True" else text
 
     body = [
@@ -241,7 +241,7 @@ def left(group: str) -> str:
         if row is None:
             return "—"  # has not been trained
         width = bounds.high - bounds.low
-        ends = ((bounds.high - float(row[key])) / width for key in ("mean", "high", "low"))
+        ends = ((bounds.high - number(row[key])) / width for key in ("mean", "high", "low"))
         return interval(*ends, "z.2f")
 
     columns = list(dict.fromkeys(column for _, column in rows))
@@ -257,7 +257,7 @@ def tracks() -> str:
     rows = read(GAMES, "tracks.csv")
     body = []
     for row in rows:
-        text = interval(*(float(row[key]) for key in ("difference", "low", "high")), "+z.2f")
+        text = interval(*(number(row[key]) for key in ("difference", "low", "high")), "+z.2f")
         shown = row["shown"] == "True"
         body.append((f"`{row['task']}`", f"`{row['policy']}`", f"**{text}**" if shown else text))
     table = rows_table(["Task", "Policy", "Team less own reward"], body)
@@ -270,7 +270,7 @@ def rises() -> str:
     """By how much scores rise over the last quarter; bold where the interval excludes 0."""
     cells = {}
     for row in read(GAMES, "rises.csv"):
-        numbers = [float(row[key]) for key in ("rise", "low", "high")]
+        numbers = [number(row[key]) for key in ("rise", "low", "high")]
         text = interval(*numbers, "+z.2f")
         column = f"`{row['policy']}`, {row['reward']} reward"
         cells[row["task"], column] = f"**{text}**" if numbers[1] > 0 or numbers[2] < 0 else text
@@ -301,7 +301,7 @@ def all_policies(name: str, measures: Mapping[str, int]) -> str:
     def cell(task: str, policy: str, metric: str) -> str:
         row = estimates[task, policy, metric]
         form = f"z.{measures[metric]}f"
-        return interval(*(float(row[key]) for key in ("mean", "low", "high")), form)
+        return interval(*(number(row[key]) for key in ("mean", "low", "high")), form)
 
     columns = list(product(played, measures))
     head = [f"`{task}`: {metric}" for task, metric in columns]
@@ -326,6 +326,11 @@ def read(name: str, file: str) -> list[dict[str, str]]:
     """Return the rows of a table of reference results."""
     with (RESULTS / name / file).open(encoding="utf-8") as opened:
         return list(csv.DictReader(opened))
+
+
+def number(text: str) -> float:
+    """Return the number of a cell; nan for an empty one, as the interval of a single run is."""
+    return float(text or "nan")
 
 
 def interval(mean: float, low: float, high: float, form: str) -> str:
