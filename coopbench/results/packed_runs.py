@@ -12,7 +12,6 @@ Episodes are not stored: policies play them again, to the same bits, in whoever'
 Runs of learners that a protocol requires ship with this package, in ``baselines/trained``.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -27,25 +26,21 @@ from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
-from coopbench.files import parsed, read_bounded, write_bytes
+from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded, write_bytes
 from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_of
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import is_part
 from coopbench.results.folder import models_of
 from coopbench.results.protocol_file import read_protocol
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import LIMIT, pack, unpack
+from coopbench_envs.reading import read_regular
 
 __all__ = ["SUFFIX", "is_shipped", "pack_runs", "read_runs", "shipped_file", "with_shipped"]
 
 SUFFIX = ".runs.npz"  # ends the name of a file of packed runs
 _SCHEMA = 1
 _STEPS, _POLICY = "steps", "policy"
-# What reading a file of unknown origin can raise.
-_BROKEN = (
-    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError),
-    DamagedResultError,
-)
 
 
 def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
@@ -118,14 +113,14 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
     """
     path = Path(file)
     try:
-        content = path.read_bytes()
-        arrays = unpack(path)
+        content = read_regular(path, LIMIT)
+        arrays = unpack(content)
         header = parsed(arrays.pop("header").tobytes())
         if header["schema"] != _SCHEMA:
             raise ValueError(f"its schema is {header['schema']!r} instead of {_SCHEMA}")
         learner, digest = str(header["learner"]), str(header["digest"])
-        models = _models(header["runs"], arrays, hashlib.sha256(content).hexdigest())
-    except _BROKEN as error:
+        models = _models(header["runs"], arrays, digest_of(content))
+    except UNREADABLE as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} holds no training runs that can be read ({reason}).") from None
     if not _belongs(protocol, digest):
@@ -191,7 +186,7 @@ def is_shipped(protocol: str, meta: Mapping[str, Any]) -> bool:
 @cache  # files of a package do not change
 def _digest(file: Path) -> str:
     """Return the SHA-256 of a file in hex digits; empty if there is none."""
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    return digest_of(file.read_bytes()) if file.is_file() else ""
 
 
 def with_shipped(
@@ -214,7 +209,8 @@ def with_shipped(
             notes.append(f"The shipped runs of {learner} are left out: {error}")
             continue
         added.append(models)
-        seeds = sorted({seed for runs in models.trained.values() for seed in runs})
+        every = [models.trained] if _is_one_for_all(protocol) else models.trained.values()
+        seeds = sorted({seed for runs in every for seed in runs})
         notes.append(f"Runs of {learner} ship with coopbench: {', '.join(map(str, seeds))}.")
     return added, tuple(notes)
 
@@ -231,7 +227,7 @@ def _has_own_runs(out: str | Path | None, learner: str) -> bool:
         try:
             meta = parsed(read_bounded(file))
             facts = meta["training"] if parse_name(meta["policy"]).kind == learner else None
-        except _BROKEN:  # the evaluation names what is damaged
+        except (DamagedResultError, *UNREADABLE):  # the evaluation names what is damaged
             continue
         if isinstance(facts, dict) and "packed" not in facts:
             return True
