@@ -44,12 +44,12 @@ test-newest:
 
 # Small faults in the sources that the tests must catch; takes hours, goes on where it stopped.
 mutants: $(VENV)/.test
-	$(BIN)/python tests/mutants.py --workers $(WORKERS) $(ARGS)
+	$(BIN)/python -m studies.checks.mutants --workers $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tests/typecheck.py
+	$(BIN)/python -m studies.checks.typecheck
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
@@ -101,7 +101,7 @@ wheel: $(VENV)/.test
 	COOPBENCH_WHEEL_KERNELS=build/kernels $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
-	cd build/wheel && venv/bin/python ../../tests/without_numba.py
+	cd build/wheel && venv/bin/python ../../.ci/without_numba.py
 	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard --task trust-dilemma
 	test -s build/wheel/results/coopetition-standard-trust-dilemma/report.html
 

@@ -30,6 +30,7 @@ from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 from studies.battles.pages import battles_page, counted, verdicts_table
 from studies.certificates.pages import certificate_page
+from studies.checks import structure
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
@@ -188,9 +189,7 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[ROOT / "docs" / "validity.md"] |= {"battles": count}
     contents[ROOT / "docs" / "protocols.md"] = {"battles": verdicts}
     contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
-    structure = ROOT / "tests" / "structure.py"
-    if structure.is_file():
-        contents[ROOT / "docs" / "architecture.md"] = {"rooms": rooms(structure)}
+    contents[ROOT / "docs" / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
     return contents
 
 
@@ -201,12 +200,6 @@ def report_parts() -> str:
         text = (part.make.__doc__ or "").partition("\n")[0].replace("``", "`")
         rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
     return rows_table(["File", "Rows", "How they are made"], rows)
-
-
-def rooms(structure: Path) -> str:
-    """Modules and folders of all packages by layer, from the table of the test."""
-    sys.path.insert(0, str(structure.parent))
-    return f"```text\n{importlib.import_module(structure.stem).picture()}\n```"
 
 
 def filled(text: str, parts: dict[str, str]) -> str:

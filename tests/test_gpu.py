@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from folders import ROOT
 
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
 from coopbench_envs.cuda.ptx import parameter_bytes
 from coopbench_envs.engine import Engine
+from studies.checks.folders import ROOT
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
-"""Faults on purpose, which ``tests/mutants.py`` tries: they fit the sources, in every room."""
+"""Faults on purpose, of ``studies.checks.mutants``: they fit the sources, in every room."""
 
 from collections import Counter
 
-import mutants
 import pytest
-from folders import ROOT, sources
-from structure import place
+
+from studies.checks import mutants
+from studies.checks.folders import ROOT, sources
+from studies.checks.structure import place
 
 
 def test_every_fault_fits_its_source_and_every_room_has_some():

@@ -7,10 +7,10 @@ import sys
 import tarfile
 
 import pytest
-from folders import ROOT
 
 import coopbench
 import coopbench_envs
+from studies.checks.folders import ROOT
 
 SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
 

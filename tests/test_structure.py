@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
-import structure
-from folders import ROOT, contents
+
+from studies.checks import structure
+from studies.checks.folders import ROOT, contents
 
 HEAVY = ("numba", "torch", "stable_baselines3", "scipy.stats", "matplotlib", "pandas", "ray")
 _WHEEL = """

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from folders import ROOT
+
+from studies.checks.folders import ROOT
 
 # Those that run in the interpreter of flatland-rl are not imported here.
 ELSEWHERE = ("studies.rail.export_flatland", "studies.rail.flatland_maps")

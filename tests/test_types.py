@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from folders import ROOT, link_packages
 
 import coopbench
 import coopbench_envs
+from studies.checks.folders import ROOT, link_packages
 
 # A user's file: what is wrong is marked with the word that a checker's message must hold.
 USER = """

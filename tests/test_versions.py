@@ -1,19 +1,20 @@
 """A released trajectory never changes: a seed gives the same for as long as the id lives.
 
 If this fails for an environment whose rules you changed, give it a new ``-vN`` and keep the old.
-For a new environment, run ``python tests/record.py``.
+For a new environment, run ``python -m studies.trajectories``.
 """
 
 import json
 
 import numpy as np
 import pytest
-from record import FILE, trajectory, written
+
+from studies.trajectories import FILE, trajectory, written
 
 
 def test_seeded_trajectories_are_those_of_the_release(env_id):
     recorded = json.loads(FILE.read_text(encoding="utf-8"))
-    assert env_id in recorded, "run 'python tests/record.py'"
+    assert env_id in recorded, "run 'python -m studies.trajectories'"
     now = trajectory(env_id)
     assert now["rng"] == recorded[env_id]["rng"]
     for name in ("rewards", "observed"):  # the last digits may depend on the machine's libm

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # Import name -> folder.
 FOLDERS: dict[str, str] = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["FOLDERS"]
 _IGNORED = "__pycache__"

@@ -1,6 +1,7 @@
 """Faults on purpose: each is put into a copy of the project, whose tests should then fail.
 
-    python tests/mutants.py [NAME ...] [--rooms-only] [--workers N] [--all-tiers] [--report]
+    python -m studies.checks.mutants [NAME ...] [--rooms-only] [--workers N] [--all-tiers]
+    python -m studies.checks.mutants --report [NAME ...]
 
 A mutant is an entry of ``mutants.toml``: a text of a source file, and what replaces it. It first
 meets the tests of its room, then the others of the default tier, until one fails; a mutant that
@@ -34,10 +35,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from folders import FOLDERS, ROOT, module_name
-from structure import place
+from studies.checks.folders import FOLDERS, ROOT, module_name
+from studies.checks.structure import place
 
-ENTRIES = ROOT / "tests" / "mutants.toml"
+ENTRIES = Path(__file__).with_name("mutants.toml")
 RESULTS = ROOT / "build" / "mutants.jsonl"
 FEWEST, PER_ROOM = 100, 2
 PATIENCE = 900.0  # seconds until tests that do not end count as failed
@@ -92,7 +93,7 @@ def mutants() -> list[Mutant]:
     if len({entry.name for entry in entries}) < len(entries):
         problems.append("two mutants have one name")
     if problems:
-        raise ValueError(f"Adapt tests/mutants.toml: {'; '.join(problems)}.")
+        raise ValueError(f"Adapt {ENTRIES.relative_to(ROOT)}: {'; '.join(problems)}.")
     return entries
 
 
@@ -470,7 +471,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {entry.name for entry in entries} | {entry.room for entry in entries}
     for name in options.names:
         if name not in known:
-            parser.error(f"There is no mutant or room {name!r}; tests/mutants.toml lists them.")
+            parser.error(f"There is no mutant or room {name!r}; mutants.toml lists them.")
     chosen = [e for e in entries if not options.names or {e.name, e.room} & set(options.names)]
     stages = [ROOM] if options.rooms_only else [ROOM, REST, *([SLOW] * options.all_tiers)]
     outcomes = stored(ROOT, chosen) if options.report else run(chosen, stages, options.workers)

@@ -1,9 +1,9 @@
 """Record the seeded trajectories of new environments.
 
-    python tests/record.py
+    python -m studies.trajectories
 
-adds an entry to golden/trajectories.json for every registered environment that has none. Entries
-that exist stay as they are: a trajectory that changes needs a new id.
+adds an entry to tests/golden/trajectories.json for every registered environment that has none.
+Entries that exist stay as they are: a trajectory that changes needs a new id.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 import coopbench_envs
 from coopbench_envs import Engine
 
-FILE = Path(__file__).parent / "golden" / "trajectories.json"
+FILE = Path(__file__).parents[1] / "tests" / "golden" / "trajectories.json"
 SEEDS, STEPS = (0, 7, 2**63), 5
 
 

@@ -1,6 +1,6 @@
 """Play an episode of every environment of an installed wheel, from its compiled code alone.
 
-    python tests/without_numba.py [ENVIRONMENT ...]
+    python .ci/without_numba.py [ENVIRONMENT ...]
 
 Numba cannot be imported meanwhile, and nothing that was compiled on this machine is used. Prints
 the seconds of processor time of the first step of each, and what the code takes on the disk.

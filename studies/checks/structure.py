@@ -1,6 +1,6 @@
 """The structure of the packages: rooms on floors, imports between them; and what violates it.
 
-    python tests/structure.py
+    python -m studies.checks.structure
 
 prints every violation. A room is a module or a folder directly below a package; it may import the
 rooms on lower floors, of its own package and of the packages below it.
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from folders import FOLDERS, ROOT, sources
+from studies.checks.folders import FOLDERS, ROOT, sources
 
 # Packages and their rooms from the ground up; a room may import what stands above it in this table.
 # "" is the package's own __init__.py, FAMILIES are all folders that the table does not name. The

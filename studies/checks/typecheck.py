@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from folders import FOLDERS, ROOT, link_packages
+from studies.checks.folders import FOLDERS, ROOT, link_packages
 
 # Parts of studies whose types are checked; the other files there are scripts without types.
 STUDIES = ("battles", "certificates", "equilibria", "series.py")
