@@ -17,15 +17,15 @@ import speed_tables
 
 import coopbench_envs
 from coopbench import catalogue
-from coopbench.analysis.battles import load_battles
 from coopbench.analysis.findings import parts, row_types
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset, presets
+from coopbench.certificates import load_certificate
+from coopbench.certificates.battles import load_battles
 from coopbench.describe import describe_environment, describe_protocol, protocol_facts
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
-from coopbench.theory import load_certificate
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
 from studies.battles.pages import battles_page, counted, verdicts_table

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from coopbench.baselines.game import Game
+from coopbench.certificates import load_certificate
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory import load_certificate
 from coopbench_envs.registration import spec
 from studies.certificates.pages import bounds_text
 

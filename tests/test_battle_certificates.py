@@ -8,8 +8,6 @@ import builders
 import numpy as np
 import pytest
 
-from coopbench.analysis import battles
-from coopbench.analysis.battles import FIRST, BattleFigure, load_battles
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
@@ -22,12 +20,19 @@ from coopbench.baselines.strategies.plans import (
     plan_of,
     unpacked_plan,
 )
+from coopbench.certificates import battles, load_certificate
+from coopbench.certificates.battles import (
+    EVALUATION,
+    FIRST,
+    BattleFigure,
+    load_battles,
+    measured,
+    play_battle,
+)
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.explanations import explanations
 from coopbench.report.tables.overall import certificate_table
-from coopbench.theory import load_certificate
-from coopbench.theory.battles import EVALUATION, measured, play_battle
 from coopbench_envs import Engine
 from studies.battles.pages import (
     PUBLISHED,

@@ -11,8 +11,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import entries, make_policy
-from coopbench.protocol.loading import load_protocol
-from coopbench.theory import (
+from coopbench.certificates import (
     Criterion,
     Figure,
     Sizes,
@@ -20,6 +19,7 @@ from coopbench.theory import (
     read_certificate,
     replayed,
 )
+from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of
 from studies.certificates import certify
@@ -90,7 +90,7 @@ def test_the_command_shows_figures_that_are_not_the_stored_ones(command, monkeyp
     stored = load_certificate("TrustDilemma-v1")
     figures = stored.figures["trust-dilemma.focal"]
     played = {name: value for name, value in figures.items() if name != "bayesian"}
-    monkeypatch.setattr("coopbench.theory.replayed", lambda *_, **__: {task: played})
+    monkeypatch.setattr("coopbench.certificates.replayed", lambda *_, **__: {task: played})
     task = "trust-dilemma.focal"
     shown = command("certify", "TrustDilemma-v1", "--task", task).out
     assert f"{task}: player that knows the pool: 0.866 ± 0.012, required >= 0.75: holds" in shown

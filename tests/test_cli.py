@@ -16,10 +16,10 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
+from coopbench.certificates import replay
 from coopbench.cli.main import COMMANDS, RETIRED
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
-from coopbench.theory import replay
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
 

@@ -11,11 +11,11 @@ import pytest
 
 import coopbench
 from coopbench.baselines.game import Game
+from coopbench.certificates.replay import JUDGED
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
 from coopbench.protocol.task import instance_state
-from coopbench.theory.replay import JUDGED
 from coopbench_envs import Engine
 from studies.certificates import search, sections
 

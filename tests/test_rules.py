@@ -10,10 +10,10 @@ from coopbench.baselines.match import OWN, Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.rules.rules import Form
+from coopbench.certificates.arena import STRIDE, Arena, Table
+from coopbench.certificates.replay import everywhere
+from coopbench.certificates.tables import focal_tables
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory.arena import STRIDE, Arena, Table
-from coopbench.theory.replay import everywhere
-from coopbench.theory.tables import focal_tables
 from coopbench_envs import Engine
 from studies.certificates.bayesian import bayesian, errors_of_shadows, valued
 from studies.certificates.problems import answers, best_rule

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from coopbench.certificates import load_certificate
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory import load_certificate
 
 ROOT = Path(__file__).resolve().parent.parent
 GAME = "coopbench/TrustDilemma-v1"

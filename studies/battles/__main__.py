@@ -24,12 +24,17 @@ from typing import Any
 import numpy as np
 
 import coopbench
-from coopbench.analysis.battles import LEARNED, LEARNED_BLIND, BattleCertificate, load_battles
 from coopbench.baselines.strategies.certified import battles_file
 from coopbench.baselines.strategies.plans import packed_plan
+from coopbench.certificates.battles import (
+    LEARNED,
+    LEARNED_BLIND,
+    BattleCertificate,
+    load_battles,
+    measured,
+)
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
-from coopbench.theory.battles import measured
 from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
 from coopbench_envs.skirmish.teams import RACES

@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from coopbench.certificates.games import load_certificate
 from coopbench.files import write_text
-from coopbench.theory.certificates import load_certificate
 from studies.certificates import PROTOCOL, certify
 from studies.certificates.pages import bounds_lines, certificate_page
 

@@ -12,7 +12,15 @@ import numpy as np
 
 from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
-from coopbench.theory.arena import STRIDE, Arena, Partners, Played, Table, Weights, observed
+from coopbench.certificates.arena import (
+    STRIDE,
+    Arena,
+    BlockResults,
+    Partners,
+    Table,
+    Weights,
+    observed,
+)
 from coopbench_envs.engine import DISABLED, Engine
 
 _CHECKED = 12  # episodes of each line-up from which the shadows' errors are estimated
@@ -127,7 +135,9 @@ def valued(arena: Arena, weights: Weights, episodes: int, seed: int) -> Plan:
     return Plan(weights, values.mean(axis=2))
 
 
-def bayesian(arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: int) -> Played:
+def bayesian(
+    arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: int
+) -> BlockResults:
     """Play ``episodes`` with every line-up; ``errors`` are those of ``errors_of_shadows``."""
     lineups, parts = len(arena.table.lineups), []
     block = max(1, _LANES // lineups)
@@ -135,7 +145,7 @@ def bayesian(arena: Arena, plan: Plan, errors: np.ndarray, episodes: int, seed: 
         count = min(block, episodes - first)
         parts.append(_played(arena, plan, errors, (count, seed + first))[0])
     returns = np.concatenate(parts, axis=1)
-    return Played(returns, np.full(lineups, np.nan))
+    return BlockResults(returns, np.full(lineups, np.nan))
 
 
 def errors_of_shadows(arena: Arena, weights: Weights, seed: int) -> np.ndarray:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from coopbench.certificates.games import REPEATED, Certificate, Figure
+from coopbench.certificates.replay import Sizes
+from coopbench.certificates.tables import self_play_table
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
-from coopbench.theory.certificates import REPEATED, Certificate, Figure
-from coopbench.theory.replay import Sizes
-from coopbench.theory.tables import self_play_table
 from coopbench_envs.registration import spec
 from coopbench_envs.roles import members_of_roles
 from studies.certificates.criteria import criteria

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
+from coopbench.certificates.games import REPEATED, Certificate, Criterion
 from coopbench.report.markdown import rows_table
-from coopbench.theory.certificates import REPEATED, Certificate, Criterion
 
 _NAMES = {
     "high": "upper bound",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench.baselines.rules.inputs import REGIMES
-from coopbench.theory.arena import Arena, Weights, observed
+from coopbench.certificates.arena import Arena, Weights, observed
 from coopbench_envs.engine import DISABLED
 from studies.certificates.library import library
 from studies.certificates.search import Budget, Problem, searched

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from coopbench.certificates import Certificate, load_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
-from coopbench.theory import Certificate, load_certificate
 from coopbench_envs.registration import spec
 from studies.certificates import PROTOCOL, certify
 

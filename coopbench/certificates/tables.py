@@ -7,8 +7,8 @@ import numpy as np
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN
+from coopbench.certificates.arena import Table
 from coopbench.protocol.task import Task
-from coopbench.theory.arena import Table
 from coopbench_envs.roles import members_of_roles
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
+from coopbench.certificates.arena import Arena, Table, Weights
+from coopbench.certificates.games import REPEATED, Certificate, Figure
+from coopbench.certificates.tables import focal_tables, opponent_tables, self_play_table
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
-from coopbench.theory.arena import Arena, Table, Weights
-from coopbench.theory.certificates import REPEATED, Certificate, Figure
-from coopbench.theory.tables import focal_tables, opponent_tables, self_play_table
 from coopbench_envs.parameters import named
 from coopbench_envs.roles import members_of_roles
 

@@ -102,7 +102,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Played:
+class BlockResults:
     """What came of blocks of episodes."""
 
     returns: np.ndarray  # (blocks, episodes) mean return of the seats that count
@@ -124,7 +124,7 @@ class Arena:
 
     def play(
         self, weights: Mapping[str, np.ndarray], lineups: np.ndarray, episodes: int, seed: int
-    ) -> Played:
+    ) -> BlockResults:
         """Play ``episodes`` in every block.
 
         ``weights`` has (blocks, size) for each role that rules play, and ``lineups`` (blocks,)
@@ -137,14 +137,14 @@ class Arena:
             chosen = slice(first, first + at_once)
             some = {role: rows[chosen] for role, rows in weights.items()}
             parts.append(self._played(some, lineups[chosen], episodes, seed))
-        return Played(
+        return BlockResults(
             np.concatenate([part.returns for part in parts]),
             np.concatenate([part.invested for part in parts]),
         )
 
     def _played(
         self, weights: Mapping[str, np.ndarray], lineups: np.ndarray, episodes: int, seed: int
-    ) -> Played:
+    ) -> BlockResults:
         """Play blocks that fit into one engine."""
         engine = self.engine(len(lineups) * episodes)
         different = lineups % (self.table.episodes or len(self.table.lineups))
@@ -165,7 +165,7 @@ class Arena:
         returns = engine.control.returns[lanes, seats].mean(axis=1)
         shape = (len(lineups), episodes)
         share = invested.reshape(shape).mean(axis=1) / engine.horizon
-        return Played(returns.reshape(shape).copy(), share)
+        return BlockResults(returns.reshape(shape).copy(), share)
 
 
 class Rules:

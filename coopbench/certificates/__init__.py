@@ -3,14 +3,14 @@
 ``studies/certificates`` and ``studies/battles`` make them. Definitions: docs/games.md.
 """
 
-from coopbench.theory.certificates import (
+from coopbench.certificates.games import (
     Certificate,
     Criterion,
     Figure,
     load_certificate,
     read_certificate,
 )
-from coopbench.theory.replay import Sizes, replayed
+from coopbench.certificates.replay import Sizes, replayed
 
 __all__ = ["Certificate", "Criterion", "Figure", "Sizes", "load_certificate", "read_certificate"]
 __all__ += ["replayed"]

@@ -1,4 +1,4 @@
-"""Commands of the theory of games: certify."""
+"""Commands of certificates: certify."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def certify(
     Every figure is printed, and beside it the stored one where that is another. The exit status is
     1 if a figure is not the stored one, or if a criterion of the certificate does not hold.
     """
-    from coopbench.analysis.battles import load_battles
+    from coopbench.certificates.battles import load_battles
 
     errors = console(stderr=True)
 
@@ -63,7 +63,7 @@ def certify(
 
 def _certificate(env: str, stored: Path | None) -> Any:
     """Return the certificate of the package, or that of a file."""
-    from coopbench.theory import load_certificate, read_certificate
+    from coopbench.certificates import load_certificate, read_certificate
     from coopbench_envs.registration import spec
 
     return load_certificate(spec(env).id) if stored is None else read_certificate(stored)
@@ -71,7 +71,7 @@ def _certificate(env: str, stored: Path | None) -> Any:
 
 def _games(certificate: Any, tasks: Sequence[str] | None, tell: Callable[[str], None]) -> Sections:
     """Yield every section of a game, its figures as they are stored and as they are played."""
-    from coopbench.theory import replayed
+    from coopbench.certificates import replayed
 
     for section in tasks or certificate.rules:
         again = replayed(certificate, [section], tell=tell)[section]
@@ -80,8 +80,7 @@ def _games(certificate: Any, tasks: Sequence[str] | None, tell: Callable[[str], 
 
 def _battles(env: str, names: Sequence[str] | None, tell: Callable[[str], None]) -> Sections:
     """Yield every battle, its figures as they are stored and as they are played."""
-    from coopbench.analysis.battles import load_battles
-    from coopbench.theory.battles import measured
+    from coopbench.certificates.battles import load_battles, measured
     from coopbench_envs.parameters import named
 
     battles = load_battles(env)
