@@ -2,25 +2,30 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import builders
 import numpy as np
 import pytest
 
 import coopbench
+from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell, Progress
 from coopbench.errors import OtherProtocolError
 from coopbench.results import packed_runs
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs
 from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.registration import register, spec
 
 RUNS, STEPS = (50, 51), 20
+TASKS = {8: "short", 12: "long"}  # by horizon
 
 
 def trained(task, seed):
     """Return a run on a task with two checkpoints."""
-    scores = np.array([[1.0, 2.0], [3.0, 4.0]]) * seed
+    scores = np.array([[1.0, 2.0], [3.0, 4.0]]) * seed / 3.0
     metrics = {"return": scores, "own_return": scores / 2.0, "final_trust": scores / 99.0}
+    scores[0, 0] = np.nextafter(scores[0, 0], 0.0)  # a sum is rounded
     progress = Progress(Cell(task, "ippo", seed), np.array([10, 20]), metrics)
     facts = {"task": task, "steps": STEPS, "interval": 10, "chosen_step": 20, "seconds": 1.0}
     return coopbench.Trained(builders.trained_to_invest(seed / 100.0, seed), progress, facts)
@@ -75,6 +80,7 @@ def test_runs_come_back_as_they_were(made):
     models = read_runs(file, protocol)
     assert models.name == "ippo"
     assert list(models.trained) == ["dilemma"]
+    np.testing.assert_array_equal(unpack(file)["dilemma/50/return"], [[-1, 0], [0, 0]])
     for seed, model in models.trained["dilemma"].items():
         first = trained("dilemma", seed)
         assert model.policy.pack() == first.policy.pack()
@@ -163,10 +169,34 @@ def test_failed_runs_stay_failures(tmp_path):
     assert any("run 51 of ippo" in text and "out of numbers" in text for text in report.departures)
 
 
+def test_one_model_for_all_tasks_comes_back(tmp_path):
+    env = "test/TrustOfAnyLength-v0"
+    register(replace(spec(builders.TRUST), id=env, held_out="horizon"))
+    tasks = [builders.make_task(name, env, horizon=n) for n, name in TASKS.items()]
+    training = builders.make_training(on="any", plays="all", held_out=["8"])
+    protocol = required(tmp_path, tasks=tasks, training=training, selection=None)
+    models = {}
+    for seed in RUNS:
+        policy = builders.trained_to_invest(seed / 100.0, seed)
+        policy = NetworkPolicy(policy.network, policy.facts | {"environment": env})
+        facts = {"task": "any", "steps": STEPS, "interval": 10, "chosen_step": 20, "seconds": 1.0}
+        models[seed] = coopbench.Trained(policy, None, facts)
+    report = coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "results")
+    pack_runs(tmp_path / "results", "ippo", tmp_path / f"ippo{SUFFIX}")
+    again = read_runs(tmp_path / f"ippo{SUFFIX}", protocol)
+    assert {seed: model.policy.pack() for seed, model in again.trained.items()} == {
+        seed: model.policy.pack() for seed, model in models.items()
+    }
+    replayed = coopbench.evaluate(protocol, [again])
+    assert replayed.estimates == report.estimates
+    assert {block.cell.task for block in replayed.episodes} == set(TASKS.values())
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda arrays, header: header.update(schema=2),
+        lambda arrays, header: header.update(agents={"dilemma": "two"}),
         lambda arrays, header: header.pop("digest"),
         lambda arrays, header: header.update(runs=[1]),
         lambda arrays, header: arrays.pop("dilemma/50/policy"),

@@ -8,6 +8,10 @@ TASK/SEED/policy    the trained policy, as bytes of a policy.npz
 TASK/SEED/steps     checkpoints of the training
 TASK/SEED/METRIC    of the selection episodes, (checkpoints, episodes): the return and the scores
 
+Where the score is an agent's mean return, the return of all agents is as many times that, but for
+rounding. It is then stored as what it differs by, in units of its last bit, and the header has the
+number of agents by task: unlike numbers that differ in every bit, this takes no space.
+
 Episodes are not stored: policies play them again, to the same bits, in whoever's evaluation.
 Runs of learners that a protocol requires ship with this package, in ``baselines/trained``.
 """
@@ -28,6 +32,7 @@ from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded, write_bytes
 from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_of
+from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import is_part
@@ -41,6 +46,7 @@ __all__ = ["SUFFIX", "is_shipped", "pack_runs", "read_runs", "shipped_file", "wi
 SUFFIX = ".runs.npz"  # ends the name of a file of packed runs
 _SCHEMA = 1
 _STEPS, _POLICY = "steps", "policy"
+_SUM, _SHARE = "return", "own_return"  # metrics: of all agents together, and of one in the mean
 
 
 def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
@@ -55,8 +61,10 @@ def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
         raise ValueError(f"{folder} holds no run of {learner} on all of its tasks.")
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, dict[str, Any]] = {}
-    kept = _metrics(protocol)
+    kept, agents = _metrics(protocol), dict[str, int]()
     for task, runs in models.trained.items():
+        if protocol.report.score == _SHARE:
+            agents[task] = len(game_of(protocol.task_of(task)).agents)
         for seed, model in runs.items():
             place = f"{task}/{seed}"
             if isinstance(model, Failed):
@@ -65,18 +73,27 @@ def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
             facts[place] = dict(model.facts)
             arrays[f"{place}/{_POLICY}"] = np.frombuffer(model.policy.pack(), np.uint8)
             if model.progress is not None:
+                metrics = {name: model.progress.metrics[name] for name in kept}
+                if task in agents:
+                    metrics[_SUM] = _bits(metrics[_SUM]) - _bits(agents[task] * metrics[_SHARE])
                 arrays[f"{place}/{_STEPS}"] = model.progress.steps
-                arrays |= {f"{place}/{name}": model.progress.metrics[name] for name in kept}
+                arrays |= {f"{place}/{name}": values for name, values in metrics.items()}
     header = {
         "schema": _SCHEMA,
         "protocol": protocol.name,
         "digest": protocol.digest,
         "learner": learner,
         "runs": facts,
+        **({"agents": agents} if agents else {}),
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     write_bytes(Path(file), pack(arrays))
     return models
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """Return float64 numbers as the whole numbers that their bits spell."""
+    return values.view(np.int64)
 
 
 def _complete(models: Models, protocol: Protocol) -> Models:
@@ -98,7 +115,7 @@ def _is_one_for_all(protocol: Protocol) -> bool:
 
 def _metrics(protocol: Protocol) -> list[str]:
     """Return the metrics of selection episodes that learning curves and choices need."""
-    names = ("return", protocol.report.score, protocol.score_beside)
+    names = (_SUM, protocol.report.score, protocol.score_beside)
     return [name for name in dict.fromkeys(names) if name is not None]
 
 
@@ -119,7 +136,7 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
         if header["schema"] != _SCHEMA:
             raise ValueError(f"its schema is {header['schema']!r} instead of {_SCHEMA}")
         learner, digest = str(header["learner"]), str(header["digest"])
-        models = _models(header["runs"], arrays, digest_of(content))
+        models = _models(header, arrays, digest_of(content))
     except UNREADABLE as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} holds no training runs that can be read ({reason}).") from None
@@ -135,11 +152,12 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
 
 
 def _models(
-    facts: Mapping[str, Mapping[str, Any]], arrays: Mapping[str, np.ndarray], digest: str
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], digest: str
 ) -> dict[str, dict[int, Trained | Failed]]:
     """Return models by task and training seed; ``digest`` is that of their file."""
     models: dict[str, dict[int, Trained | Failed]] = {}
-    for place, known in facts.items():
+    agents = header.get("agents", {})  # by task, where returns are stored as differences
+    for place, known in header["runs"].items():
         task, _, seed = place.rpartition("/")
         runs = models.setdefault(task, {})
         if "failed" in known:
@@ -153,6 +171,9 @@ def _models(
         policy = read_policy(own.pop(_POLICY).tobytes())
         progress = None
         if _STEPS in own:
+            if task in agents:
+                multiple = _bits(agents[task] * own[_SHARE])
+                own[_SUM] = (multiple + own[_SUM]).view(np.float64)
             progress = Progress(Cell(task, policy.name, int(seed)), own.pop(_STEPS), own)
         runs[int(seed)] = Trained(policy, progress, {**known, "packed": digest})
     return models
