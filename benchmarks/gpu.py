@@ -18,7 +18,8 @@ from importlib import metadata
 
 import numpy as np
 
-from coopbench_envs import Engine, engine
+from coopbench_envs import Engine
+from coopbench_envs.cuda import engine
 from coopbench_envs.cuda.assembling import assembler
 from coopbench_envs.cuda.gpu import Gpu, open_gpu
 
@@ -58,7 +59,7 @@ def begun(env_id, lanes, parameters, *, gpu=None, **options):
     if gpu is not None:
         engine.open_gpu = lambda ordinal: gpu
     try:
-        game = Engine(env_id, lanes, device="cuda", **options, **parameters)
+        game = engine.CudaEngine(env_id, lanes, **options, **parameters)
     finally:
         engine.open_gpu = opened
     game.reset(np.arange(lanes))
@@ -212,7 +213,8 @@ def trained(device, number, updates, horizon=32, epochs=4, parts=8):
     import torch
     from torch import nn
 
-    game = Engine("TrustDilemma-v1", number, device=device)
+    kind = engine.CudaEngine if device == "cuda" else Engine
+    game = kind("TrustDilemma-v1", number)
     game.reset(np.arange(number))
     features, actions = game.control.obs.shape[2], game.actions.shape[2]
     body = nn.Sequential(nn.Linear(features, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())

@@ -10,9 +10,6 @@ import numpy as np
 
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
-from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
-from coopbench_envs.cuda.programs import Finals
-from coopbench_envs.cuda.remote import Host, Remote
 from coopbench_envs.drivers import (
     DISABLED,
     FEW_AGENTS,
@@ -26,12 +23,12 @@ from coopbench_envs.drivers import (
     driver,
 )
 from coopbench_envs.foreign_names import is_foreign
-from coopbench_envs.memory import ORDERS, arranged, control_of, laid_out, shortened
+from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.threads import Crew, checked
 
-__all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine"]
+__all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine", "operation"]
 
 SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
 _NUMBERS = 3  # arguments of a driver behind its arrays: op, start, stop
@@ -41,8 +38,6 @@ _MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 # What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
 _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
 
-# Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
-# would become arrays of their own.
 # Names of infos that the interfaces, or the frameworks behind them, give a meaning.
 _TAKEN = frozenset(
     (
@@ -51,10 +46,22 @@ _TAKEN = frozenset(
     )
 )
 
+# Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
+# would become arrays of their own.
 _DERIVED = (
     *("_launch", "_look", "_opponent", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
+
+
+def operation(mode: int) -> int:
+    """Return what a driver does first in a step of this ``mode``; ``ValueError`` for no mode."""
+    if mode not in _MODES:
+        raise ValueError(
+            f"mode was {mode!r}; allowed: NEXT_STEP ({NEXT_STEP}), SAME_STEP ({SAME_STEP}), "
+            f"DISABLED ({DISABLED})."
+        )
+    return DISABLED if mode == SAME_STEP else mode
 
 
 class Engine:
@@ -66,12 +73,9 @@ class Engine:
     memory: "C" (the last axis innermost), "F" (the lane innermost), or None, the fastest:
     observations, masks and global states in "C", the rest as ``EnvSpec.vectorized`` says. With
     ``global_state`` every call also writes ``control.state``.
-
-    ``device`` "cuda" or "cuda:1" plays on a GPU: the arrays in ``state`` and ``control``,
-    ``actions`` and ``final_obs`` and its like are then ``DeviceArray``, the lane innermost. What
-    returns numpy arrays or numbers waits for the GPU and copies; a step does neither. ``stream`` is
-    that of a library to work on, as a number; 1 is the default stream.
     """
+
+    device = "cpu"
 
     def __init__(
         self,
@@ -81,11 +85,8 @@ class Engine:
         threads: int = 1,
         order: str | None = None,
         global_state: bool = False,
-        device: str = "cpu",
-        stream: int = 1,
         **parameters: Any,
     ) -> None:
-        ordinal = ordinal_of(device)
         if lanes < 1 or threads < 1:
             raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
         if order not in (None, *ORDERS):
@@ -96,7 +97,7 @@ class Engine:
                 f"{env_id} is an environment of another package, which cannot be used here; "
                 f"allowed: evaluate, crossplay, report, verify."
             )
-        self.lanes, self.threads, self.device = lanes, threads, device
+        self.lanes, self.threads = lanes, threads
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
         self.agents = self.spec.agents(self.constants)
@@ -109,9 +110,9 @@ class Engine:
         self._check_agents()
         fits = len(self.agents) <= FEW_AGENTS and lanes >= MANY_LANES
         self._in_blocks = self.spec.vectorized and fits and order != "C"
-        self.order = order or ("F" if self._in_blocks or ordinal is not None else "C")
+        self.order = order or ("F" if self._in_blocks else "C")
         # What learners read lies in rows, one for each agent.
-        self._row_order = order or ("C" if ordinal is None else "F")
+        self._row_order = order or "C"
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
@@ -122,20 +123,9 @@ class Engine:
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
         self._host = self._visible()
-        self._remote: Remote | None = None
-        # Whether SAME_STEP writes ``final_info``, for which it has to wait for a GPU.
-        self.keeps_info = ordinal is None
         self._expose(self._host)
-        self.final_info = {name: values.copy() for name, values in self._checked_info().items()}
-        if self._opponent is not None and ordinal is not None:
-            raise ValueError(
-                f"A policy plays against the agents of {self.spec.id} here, on the CPU; allowed: "
-                f"device='cpu', or an opponent by rules."
-            )
-        if ordinal is not None:
-            drive = driver(self.kernels, self.discrete, self.spec.common_reward)
-            self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
-            self._expose(self._remote.arrays)
+        told = self._checked_info(self._told())
+        self.final_info = {name: values.copy() for name, values in told.items()}
 
     @property
     def kernels(self) -> Kernels:
@@ -179,7 +169,7 @@ class Engine:
         )
 
     def _expose(self, arrays: Host) -> None:
-        """Give the arrays of the host or of the GPU the names by which users know them."""
+        """Give these arrays the names by which users know them."""
         self.state, self.actions = arrays.state, arrays.actions
         self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
@@ -188,21 +178,8 @@ class Engine:
         self.final_alive, self.final_state = arrays.finals.alive, arrays.finals.state
 
     def _run(self, op: int) -> None:
-        """Let a driver do ``op`` in all lanes, here or on the GPU."""
-        if self._remote is None:
-            self._crew.run(self._launch, op)
-        else:
-            self._remote.run(op)
-
-    def _fetch(self, *arrays: np.ndarray) -> None:
-        """Bring arrays of the host up to date, which they always are without a GPU."""
-        if self._remote is not None:
-            self._remote.fetch(*arrays)
-
-    def _send(self, *arrays: np.ndarray) -> None:
-        """Bring the GPU's copies of arrays of the host up to date."""
-        if self._remote is not None:
-            self._remote.send(*arrays)
+        """Let the driver do ``op`` in all lanes."""
+        self._crew.run(self._launch, op)
 
     def _check_agents(self) -> None:
         """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""
@@ -256,8 +233,7 @@ class Engine:
 
     def compile(self) -> None:
         """Look the compiled code up, or compile it, which else the first reset does."""
-        if self._remote is None:
-            self._launch  # noqa: B018
+        self._launch  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.
@@ -272,11 +248,6 @@ class Engine:
         self._opponent.seat(policy)
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._remote is not None:
-            raise TypeError(
-                f"An engine on {self.device} cannot be copied or pickled; get_state() returns what "
-                f"another engine goes on from with reset(state=...)."
-            )
         state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
         state["spec"] = self.spec.id  # from which compiled code is found again
         return state
@@ -306,7 +277,6 @@ class Engine:
         without, it starts its next episode. Fields in ``state`` then override the seeded state.
         """
         control = self._host.control
-        self._fetch(control.seed, control.episode)
         fields = self._checked_state(state)
         control.chosen[:] = True if chosen is None else chosen
         lanes = control.chosen
@@ -315,7 +285,6 @@ class Engine:
             control.episode[lanes] = 0
         else:
             control.episode[lanes] += 1
-        self._send(control.chosen, control.seed, control.episode)
         self._run(RESET)
         if fields:
             self._restore(fields, lanes)
@@ -326,14 +295,13 @@ class Engine:
 
     def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
         """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
-        for name, value in fields.items():
-            self._fetch(self._field(name))
-            self._field(name)[lanes] = value[lanes]
-            self._send(self._field(name))
-        control = self._host.control
-        control.chosen[:] = lanes
-        self._send(control.chosen)
+        self._write(fields, lanes)
+        self._host.control.chosen[:] = lanes
         self._run(RESTORE)
+
+    def _write(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
+        for name, value in fields.items():
+            self._field(name)[lanes] = value[lanes]
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
         """Play one step in every lane whose episode runs; ``mode`` defines what finished lanes do.
@@ -341,26 +309,8 @@ class Engine:
         ``actions`` is (lanes, agents, dim) for Box and (lanes, agents) for Discrete actions. Raises
         ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
         replaced by "do nothing" and counted in ``control.invalid``.
-
-        On a GPU ``actions`` may lie there, as an object with ``__dlpack__`` or
-        ``__cuda_array_interface__``. A lane whose actions are not finite then plays no step, which
-        ``check`` and ``metrics`` tell by ``ValueError``.
         """
-        if mode not in _MODES:
-            raise ValueError(
-                f"mode was {mode!r}; allowed: NEXT_STEP ({NEXT_STEP}), SAME_STEP ({SAME_STEP}), "
-                f"DISABLED ({DISABLED})."
-            )
-        op = DISABLED if mode == SAME_STEP else mode
-        if self._remote is not None:
-            self._remote.take(actions)
-            self._remote.run(op)
-            if mode == SAME_STEP:
-                if self.keeps_info:
-                    self._fetch(self._host.control.done)
-                    self._keep_info(self._host.control.done)
-                self._remote.renew()
-            return
+        op = operation(mode)
         array = np.asarray(actions)
         if array.shape != self._shape or array.dtype.kind not in self._numbers:
             raise ValueError(self._misfit(array))
@@ -412,27 +362,22 @@ class Engine:
     # -- looking ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise ``ValueError`` if a GPU has refused actions since the last check; wait for it.
+        """Do nothing: ``step`` itself raises for actions that it refuses.
 
-        Without a GPU ``step`` itself has raised.
+        Engines whose steps do not wait for the outcome raise ``ValueError`` here.
         """
-        if self._remote is not None:
-            self._remote.check()
 
     def fetched(self, *names: str) -> tuple[Control, Finals]:
         """Return ``control`` and what SAME_STEP keeps of finished episodes, as numpy arrays.
 
-        The next call overwrites them. From a GPU everything is copied, or of ``control`` what is
-        named; the other arrays then hold what they did before.
+        The next call overwrites them. An engine whose arrays lie elsewhere copies all of them, or
+        of ``control`` those that are named.
         """
-        chosen = [getattr(self._host.control, name) for name in names]
-        self._fetch(*(chosen or (*self._host.control, *self._host.finals)))
         return self._host.control, self._host.finals
 
     def global_state(self) -> np.ndarray:
         """Global state of every lane, float32 (lanes, size); by default all observations."""
         control = self._host.control
-        self._fetch(*self._host.state, *control)
         if control.state.shape[1]:
             return control.state.copy(order="C")
         if self.kernels.global_state is None:
@@ -450,9 +395,7 @@ class Engine:
 
     def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
-        self.check()
         values = self._host.finals.measures if final else self._host.control.measures
-        self._fetch(values)
         return dict(zip(self.spec.metrics, values[lane].tolist(), strict=True))
 
     def info(self) -> dict[str, np.ndarray]:
@@ -460,16 +403,18 @@ class Engine:
 
         The arrays may follow the game: copy what you keep. Empty for most environments.
         """
+        return self._told()
+
+    def _told(self) -> dict[str, np.ndarray]:
         tell = self.spec.info
         if tell is None:
             return {}
-        self._fetch(*self._host.state)
         arrays = tell(self.constants, self._host.state)
         return {name: np.asarray(values) for name, values in arrays.items()}
 
-    def _checked_info(self) -> dict[str, np.ndarray]:
+    def _checked_info(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return ``info``; raise ``ValueError`` for a name or a shape that cannot be shown."""
-        arrays, shape = self.info(), (self.lanes, len(self.agents))
+        shape = (self.lanes, len(self.agents))
         for name, values in arrays.items():
             if name in _TAKEN or name.startswith("_"):
                 raise ValueError(
@@ -484,11 +429,7 @@ class Engine:
         return arrays
 
     def view(self) -> Any:
-        """State of all lanes, lane first: read-only arrays that follow the game.
-
-        On a GPU they are brought up to date by this call.
-        """
-        self._fetch(*self._host.state)
+        """State of all lanes, lane first: read-only arrays that follow the game."""
         return self._views
 
     @cached_property
@@ -505,12 +446,10 @@ class Engine:
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything that a game resumes from, as {field: array}; axis 0 is the lane."""
-        self._fetch(*map(self._field, self.fields))
         return {name: self._field(name).copy() for name in self.fields}
 
     def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
         """Like ``get_state``, but of one lane and without the lane axis."""
-        self._fetch(*map(self._field, self.fields))
         return {name: self._field(name)[lane].copy() for name in self.fields}
 
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,18 +1,39 @@
 """Memory: the one place that lays out the arrays of an engine."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.drivers import Control
 
-__all__ = ["ORDERS", "arranged", "control_of", "laid_out", "shortened"]
+__all__ = ["ORDERS", "Finals", "Host", "arranged", "control_of", "laid_out", "shortened"]
 
 # Which axis lies innermost in memory: the last one, or the lane. Shapes and indices are the same.
 ORDERS = ("C", "F")
 
 # Fields of ``Control`` that are read agent by agent.
 ROWS = ("obs", "masks", "state")
+
+
+class Finals(NamedTuple):
+    """What SAME_STEP keeps of the last step of a finished episode; as the fields of ``Control``."""
+
+    obs: np.ndarray
+    measures: np.ndarray
+    returns: np.ndarray
+    masks: np.ndarray
+    alive: np.ndarray
+    state: np.ndarray
+
+
+class Host(NamedTuple):
+    """The arrays of an engine in the memory of the host."""
+
+    constants: Any
+    state: Any
+    control: Control
+    actions: np.ndarray
+    finals: Finals
 
 
 def laid_out(array: np.ndarray, order: str) -> np.ndarray:

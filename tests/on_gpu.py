@@ -19,11 +19,12 @@ import pytest
 from fake_gpu import FakeGpu
 
 import coopbench_envs
-from coopbench_envs import engine
-from coopbench_envs.cuda import dlpack
+from coopbench_envs.cuda import dlpack, engine
 from coopbench_envs.cuda.buffers import DeviceArray, Slab
+from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.cuda.gpu import BLOCK, open_gpu
-from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine, Finals
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.memory import Finals
 
 FAKE = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 PUBLISHED = [name for name in coopbench_envs.ids() if name.startswith("coopbench/")]
@@ -74,10 +75,7 @@ def torch_on_a_gpu():
 
 def pair(name=GAME, lanes=LANES, **parameters):
     """Return engines on the CPU and on the GPU, reset with the same seeds."""
-    games = [
-        Engine(name, lanes, device=device, global_state=True, **parameters)
-        for device in ("cpu", "cuda")
-    ]
+    games = [kind(name, lanes, global_state=True, **parameters) for kind in (Engine, CudaEngine)]
     for game in games:
         game.reset(np.arange(lanes))
     return games
@@ -281,7 +279,7 @@ def test_actions_that_are_not_finite_are_refused_and_told_later():
 
 
 def test_a_step_neither_waits_nor_copies_to_the_host(fake):
-    gpu = Engine(CHOICES, 3, device="cuda")
+    gpu = CudaEngine(CHOICES, 3)
     gpu.reset(np.arange(3))
     moves = placed(fake, np.ones(gpu.actions.shape, np.int64))
     gpu.step(moves)

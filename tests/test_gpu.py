@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from coopbench_envs.cuda.arguments import Packed
+from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.cuda.gpu import Gpu, open_gpu, ordinal_of, stream_of
 from coopbench_envs.cuda.ptx import parameter_bytes
-from coopbench_envs.engine import Engine
 from studies.checks.folders import ROOT
 
 
@@ -38,16 +38,16 @@ def test_engines_on_a_stand_in_for_a_gpu(chosen):
 
 
 def test_names_of_devices():
-    assert [ordinal_of(name) for name in ("cpu", "cuda", "cuda:1")] == [None, 0, 1]
-    for name in ("gpu", "cuda:", "cuda:x", "cpu:0", None):
-        with pytest.raises(ValueError, match="allowed: 'cpu', 'cuda', 'cuda:1'"):
+    assert [ordinal_of(name) for name in ("cuda", "cuda:1")] == [0, 1]
+    for name in ("gpu", "cuda:", "cuda:x", "cpu", None):
+        with pytest.raises(ValueError, match="allowed: 'cuda', 'cuda:1'"):
             ordinal_of(name)
 
 
 def test_without_numba_cuda_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba_cuda", None)
     with pytest.raises(ModuleNotFoundError, match=r"extra 'cuda' of coopbench"):
-        Engine("TrustDilemma-v1", device="cuda")
+        CudaEngine("TrustDilemma-v1")
 
 
 class Result(IntEnum):

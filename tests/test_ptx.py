@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from fake_gpu import FakeGpu
 
-from coopbench_envs import engine, ids
+from coopbench_envs import ids
+from coopbench_envs.cuda import engine
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.assembling import assembler, machine_code
 from coopbench_envs.cuda.buffers import DeviceArray
@@ -82,7 +83,7 @@ def test_programs_have_the_operations_of_the_cpu(env_id, arch, assembled, tmp_pa
     """No contraction, no function of a library, no min or max that differs from Python's."""
     compiler = Compiler(arch)
     monkeypatch.setattr(engine, "open_gpu", lambda ordinal: compiler)
-    engine.Engine(env_id, 64, device="cuda", **SMALL.get(env_id.split("/")[-1], {}))
+    engine.CudaEngine(env_id, 64, **SMALL.get(env_id.split("/")[-1], {}))
     assert set(compiler.texts) == {"play", "keep"}
     for name, text in compiler.texts.items():
         found = {kind: re.findall(pattern, text) for kind, pattern in FORBIDDEN.items()}

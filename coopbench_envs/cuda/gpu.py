@@ -31,15 +31,18 @@ _DEFAULT, _PER_THREAD = 1, 2  # streams with numbers of their own
 _GPUS: dict[tuple[int, int], "Gpu"] = {}  # by process and ordinal: engines share loaded programs
 
 
-def ordinal_of(device: str) -> int | None:
-    """Return the number of the GPU that "cuda" or "cuda:1" names; None for "cpu".
+def ordinal_of(device: str) -> int:
+    """Return the number of the GPU that "cuda" or "cuda:1" names.
 
     Raises ``ValueError`` for any other name.
     """
     match = _DEVICE.fullmatch(str(device))
-    if match is None and device != "cpu":
-        raise ValueError(f"device was {device!r}; allowed: 'cpu', 'cuda', 'cuda:1' and so on.")
-    return None if match is None else int(match[1] or 0)
+    if match is None:
+        raise ValueError(
+            f"device was {device!r}, which names no GPU; allowed: 'cuda', 'cuda:1' and so on. "
+            f"Engine, and vector environments with device='cpu', play on the CPU."
+        )
+    return int(match[1] or 0)
 
 
 def stream_of(stream: Any) -> int:

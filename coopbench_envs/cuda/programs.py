@@ -7,28 +7,15 @@ arguments. Nothing here needs a GPU or numba-cuda.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from coopbench_envs.marks import plain
 
-__all__ = ["Finals", "Program", "keep", "play", "source_of", "take_boxes", "take_choices"]
+__all__ = ["Program", "keep", "play", "source_of", "take_boxes", "take_choices"]
 
 # What the templates below call, bound where they are compiled.
 grid: Any = None  # numba.cuda.grid
 drive: Any = None  # the driver of an environment
-
-
-class Finals(NamedTuple):
-    """What SAME_STEP keeps of the last step of a finished episode; as the fields of ``Control``."""
-
-    obs: np.ndarray
-    measures: np.ndarray
-    returns: np.ndarray
-    masks: np.ndarray
-    alive: np.ndarray
-    state: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from coopbench_envs.cuda.buffers import DeviceArray, moved, strides_of
 from coopbench_envs.cuda.dlpack import CUDA, Tensor, tensor_in
 from coopbench_envs.cuda.gpu import Gpu, stream_of
 from coopbench_envs.cuda.programs import (
-    Finals,
     Program,
     keep,
     play,
@@ -21,19 +20,10 @@ from coopbench_envs.cuda.programs import (
     take_choices,
 )
 from coopbench_envs.digests import digest
-from coopbench_envs.drivers import RENEW, Control
+from coopbench_envs.drivers import RENEW
+from coopbench_envs.memory import Host
 
-__all__ = ["Host", "Remote"]
-
-
-class Host(NamedTuple):
-    """The arrays of an engine in host memory; on the GPU lie copies of the same order."""
-
-    constants: Any
-    state: Any
-    control: Control
-    actions: np.ndarray
-    finals: Finals
+__all__ = ["Remote"]
 
 
 class Remote:

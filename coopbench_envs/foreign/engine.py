@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import EnvSpec, streams
-from coopbench_envs.cuda.programs import Finals
-from coopbench_envs.cuda.remote import Host
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.codec import CHOICES, Codec
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.worlds import Turn, World
 from coopbench_envs.foreign_names import Keywords
-from coopbench_envs.memory import control_of
+from coopbench_envs.memory import Finals, Host, control_of
 
 __all__ = ["ForeignEngine", "reset_seed"]
 
@@ -55,7 +53,6 @@ class ForeignEngine(Engine):
         self.actions = np.zeros(
             (lanes, *self.codec.shape), np.int64 if self.discrete else np.float64
         )
-        self.device, self._remote, self.keeps_info = "cpu", None, False
         nothing = np.zeros((lanes, 0))
         finals = Finals(*(nothing for _ in Finals._fields))
         self._host = Host(self.constants, self.state, self.control, self.actions, finals)

@@ -8,7 +8,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.cuda.buffers import DeviceArray
-from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.cuda.engine import CudaEngine
+from coopbench_envs.engine import SAME_STEP
 from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
 from coopbench_envs.shells.seats import joint_spaces
 from coopbench_envs.shells.vector_env import MODES, autoreset, reset_mask
@@ -58,7 +59,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
         self.metadata = type(self).metadata | {"autoreset_mode": mode}
         self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
         self._mode = MODES[mode]
-        self.engine = Engine(env_id, num_envs, device=device, stream=stream, **parameters)
+        self.engine = CudaEngine(env_id, num_envs, device=device, stream=stream, **parameters)
         self.single_observation_space, self.single_action_space = joint_spaces(self.engine)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -30,7 +30,7 @@ def sb3_vec_env(
 ) -> "SB3VecEnv":
     """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest.
 
-    With ``device="cuda"`` among the parameters of ``Engine`` the games are played on a GPU.
+    With ``device="cuda"`` the games are played on a GPU. Other parameters are those of ``Engine``.
 
     ``rows`` says what observations, rewards and dones are: "numpy" arrays, which Stable-Baselines3
     takes, or, for learners of your own, "torch" tensors: copies on the device where the games are
@@ -62,8 +62,7 @@ class SB3VecEnv(VecEnv):
         **parameters: Any,
     ) -> None:
         self._as_tensors = named("kind of rows", rows, _KINDS_OF_ROWS)
-        self.engine = Engine(env_id, num_envs, **parameters)
-        self.engine.keeps_info = True
+        self.engine = _engine(env_id, num_envs, **parameters)
         self._control, self._finals = self.engine.fetched()
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
         self.render_mode = render_mode
@@ -221,6 +220,14 @@ class SB3VecEnv(VecEnv):
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Pictures of all lanes."""
         return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
+
+
+def _engine(env_id: str, lanes: int, *, device: str = "cpu", **parameters: Any) -> Engine:
+    if device == "cpu":
+        return Engine(env_id, lanes, **parameters)
+    from coopbench_envs.cuda.engine import CudaEngine
+
+    return CudaEngine(env_id, lanes, device=device, keeps_info=True, **parameters)
 
 
 def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space[Any]]:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from coopbench_envs.shells.device_vector_env import DeviceVectorEnv
+import gymnasium as gym
+
 from coopbench_envs.shells.vector_env import VectorEnv
 
 __all__ = ["vector_env"]
@@ -10,7 +11,7 @@ __all__ = ["vector_env"]
 
 def vector_env(
     env_id: str, num_envs: int = 1, *, device: str = "cpu", **options: Any
-) -> VectorEnv | DeviceVectorEnv:
+) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make ``num_envs`` games that are advanced by one call.
 
     ``device`` is "cpu", "cuda" or "cuda:1". See ``VectorEnv`` and ``DeviceVectorEnv`` for the
@@ -18,4 +19,6 @@ def vector_env(
     """
     if device == "cpu":
         return VectorEnv(env_id, num_envs, **options)
+    from coopbench_envs.shells.device_vector_env import DeviceVectorEnv
+
     return DeviceVectorEnv(env_id, num_envs, device=device, **options)
