@@ -84,7 +84,7 @@ def test_a_clock_that_jumps_changes_no_result(tmp_path, jumps):
     assert coopbench.verify(wild).identical
     kept = coopbench.evaluate(protocol, ["random"], wild)  # resumed
     assert results(wild) == results(honest)
-    assert kept.departures == first.departures
+    assert kept.deviations == first.deviations
 
 
 def test_a_clock_that_jumps_changes_no_training(tmp_path, jumps, monkeypatch):

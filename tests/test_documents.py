@@ -136,7 +136,7 @@ def test_one_model_trained_on_a_setting_of_its_own_plays_all_tasks(tmp_path, mon
         "training"
     )
     assert coopbench.verify(out).holds
-    assert not [r for r in report.departures if "steps" in r or "checkpoints" in r]
+    assert not [r for r in report.deviations if "steps" in r or "checkpoints" in r]
     again = coopbench.evaluate(protocol, [f"ippo_shared:{out}"], out=tmp_path / "again")
     assert {block.cell.run for block in again.episodes} == {5, 6}
     assert "learners of this package on test/Lift-v0" in training_text(protocol)
@@ -338,7 +338,7 @@ def test_normalised_returns_are_exact():
         assert bounds.shortfall(score) == score / (61 * 50)
 
 
-def test_named_departures_stand_in_the_report():
+def test_named_deviations_stand_in_the_report():
     plain = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
     assert "Differs from the publication" not in identity(reported(plain, {"mine": 1.0}))
     head = plain.protocol.model_copy(update={"differs": ("fewer episodes", "no walls")})

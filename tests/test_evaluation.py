@@ -8,7 +8,7 @@ from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.aggregates import aggregates
-from coopbench.analysis.departures import departures
+from coopbench.analysis.deviations import deviations
 from coopbench.analysis.exploits import Exploit
 from coopbench.analysis.findings import row_types
 from coopbench.analysis.leaderboard_rows import Row
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, 
     left = coopbench.load_report(tmp_path / "r")
     assert left.episodes.of("platform", "tit_for_tat") is None
     assert str(file.parent) in left.notes[0]
-    assert any("lacks the tasks platform" in reason for reason in left.departures)
+    assert any("lacks the tasks platform" in reason for reason in left.deviations)
     events, watch = _watch()
     report = coopbench.evaluate(protocol, POLICIES[1:], out=tmp_path / "r", progress=watch)
     assert _ends(events, "done") == [("platform", "tit_for_tat")]
@@ -185,19 +185,19 @@ def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):
         coopbench.evaluate(other, ["random"], out=tmp_path / "r")
 
 
-def test_departures(protocol, whole):
-    assert whole.departures == ("small-v1 is not a protocol of this package",)
+def test_deviations(protocol, whole):
+    assert whole.deviations == ("small-v1 is not a protocol of this package",)
     some = EpisodeTable(tuple(b for b in whole.episodes if b.cell.policy != "tit_for_tat"))
-    assert any("baseline tit_for_tat" in reason for reason in departures(protocol, some))
+    assert any("baseline tit_for_tat" in reason for reason in deviations(protocol, some))
     standard = load_protocol("coopetition-standard")
     edited = standard.model_copy(
         update={"seeds": standard.seeds.model_copy(update={"training": (500,)})}
     )
-    assert any("differs from" in reason for reason in departures(edited, some))
+    assert any("differs from" in reason for reason in deviations(edited, some))
     adhoc = coopbench.evaluate("TrustDilemma-v0", ["constant:0.5"])
     assert not adhoc.is_standard
     assert not adhoc.aggregates
-    assert "ad-hoc" in adhoc.departures[0]
+    assert "ad-hoc" in adhoc.deviations[0]
 
 
 def test_learned_baselines_have_to_be_there(protocol):
@@ -206,7 +206,7 @@ def test_learned_baselines_have_to_be_there(protocol):
     )
     report = coopbench.evaluate(learned, POLICIES)
     reason = "the required baseline ippo (to be trained) is missing"
-    assert report.departures[1:] == (reason,)
+    assert report.deviations[1:] == (reason,)
     assert "missing" in str(report)
 
     class Trained:
@@ -215,10 +215,10 @@ def test_learned_baselines_have_to_be_there(protocol):
         def act(self, observations):
             return np.full((*observations.shape[:2], 1), 30.0)
 
-    assert reason not in coopbench.evaluate(learned, [*POLICIES, Trained()]).departures
+    assert reason not in coopbench.evaluate(learned, [*POLICIES, Trained()]).deviations
 
 
-def test_other_seeds_seats_and_tasks_are_departures(protocol, whole):
+def test_other_seeds_seats_and_tasks_are_deviations(protocol, whole):
     blocks = list(whole.episodes.blocks)
     blocks[1] = dataclasses.replace(blocks[1], seeds=blocks[1].seeds + np.uint64(1))
     blocks[2] = dataclasses.replace(blocks[2], seats=~blocks[2].seats)
@@ -227,14 +227,14 @@ def test_other_seeds_seats_and_tasks_are_departures(protocol, whole):
         name: getattr(short, name)[:6]
         for name in ("seeds", "lengths", "terminated", "seats", "returns")
     }
-    reasons = departures(protocol, EpisodeTable(tuple(blocks)))
+    reasons = deviations(protocol, EpisodeTable(tuple(blocks)))
     assert reasons[1:] == (
         "tit_for_tat lacks the tasks platform",
         "constant:0.5 played other seeds than the protocol's in dilemma",
         "tit_for_tat played other seats than the protocol's in dilemma",
     )
     fewer = EpisodeTable((*blocks, dataclasses.replace(short, **cut)))
-    assert "tit_for_tat played other seeds than the protocol's in platform" in departures(
+    assert "tit_for_tat played other seeds than the protocol's in platform" in deviations(
         protocol, fewer
     )
 

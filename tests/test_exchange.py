@@ -241,7 +241,7 @@ def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
     del raw["Hills"]["down"]["IPPO"]
     report = import_results(_written(tmp_path, raw))
     assert {row.policy for row in report.aggregates} == {"QMIX"}  # the other lacks a task
-    assert any("IPPO lacks the tasks down" in reason for reason in report.departures)
+    assert any("IPPO lacks the tasks down" in reason for reason in report.deviations)
 
 
 def test_environments_are_groups_of_tasks(tmp_path):

@@ -93,7 +93,7 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
 def test_a_repeated_run_is_found(root):
     place = call(root, LEARNED, "learner/run-52", run=52)
     text = f"{place} plays all episodes like {LEARNED}: two trainings rarely do"
-    assert text in verify(root).departures
+    assert text in verify(root).deviations
 
 
 def test_equal_play_is_named(tmp_path):
@@ -114,7 +114,7 @@ def test_equal_play_is_named(tmp_path):
     coopbench.evaluate(file, policies, tmp_path / "r")
     result = verify(tmp_path / "r")
     assert result.identical
-    shown = " ".join(result.departures)
+    shown = " ".join(result.deviations)
     assert "two plays like one on dilemma: they may be one policy with two names" in shown
     assert "trained/run-51 plays all episodes like dilemma/trained/run-50" in shown
     assert shown.count("like") == 2

@@ -140,7 +140,7 @@ def test_a_policy_that_memorised_seeds_loses_its_lead_on_late_ones(file, protoco
     assert digest == digest_of(committed.read_bytes())
     means, report = evaluated(protocol, names, late, late=committed, beacon=DRAND)
     assert means[memory] == means[keep]
-    assert any(digest[:12] in text and DRAND in text for text in report.departures)
+    assert any(digest[:12] in text and DRAND in text for text in report.deviations)
     played = read_protocol(late)
     assert played.seeds.evaluation.first > 1000
     assert played == with_late_seeds(protocol, digest, DRAND)

@@ -21,7 +21,7 @@ def report():
     blocks = group_blocks(GROUP_LEVELS | {NASTY: 4.0})
     blocks += group_blocks({"mine": 9.0, "theirs": 8.9}, runs=tuple(range(900, 910)))
     report = Report(group_protocol(), EpisodeTable(tuple(blocks)))
-    return altered(report, departures=("edited\n\\input{/etc/passwd}",))
+    return altered(report, deviations=("edited\n\\input{/etc/passwd}",))
 
 
 def tables_of(text):

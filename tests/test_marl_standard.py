@@ -172,7 +172,7 @@ def test_the_best_checkpoint_is_the_earliest_of_the_highest(report):
 
 
 def test_what_is_missing_is_listed_and_the_rest_analysed(report):
-    text = "; ".join(report.departures)
+    text = "; ".join(report.deviations)
     assert "run 12 of mine on dilemma failed: out of memory" in text
     assert "run 11 of mine on dilemma has 2 checkpoints up to step 200" in text
     assert "mine lacks the runs 12 on race" in text
@@ -207,7 +207,7 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
 def test_the_report_is_found_again_and_saved_whole(report, folder, tmp_path):
     again = load_report(folder)
     assert repr(again.efficiency) == repr(report.efficiency)  # nan equals nan
-    assert (again.late, again.departures) == (report.late, report.departures)
+    assert (again.late, again.deviations) == (report.late, report.deviations)
     shown = {(row.task, row.metric) for row in again.estimates}  # metrics of a domain, its tasks'
     assert shown == {("dilemma", "return"), ("dilemma", "final_trust"), ("race", "return")}
     files = again.save(tmp_path)

@@ -109,7 +109,7 @@ def test_shipped_runs_of_required_learners_are_played(shipped, tmp_path):
     protocol, results, _ = shipped
     report = coopbench.evaluate(protocol, ["random"], tmp_path / "out")
     own = coopbench.load_report(results)
-    assert report.departures == own.departures
+    assert report.deviations == own.deviations
     assert report.estimates == own.estimates
     assert report.efficiency == own.efficiency
     assert report.shipped == {"ippo"}
@@ -130,7 +130,7 @@ def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
     protocol, results, _ = shipped
     report = coopbench.evaluate(protocol, ["random"], reference=False)
     assert report.shipped == set()
-    assert any("ippo (to be trained) is missing" in reason for reason in report.departures)
+    assert any("ippo (to be trained) is missing" in reason for reason in report.deviations)
     source = results.parent / "small.toml"
     for flags, expected in ([], True), (["--no-reference"], False):
         out = tmp_path / str(expected)
@@ -143,7 +143,7 @@ def test_runs_of_ones_own_take_the_place_of_shipped_ones(shipped, tmp_path):
     models = {"dilemma": {50: trained("dilemma", 50)}}
     report = coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "given")
     assert report.shipped == set()
-    assert any("ippo lacks the runs 51" in reason for reason in report.departures)
+    assert any("ippo lacks the runs 51" in reason for reason in report.deviations)
     again = coopbench.evaluate(protocol, ["random"], tmp_path / "given")
     assert again.shipped == set()
     assert {block.cell.run for block in again.episodes} == {None, 50}
@@ -166,7 +166,7 @@ def test_failed_runs_stay_failures(tmp_path):
     coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "results")
     pack_runs(tmp_path / "results", "ippo", tmp_path / f"ippo{SUFFIX}")
     report = coopbench.evaluate(protocol, [f"ippo:{tmp_path / f'ippo{SUFFIX}'}"])
-    assert any("run 51 of ippo" in text and "out of numbers" in text for text in report.departures)
+    assert any("run 51 of ippo" in text and "out of numbers" in text for text in report.deviations)
 
 
 def test_one_model_for_all_tasks_comes_back(tmp_path):

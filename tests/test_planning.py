@@ -10,7 +10,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from coopbench.analysis.planning import Variation, prospects, variation
-from coopbench.analysis.registered import deviations, outcomes
+from coopbench.analysis.registered import outcomes, study_deviations
 from coopbench.cli.main import app
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import DamagedResultError
@@ -153,10 +153,10 @@ def test_deviations_are_named(findings, protocol, table):
     study = registration(protocol, ["low", "absent"], [], DATE)
     early = {cell: {"created": "2025-12-31T00:00:00+00:00"} for cell in findings.metadata}
     other = protocol.model_copy(update={"ad_hoc": True})
-    text = "; ".join(deviations(study, other, table, early))
+    text = "; ".join(study_deviations(study, other, table, early))
     for words in ("another content", "absent are missing", "same, mine were not", "before 2026"):
         assert words in text
-    assert deviations(study, protocol, table, {})[-1] == "the results have no dates"
+    assert study_deviations(study, protocol, table, {})[-1] == "the results have no dates"
     changed = dataclasses.replace(findings, registration=study, metadata=early)
     assert registration_text(changed).startswith("deviates from the registration of 2026")
     without = dataclasses.replace(findings, registration=None)

@@ -506,7 +506,7 @@ def test_text_fits_and_is_plain(report, monkeypatch):
         assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
     assert "NOT A STANDARD REPORT" in text
-    assert all(reason in " ".join(text.split()) for reason in report.departures)
+    assert all(reason in " ".join(text.split()) for reason in report.deviations)
     assert "46,2" in text
 
 
@@ -541,7 +541,7 @@ def same(text, value):
 def test_json_round_trip(report):
     content = json.loads(as_json(report), parse_constant=refuse)
     assert content["digest"] == report.protocol.digest
-    assert content["departures"] == list(report.departures)
+    assert content["deviations"] == list(report.deviations)
     assert content["standard"] is False
     undefined = 0
     for name in PARTS:
@@ -661,7 +661,7 @@ def test_page_says_everything_in_order(report, checked):
     expected = [
         report.protocol.name,
         "Not a standard report",
-        *report.departures,
+        *report.deviations,
         report.protocol.digest,
         "Nobody 2020",
         "Pairwise comparisons",
@@ -676,7 +676,7 @@ def test_page_says_everything_in_order(report, checked):
         place = text.index(words, place)
     assert NASTY in text
     assert not re.search(r"\bnan\b", text)
-    standard = checked_page(as_html(document(altered(report, departures=()), drawn=False))).text
+    standard = checked_page(as_html(document(altered(report, deviations=()), drawn=False))).text
     assert "Standard report" in standard
     assert "Not a standard report" not in standard
 

@@ -15,7 +15,7 @@ import coopbench
 import coopbench_envs
 from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
-from coopbench.analysis.departures import departures
+from coopbench.analysis.deviations import deviations
 from coopbench.analysis.models import ChartPoint
 from coopbench.analysis.reproduction import published_returns
 from coopbench.episodes.metrics import values
@@ -386,14 +386,14 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert protocol.digest != HARD.digest
     assert all(task.instances is None for task in protocol.task)
     assert len(constants(protocol.task[0]).discs) == 2
-    reasons = departures(protocol, EpisodeTable(()))
+    reasons = deviations(protocol, EpisodeTable(()))
     assert any("its maps are those of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)
-    assert not any("maps" in reason for reason in departures(HARD, EpisodeTable(())))
+    assert not any("maps" in reason for reason in deviations(HARD, EpisodeTable(())))
     assert maps_text(protocol).startswith(f"2 files of {folder} (SHA-256 {protocol.task[0].maps}")
     assert maps_text(HARD).startswith("12 bundled synthetic city maps (SHA-256 ")
     shorter = builders.first_task(protocol)
-    reasons = departures(shorter, EpisodeTable(()))
+    reasons = deviations(shorter, EpisodeTable(()))
     assert any("differs from the routing-hard" in reason for reason in reasons)
 
 

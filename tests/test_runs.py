@@ -160,7 +160,7 @@ def test_a_report_from_the_folder_equals_the_first(results):
     again = coopbench.load_report(folder)
     for what in ("estimates", "aggregates", "comparisons"):
         assert getattr(again, what) == getattr(report, what)
-    assert again.departures == report.departures
+    assert again.deviations == report.deviations
     for one, two in zip(report.episodes.progress, again.episodes.progress, strict=True):
         assert one.cell == two.cell
         assert np.array_equal(one.metrics["return"], two.metrics["return"])
@@ -175,7 +175,7 @@ def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path)
     policies = ["random", coopbench.Models("mine", broken)]
     report = coopbench.evaluate(protocol, policies, out=tmp_path)
     for shown in (report, coopbench.load_report(tmp_path)):
-        text = "\n".join(shown.departures)
+        text = "\n".join(shown.deviations)
         assert "run 101 of mine on dilemma failed: the loss was nan at step 120" in text
         assert "mine lacks the runs 102 on dilemma" in text
         assert "run 101 of mine on gift has 1 checkpoints up to step 100" in text
@@ -317,7 +317,7 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
     assert report.notes == ("Earlier runs of mine in the folder are included: 100, 101.",)
     again = coopbench.load_report(tmp_path)
-    for what in ("estimates", "comparisons", "departures"):
+    for what in ("estimates", "comparisons", "deviations"):
         assert getattr(report, what) == getattr(again, what)
     report.save(tmp_path)
     assert coopbench.verify(tmp_path).holds
@@ -343,8 +343,8 @@ def test_runs_count_without_a_table_of_training(protocol):
     seeds = np.array([100, 7])  # whole numbers of any kind
     mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
-    assert "mine lacks the runs 101, 102 on dilemma, gift" in report.departures
-    assert "mine has runs of its own, 7 on dilemma, gift" in report.departures
+    assert "mine lacks the runs 101, 102 on dilemma, gift" in report.deviations
+    assert "mine has runs of its own, 7 on dilemma, gift" in report.deviations
     listed = [
         (row.task, row.run, row.state) for row in missing_runs(report.protocol, report.episodes)
     ]

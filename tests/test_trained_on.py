@@ -8,7 +8,7 @@ from builders import altered, first_task, make_block, make_task, make_training, 
 
 import coopbench
 from coopbench.analysis import learning as efficiency
-from coopbench.analysis.departures import departures
+from coopbench.analysis.deviations import deviations
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
@@ -142,7 +142,7 @@ def test_models_are_of_trained_tasks(protocol, tasks, message):
         plan(protocol, [mine])
 
 
-# --- departures ----------------------------------------------------------------------------------
+# --- deviations ----------------------------------------------------------------------------------
 
 
 def episodes(protocol, task, policy, run):
@@ -177,8 +177,8 @@ def table(protocol, courses=None, **further):
 
 
 def reasons_of(protocol, episodes):
-    """Departures but for that it is no protocol of this package."""
-    reasons = departures(protocol, episodes)
+    """Deviations but for that it is no protocol of this package."""
+    reasons = deviations(protocol, episodes)
     assert reasons[0] == "carried-v1 is not a protocol of this package"
     return list(reasons[1:])
 
@@ -197,7 +197,7 @@ def test_checkpoints_are_asked_for_on_trained_tasks_alone(protocol):
     ]
 
 
-def test_other_steps_of_training_are_departures(protocol):
+def test_other_steps_of_training_are_deviations(protocol):
     cells = [Cell(task.id, "ippo", run) for task in protocol.task for run in RUNS]
     planned = dict.fromkeys(cells, 300)
     assert reasons_of(protocol, table(protocol, trained=planned)) == []
@@ -232,7 +232,7 @@ def test_a_failed_run_is_reported_once(protocol):
     lost = {"dilemma": dict.fromkeys(RUNS, "random"), "slcd": dict.fromkeys(RUNS, "random")}
     lost["dilemma"] |= {101: coopbench.Failed("the loss was nan")}
     report = coopbench.evaluate(protocol, ["random", coopbench.Models("mine", lost)])
-    assert [reason for reason in report.departures if "nan" in reason] == [
+    assert [reason for reason in report.deviations if "nan" in reason] == [
         "run 101 of mine on dilemma, dilemma.focal, dilemma.longer failed: the loss was nan"
     ]
 
@@ -319,6 +319,6 @@ def test_a_missing_learner_comes_with_what_to_do():
         "the required baseline ippo (to be trained) is missing; train it: coopbench train "
         "coopetition-standard ippo"
     )
-    assert departures(part, EpisodeTable(()))[-1] == advice
+    assert deviations(part, EpisodeTable(()))[-1] == advice
     runs = tuple(episodes(part, part.task[0], "ippo", run) for run in protocol.seeds.training)
-    assert not any("coopbench train" in reason for reason in departures(part, EpisodeTable(runs)))
+    assert not any("coopbench train" in reason for reason in deviations(part, EpisodeTable(runs)))

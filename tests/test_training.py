@@ -230,7 +230,7 @@ def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_p
     shares = [share for cell, share, what in calls if what == "plays" and share > 0]
     assert shares == [1 / 3, 2 / 3, 1.0] * 4
     assert [what for _, _, what in calls].count("done") == 4
-    assert [reason for reason in report.departures if "steady" in reason] == []
+    assert [reason for reason in report.deviations if "steady" in reason] == []
 
 
 def test_the_best_checkpoint_plays_what_it_would_play(protocol, tmp_path):
@@ -482,10 +482,10 @@ def test_a_run_that_diverged_is_reported_and_not_trained_again(protocol, tmp_pat
     reason = "Its loss is nan at step 32."
     failed = {(f.cell.task, f.reason) for f in report.episodes.failures}
     assert failed == {("trust", reason), ("trust.beside", reason)}
-    assert f"run 5 of steady on trust, trust.beside failed: {reason}" in report.departures
+    assert f"run 5 of steady on trust, trust.beside failed: {reason}" in report.deviations
     assert reason in str(report)
     CALLS.clear()
-    assert train(protocol, tmp_path, fails=30).departures == report.departures
+    assert train(protocol, tmp_path, fails=30).deviations == report.deviations
     merged = tmp_path / "merged"
     coopbench.merge([tmp_path], merged)  # without the state of the training
     train(protocol, merged, fails=30)
@@ -603,14 +603,14 @@ def test_the_origin_in_the_header_of_a_policy_is_verified(protocol, tmp_path, ch
     assert any("policy.npz was trained " in reason for reason in check.reasons)
 
 
-def test_runs_with_different_hyperparameters_are_a_departure(protocol, tmp_path):
+def test_runs_with_different_hyperparameters_are_a_deviation(protocol, tmp_path):
     what = "runs of steady on trust, trust.beside were trained with different values of peak"
     for seed, peak in ((5, 40), (6, 40), (6, 20)):
         for task in ("trust", "trust.beside"):
             shutil.rmtree(run_of(tmp_path, task, seed), ignore_errors=True)
-        departures = train(protocol, tmp_path, run=seed, peak=peak).departures
-        assert (what in departures) == (peak == 20)
-    text = " ".join(coopbench.verify(tmp_path).departures)
+        deviations = train(protocol, tmp_path, run=seed, peak=peak).deviations
+        assert (what in deviations) == (peak == 20)
+    text = " ".join(coopbench.verify(tmp_path).deviations)
     assert "were trained with different values of peak" in text
 
 
@@ -739,7 +739,7 @@ def test_one_model_per_task_that_plays_all(tmp_path):
         Cell("trust", "steady:trust", 5),
         Cell("race", "steady:race", 5),
     ]
-    assert not [reason for reason in report.departures if "checkpoints" in reason]
+    assert not [reason for reason in report.deviations if "checkpoints" in reason]
     again = coopbench.evaluate(file, ["random"], tmp_path / "out")
     assert {b.cell.policy for b in again.episodes} == {"random", "steady:trust", "steady:race"}
 
@@ -756,7 +756,7 @@ def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
     report, loaded = coopbench.load_report(out), load_protocol(protocol)
     courses = {progress.cell.task: progress.steps.tolist() for progress in report.episodes.progress}
     assert courses == {"trust": [20, 40, 60], "race": [30, 60, 90]}
-    assert not any("checkpoints" in reason for reason in report.departures)
+    assert not any("checkpoints" in reason for reason in report.deviations)
     assert "evaluated every 200; on race 90 steps, evaluated every 30" in training_text(loaded)
     assert loaded.budgets_of(loaded.task_of("trust.beside"))["on_policy"].steps == 60
     assert loaded.budgets_of(loaded.task_of("race"))[""].steps == 90

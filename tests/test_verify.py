@@ -242,7 +242,7 @@ def test_an_untouched_folder_is_identical(source):
         NAME,
         "report.json",
     ]
-    assert any("run 51 of learner" in reason for reason in result.departures)
+    assert any("run 51 of learner" in reason for reason in result.deviations)
     assert result.results == coopbench.load_report(source).results
     assert before == {file: file.stat().st_mtime_ns for file in source.rglob("*")}
 
@@ -312,7 +312,7 @@ def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(
     whole = load_protocol("coopetition-standard")
     part = with_tasks(whole, [whole.task[0].id])
     report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", reference=False)
-    assert report.departures
+    assert report.deviations
     result = verify(tmp_path / "r")
     assert result.identical, result.checks
     assert f"it has 1 of the {len(whole.task)} tasks" in " ".join(result.checks[0].reasons)

@@ -16,13 +16,13 @@ from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
-from coopbench.analysis.departures import departures
+from coopbench.analysis.deviations import deviations
 from coopbench.analysis.estimates import agent_estimates, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.missing_runs import MissingRun, missing_runs
 from coopbench.analysis.models import chart_points, model_estimates
 from coopbench.analysis.rankings import improvements, profile_points, ranks
-from coopbench.analysis.registered import Outcome, deviations, outcomes
+from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.reproduction import (
     effects,
     interquartile_means,
@@ -88,14 +88,14 @@ class Findings:
     learning = Part(learning_curves)  # of policies with checkpoints
 
     @cached_property
-    def departures(self) -> tuple[str, ...]:
+    def deviations(self) -> tuple[str, ...]:
         """Why it is not a standard report; empty if it is one."""
-        return departures(self.protocol, self.episodes)
+        return deviations(self.protocol, self.episodes)
 
     @property
     def is_standard(self) -> bool:
         """Whether the protocol was followed exactly."""
-        return not self.departures
+        return not self.deviations
 
     @cached_property
     def missing_runs(self) -> tuple[MissingRun, ...]:
@@ -103,12 +103,12 @@ class Findings:
         return missing_runs(self.protocol, self.episodes)
 
     @cached_property
-    def deviations(self) -> tuple[str, ...]:
+    def study_deviations(self) -> tuple[str, ...]:
         """How the results deviate from their registration; empty without one."""
         if self.registration is None:
             return ()
         study = self.protocol, self.episodes, self.metadata, self.shipped
-        return deviations(self.registration, *study)
+        return study_deviations(self.registration, *study)
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:

@@ -13,7 +13,7 @@ class Source:
     folder: str
     results: str  # digest of its results; empty if it states none
     unverified: str  # why it could not be verified in full; empty if it was
-    departures: tuple[str, ...]  # why its report is not a standard one; empty if it is
+    deviations: tuple[str, ...]  # why its report is not a standard one; empty if it is
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ class Outcome:
     reason: str  # the p value that decides, or why there is none
 
 
-def deviations(
+def study_deviations(
     registration: Registration,
     protocol: Protocol,
     table: EpisodeTable,

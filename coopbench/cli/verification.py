@@ -58,7 +58,7 @@ def _conclusion(verification: Verification) -> Iterator[str]:
     played = sum(check.played for check in verification.cells)
     total = sum(check.episodes for check in verification.cells)
     yield f"Digest of the results: {verification.results or 'none stated'}"
-    for reason in verification.departures:
+    for reason in verification.deviations:
         yield f"Not a standard report: {reason}"
     rest = "" if played == total else "; only digests support the others"
     yield f"{played:,} of {total:,} episodes were played again{rest}."

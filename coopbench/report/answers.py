@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.analysis.departures import chooses
+from coopbench.analysis.deviations import chooses
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entries, entry_of, parse_name
 from coopbench.episodes.actions import stored_episodes
@@ -128,16 +128,16 @@ def checklist_table(findings: Answered) -> Table:
 
 
 def _tasks(study: Answered) -> Answers:
-    protocol, departures = study.protocol, len(study.departures)
+    protocol, deviations = study.protocol, len(study.deviations)
     groups = f" in {len(protocol.groups)} groups" if len(protocol.groups) > 1 else ""
     fixed = f"{_counted(len(protocol.task), 'task')}{groups}, fixed by {protocol.name}"
     text = "an ad-hoc evaluation" if protocol.ad_hoc else fixed
     yield "Tasks were fixed before the policies", _yes_if(not protocol.ad_hoc), text
     environments = dict.fromkeys(task.env for task in protocol.task)
     yield "More than one environment", _yes_if(len(environments) > 1), ", ".join(environments)
-    followed = f"{_counted(departures, 'departure')}, named at the top"
-    text = followed if departures else "no departures"
-    yield "The protocol was followed", _yes_if(not departures), text
+    followed = f"{_counted(deviations, 'deviation')}, named at the top"
+    text = followed if deviations else "no deviations"
+    yield "The protocol was followed", _yes_if(not deviations), text
     required = (*protocol.report.baselines, *protocol.report.learned)
     lacking = protocol.missing(study.present)
     text = ", ".join(required) or "none required"

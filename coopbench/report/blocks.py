@@ -14,9 +14,9 @@ ALWAYS, FILES, PAGE = "always", "files", "page"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a report is a standard one; ``departures`` say why it is not."""
+    """Whether a report is a standard one; ``deviations`` say why it is not."""
 
-    departures: tuple[str, ...]
+    deviations: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     blocks: tuple[Block, ...] = (
-        Verdict(findings.departures),
+        Verdict(findings.deviations),
         Facts(identity(findings)),
         Section("All tasks", tuple(_overall(findings)), "all-tasks", ALWAYS),
         *_pairs(findings),
@@ -87,7 +87,7 @@ def paper(findings: Findings) -> Document:
         protocol.name,
         (
             Facts(facts),
-            Verdict(findings.departures),
+            Verdict(findings.deviations),
             *([overall] if overall and findings.aggregates else []),
             *score_tables(findings),
         ),

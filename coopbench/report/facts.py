@@ -36,8 +36,8 @@ def registration_text(findings: Findings) -> str:
     registration = findings.registration
     if registration is None:
         return NOT_REGISTERED
-    if findings.deviations:
-        reasons = "; ".join(findings.deviations)
+    if findings.study_deviations:
+        reasons = "; ".join(findings.study_deviations)
         return f"{DEVIATES} from the registration of {registration.date}: {reasons}"
     count = len(registration.hypotheses)
     text = f"{REGISTERED} on {registration.date}"

@@ -58,9 +58,9 @@ def _comments(document: Document) -> Iterator[str]:
     for block in document.blocks:
         if isinstance(block, Facts):
             yield from (f"{label}: {text}" for label, text in block.pairs.items())
-        if isinstance(block, Verdict) and block.departures:
+        if isinstance(block, Verdict) and block.deviations:
             yield "Not a standard report:"
-            yield from (f"- {reason}" for reason in block.departures)
+            yield from (f"- {reason}" for reason in block.deviations)
     yield r"Needs in the preamble: \usepackage{booktabs}"
 
 

@@ -44,8 +44,8 @@ def document(standings: Standings) -> Document:
 def _source_text(source: Source) -> str:
     digest = f"digest of the results {source.results}" if source.results else ""
     text = f"{source.folder}: {digest or 'no digest of the results'}"
-    if source.departures:
-        text += f"; not a standard report: {'; '.join(source.departures)}"
+    if source.deviations:
+        text += f"; not a standard report: {'; '.join(source.deviations)}"
     return text
 
 

@@ -38,9 +38,9 @@ def _under(block: Details | Section, level: int) -> Iterator[str]:
 
 
 def _verdict(block: Verdict, level: int) -> list[str]:
-    if not block.departures:
+    if not block.deviations:
         return ["Standard report."]
-    return ["**Not a standard report:**", _bullets(block.departures)]
+    return ["**Not a standard report:**", _bullets(block.deviations)]
 
 
 def _images(block: Pictures, level: int) -> list[str]:

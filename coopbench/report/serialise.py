@@ -111,7 +111,7 @@ def contents(findings: Answered) -> dict[str, Any]:
         "name": protocol.name,
         "digest": protocol.digest,
         "standard": findings.is_standard,
-        "departures": list(findings.departures),
+        "deviations": list(findings.deviations),
         "registration": _registration(findings),
         "unit_of_inference": units(findings),
         "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
@@ -132,7 +132,7 @@ def _registration(findings: Findings) -> dict[str, Any] | None:
         return None
     return {
         **registration.model_dump(mode="json", by_alias=True),
-        "deviations": list(findings.deviations),
+        "deviations": list(findings.study_deviations),
         "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
     }
 

@@ -73,9 +73,9 @@ def _show(block: Block, console: Any) -> None:
 
 
 def _verdict(block: Verdict, console: Any) -> None:
-    standard = ("Standard report", "green") if not block.departures else (NOT_STANDARD, "yellow")
+    standard = ("Standard report", "green") if not block.deviations else (NOT_STANDARD, "yellow")
     _say(console, *standard)
-    for reason in block.departures:
+    for reason in block.deviations:
         _say(console, f"  - {reason}")
 
 

@@ -151,7 +151,7 @@ def _lacking(checks: Sequence[Check]) -> str:
 
 def _source(folder: Examined) -> Source:
     facts = folder.verification
-    reasons = tuple(map(printable, facts.departures))
+    reasons = tuple(map(printable, facts.deviations))
     return Source(printable(facts.folder), facts.results, _lacking(facts.checks), reasons)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import coopbench_envs
-from coopbench.analysis.departures import departures
+from coopbench.analysis.deviations import deviations
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import UNREADABLE
@@ -66,7 +66,7 @@ class Verification:
     digest: str  # of the protocol
     results: str  # digest of the results, as the manifest states it; empty without one
     checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, and report.json
-    departures: tuple[str, ...]  # why its report is not standard; empty if it is
+    deviations: tuple[str, ...]  # why its report is not standard; empty if it is
 
     @property
     def identical(self) -> bool:
@@ -166,20 +166,20 @@ def examine(
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [_protocol_check(protocol), listed, *checks.values(), *lacking]
     parts += late_checks(root, protocol, cells)
-    deviations: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
         try:
             table = table_of(stored for _, stored in cells.values())
             alike = (printable(f"{what} {why}") for what, why in equal_play(protocol, cells))
-            deviations = (*departures(protocol, table), *alike)
+            reasons = (*deviations(protocol, table), *alike)
         except (DamagedResultError, *UNREADABLE) as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(REPORT, [Discrepancy(reason)]))
         else:
             parts += report_checks(root, protocol, list(cells.values()))
     facts = str(root), protocol.name, protocol.digest, manifest.results
-    return Examined(Verification(*facts, tuple(parts), deviations), protocol, cells)
+    return Examined(Verification(*facts, tuple(parts), reasons), protocol, cells)
 
 
 def _cell_checks(

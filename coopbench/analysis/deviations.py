@@ -1,4 +1,4 @@
-"""Departures: why a report is not the standard report of its protocol."""
+"""Deviations: why a report is not the standard report of its protocol."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from coopbench.protocol.variants import (
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
 
 
-def departures(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
+def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
         return ("it is an ad-hoc evaluation, not a protocol",)
