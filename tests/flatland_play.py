@@ -1,7 +1,7 @@
 """Plays environments of the exporter in flatland-rl and records them; runs in its interpreter.
 
 ``python flatland_play.py FOLDER``: writes what the exporter writes, with pickles, and beside each a
-recording of an episode under random actions.
+recording of an episode under random actions. Those of "again" begin after another episode.
 """
 
 import sys
@@ -12,6 +12,8 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent.parent / "studies" / "rail"))
 
 import export_flatland as export
+from flatland.envs.observations import TreeObsForRailEnv
+from flatland.envs.predictions import ShortestPathPredictorForRailEnv
 from flatland.envs.rail_env_action import RailEnvActions
 
 # Shares of the five actions: any, mostly moving, and all forward.
@@ -46,9 +48,14 @@ def main(folder):
         "b": export.Layout(10, 30, 26, 2, 60, export.ONE_SPEED, True),
         "c": export.Layout(8, 25, 25, 2, 40, export.ONE_SPEED, False),
     }
+    layouts["again"] = layouts["a"]
     for seed, (name, layout) in enumerate(layouts.items()):
         for k, mix in enumerate(MIXES):
             env = export.draw(layout, 7 + seed)
+            if name == "again":
+                play(env, "forward", 9)
+                env.obs_builder = TreeObsForRailEnv(2, ShortestPathPredictorForRailEnv())
+                env.reset()
             if k == 0:
                 export.write(env, folder / f"{name}.npz", pickles=True)
             np.savez_compressed(folder / f"{name}.{mix}.played", **play(env, mix, k))

@@ -18,7 +18,7 @@ from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = os.environ.get("FLATLAND_PYTHON", "")
 needs_flatland = pytest.mark.skipif(not PYTHON, reason="FLATLAND_PYTHON names no interpreter")
-NAMES, MIXES = "abc", ("random", "moving", "forward")
+NAMES, MIXES = ("a", "b", "c", "again"), ("random", "moving", "forward")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""Pickles of flatland-rl: the same instance as a recording's, and nothing executed on the way."""
+"""Files of flatland-rl: the same instance as a recording's, and nothing executed on the way."""
 
 import functools
 import pickle
+import struct
 import sys
 from enum import IntEnum
 from fractions import Fraction
@@ -17,7 +18,8 @@ from golden_folders import unpacked
 from coopbench.cli.main import app
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import Engine
-from coopbench_envs.rail import importing, pickles, saved
+from coopbench_envs.rail import importing, pickles
+from coopbench_envs.rail.saved import read_saved
 
 FOLDER = unpacked("rail")
 GRID4, AGENTS = "flatland.core.grid.grid4", "flatland.envs.agents"
@@ -160,11 +162,108 @@ def assert_strikes_are_drawn_as_in_flatland(strikes, arrays):
     np.testing.assert_array_equal(strikes, expected)
 
 
+@pytest.mark.parametrize("state", ["tuple", "array"])
+def test_malfunctions_go_on_after_an_episode(flatland, state):
+    """Numbers were drawn ahead, of which seven were used; durations come from the present state."""
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    name, words, *rest = np.random.RandomState(8).get_state()
+    ahead = (name, words if state == "array" else tuple(words.tolist()), *rest)
+    after = {"malfunction_cached_random_state": ahead, "malfunction_rand_idx": 7}
+    content = pickle.dumps(environment(arrays, np.float64(0.01)) | after)
+    read = read_saved(content)
+    assert (read.malfunction_rate, read.malfunction_duration) == (0.01, (20, 50))
+    trains, limit = len(arrays["init_dir"]), int(arrays["max_episode_steps"])
+    hits = np.random.RandomState(8).rand(8 + trains * limit)[8:] < 1 - np.exp(-0.01)
+    places = np.flatnonzero(hits)
+    lengths = np.random.RandomState(5).randint(20, 51, len(places)) + 1
+    expected = np.stack([places // trains + 1, places % trains, lengths], axis=1)
+    np.testing.assert_array_equal(read.arrays["strikes"], expected)
+
+
+def test_what_a_file_does_not_hold_is_named(flatland):
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    lacking = environment(arrays)
+    del lacking["np_random_state"], lacking["max_episode_steps"]
+    first, second = (read_saved(pickle.dumps(lacking | {"random_seed": k})) for k in range(2))
+    assert [text.partition(":")[0] for text in first.assumed] == [
+        *("no limit of steps", "no random numbers")
+    ]
+    assert first.arrays["strikes"].tolist() != second.arrays["strikes"].tolist()
+
+
+class OrderedSet(dict):
+    """Pickles as a call without arguments and members, as an ordered dictionary does."""
+
+    def __reduce__(self):
+        return OrderedSet, (), None, None, iter([((2, 3), None), ("text", 1)])
+
+
+def test_observations_that_are_saved_with_an_environment_are_skipped(flatland, monkeypatch):
+    arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
+    module = ModuleType("flatland.utils.ordered_set")
+    monkeypatch.setattr(OrderedSet, "__module__", module.__name__)
+    module.OrderedSet = OrderedSet
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    content = pickle.dumps(environment(arrays) | {"dev_obs_dict": {0: OrderedSet()}})
+    assert pickles.read(content)["dev_obs_dict"][0] == {"text": 1}
+    assert read_saved(content).arrays["strikes"].shape[1] == 3
+
+
+def packed(value):
+    """Return a value as MessagePack."""
+    if value is False:
+        return b"\xc2"
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, int):
+        return bytes([value]) if value < 128 else b"\xcd" + struct.pack(">H", value)
+    if isinstance(value, str | bytes):
+        text = value.encode() if isinstance(value, str) else value
+        return (
+            (b"\xda" if isinstance(value, str) else b"\xc5") + struct.pack(">H", len(text)) + text
+        )
+    if isinstance(value, dict):
+        members = b"".join(packed(part) for item in value.items() for part in item)
+        return b"\xde" + struct.pack(">H", len(value)) + members
+    return b"\xdc" + struct.pack(">H", len(value)) + b"".join(map(packed, value))
+
+
+def early():
+    """Return what flatland-rl 2 saved: two trains on a line of eight cells with dead ends."""
+    grid = [[0x0004, *[0x0401] * 6, 0x0100]]
+    two = {b"nd": False, b"type": "<i8", b"data": struct.pack("<q", 2)}
+    speeds = {"position_fraction": 0.0, "speed": 0.33}
+    return {
+        "grid": grid,
+        "agents_static": [
+            [[0, two], 1, [0, 6], 0, speeds, {"malfunction": 0}],
+            [[0, 5], 3, [0, 1]],
+        ],
+        "agents": [],
+    }
+
+
+def test_early_releases_saved_trains_without_timetable():
+    content = packed(early())
+    read = read_saved(content)
+    assert [text.partition(":")[0] for text in read.assumed] == [
+        *("no limit of steps", "no timetable")
+    ]
+    arrays = read.arrays
+    assert arrays["init_pos"].tolist() == [[0, 2], [0, 5]]
+    assert arrays["max_speed"].tolist() == arrays["init_speed"].tolist() == [[1, 3], [1, 1]]
+    assert arrays["target_dirs"].tolist() == [[0, 1, 0, 1]] * 2
+    assert arrays["latest_arrival"].tolist() == [100, 100] == [int(arrays["max_episode_steps"])] * 2
+    for k in range(len(content)):
+        with pytest.raises(ValueError, match="it is"):
+            read_saved(content[:k])
+
+
 def test_an_episode_that_has_begun_is_refused(flatland):
     arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
     begun = environment(arrays) | {"elapsed_steps": 3}
     with pytest.raises(ValueError, match="its episode has begun"):
-        saved.arrays_of(pickle.dumps(begun))
+        read_saved(pickle.dumps(begun))
 
 
 class Call:
@@ -184,7 +283,7 @@ def test_no_other_name_is_looked_up(function, tmp_path):
     trace = tmp_path / "trace"
     content = pickle.dumps({"grid": Call(function, f"open({str(trace)!r}, 'w')")})
     with pytest.raises(ValueError, match=r"it names .*; allowed: names of flatland and numbers"):
-        saved.arrays_of(content)
+        read_saved(content)
     assert not trace.exists()
 
 
@@ -249,6 +348,11 @@ def test_the_name_of_a_module_only_begins_like_flatland():
         b"\x80\x02Pid\n.",  # a persistent object
         b"\x80\x02(i__main__\nrun\n.",  # an instance of an old class
         b"\x80\x04N}b.",  # a state for None
+        b"\x80\x04}}\x8c\x03getK\x01sb.",  # a state for a dictionary
+        b"\xc7\x01\x01a",  # MessagePack with an extension
+        b"\xdd\xff\xff\xff\xff\x01",  # a list longer than the file
+        b"\x81\x90\x01",  # a list as a key
+        b"\x91" * 100_000,
         b"\x80\x04]}\x8c\x01a]sb.",  # a state for a list
         b"\x80\x04cflatland.a\nb\n}\x8c\x04nameK\x01sb.",  # a state for a type
         b"\x80\x04K\x01)R.",  # a call of a number
@@ -260,7 +364,7 @@ def test_the_name_of_a_module_only_begins_like_flatland():
 )
 def test_damaged_pickles_are_errors(content):
     with pytest.raises(ValueError, match="it "):
-        saved.arrays_of(content)
+        read_saved(content)
 
 
 def test_a_name_makes_one_type():
@@ -304,7 +408,7 @@ def test_keys_are_not_hashed_however_deep_they_are():
 def test_bad_values_are_errors(flatland, changes, words):
     arrays, _ = recordings.load(FOLDER / f"{NAME}.npz")
     with pytest.raises(ValueError, match=words):
-        saved.arrays_of(pickle.dumps(environment(arrays) | changes))
+        read_saved(pickle.dumps(environment(arrays) | changes))
 
 
 def test_an_error_names_the_file(tmp_path):

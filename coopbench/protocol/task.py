@@ -107,7 +107,7 @@ class Bounds(Strict):
 
 
 class Instances(Strict):
-    """Frozen start positions: a file beside the protocol, with its checksum."""
+    """Frozen start positions: a file of this package, or a path, with its checksum."""
 
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -356,6 +356,8 @@ def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.nd
     if spec.instances is None:
         raise ProtocolError(f"Task {task.id!r}: {spec.id} takes no instances; remove the key.")
     path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
+    if not path.exists():  # a protocol of a user's own
+        path = Path(task.instances.file)
     try:
         content = read_regular(path, _LARGEST)
     except FileNotFoundError:

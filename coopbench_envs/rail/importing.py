@@ -1,12 +1,14 @@
 """Importing: a folder of flatland-rl environments as one file of instances.
 
-Every file is one environment: a pickle of flatland-rl (``pkl``), or an npz with the arrays that
-``instances`` describes. The result has a leading axis of environments, in the order of the names
-of folders and files, in which Level_2 comes before Level_10; lists of different lengths are filled
-up with -1. ``coopbench rail-import`` does this.
+Every file is one environment: one that flatland-rl saved (``pkl``, ``mpk``), or an npz with the
+arrays that ``instances`` describes. The result has a leading axis of environments, in the order of
+the names of folders and files, in which Level_2 comes before Level_10; lists of different lengths
+are filled up with -1. ``coopbench import`` does this.
 """
 
+import hashlib
 import io
+import itertools
 import json
 import re
 import zipfile
@@ -18,14 +20,16 @@ import numpy as np
 
 from coopbench_envs.arrays import pack
 from coopbench_envs.parameters import resolve
-from coopbench_envs.rail import saved
 from coopbench_envs.rail.instances import fields_of
 from coopbench_envs.rail.rail import SPEC
+from coopbench_envs.rail.saved import Saved, read_saved
 from coopbench_envs.reading import read_regular
 
-__all__ = ["check", "files_of", "import_folder", "read_folder", "task_of"]
+__all__ = ["SAVED", "check", "files_of", "import_railways", "is_railway", "read_folder", "task_of"]
 
-_LARGEST = {".npz": 1 << 26, ".pkl": 1 << 23}  # bytes of a file; a byte of a pickle makes many
+SAVED = (".pkl", ".mpk")  # endings of the files of flatland-rl
+# Bytes of a file; a byte of a pickle makes many.
+_LARGEST = {".npz": 1 << 26, **dict.fromkeys(SAVED, 1 << 23)}
 _UNPACKED = 1 << 30  # bytes of the arrays of an npz file
 _FIXED = (
     *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed", "init_speed"),
@@ -37,50 +41,82 @@ _AXES = {
     **dict.fromkeys(("init_dir", "earliest_departure", "latest_arrival"), 1),
     "max_episode_steps": 0,
 }
+# What flatland-rl saves of no environment.
+_NOT_SAVED = (
+    "Files of flatland-rl do not hold acceleration, braking, the prices of the rewards, and "
+    "whether trains stay at their targets (remove_agents_at_target=False, which is not offered "
+    "here). If the environment had others than flatland-rl's defaults, give them to the task: "
+    "acceleration, braking, late_factor and the other parameters of Rail-v0."
+)
 _NO_ENVIRONMENT = (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryError, RecursionError)
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return the pkl and npz files of a folder and its folders; numbers in names count as such.
+def files_of(place: Path) -> list[Path]:
+    """Return a file, or the pkl, mpk and npz files of a folder and its folders.
 
-    Raises ``ValueError`` if there are none.
+    Numbers in names count as such. Raises ``ValueError`` if there are none.
     """
+    if not place.is_dir():
+        return [place]
 
     def order(file: Path) -> list[tuple[int, str]]:
-        parts = re.split(r"(\d+)", file.relative_to(folder).as_posix())
+        parts = re.split(r"(\d+)", file.relative_to(place).as_posix())
         return [(int(part) if part.isdecimal() else -1, part) for part in parts]
 
-    files = [file for file in Path(folder).rglob("*") if file.suffix in _LARGEST]
+    files = [file for file in place.rglob("*") if file.suffix in _LARGEST]
     if not files:
-        raise ValueError(f"There are no npz files and no pkl files in {folder}.")
+        raise ValueError(f"There are no {', '.join(_LARGEST)} files in {place}.")
     return sorted(files, key=order)
 
 
+def is_railway(place: Path) -> bool:
+    """Return whether a file is an environment, or a folder holds one, by name and first array."""
+    if place.is_dir():
+        return any(is_railway(file) for file in place.rglob("*") if file.suffix in _LARGEST)
+    if place.suffix != ".npz":
+        return place.suffix in SAVED
+    try:
+        with zipfile.ZipFile(io.BytesIO(read_regular(place, _LARGEST[".npz"]))) as archive:
+            return "grid.npy" in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
 def read_folder(folder: Path) -> dict[str, np.ndarray]:
-    """Read all pkl and npz files of a folder and its folders, and stack their arrays.
+    """Read all environments of a folder and its folders, and stack their arrays.
 
     Raises ``ValueError`` that names the file for one that is no such environment.
     """
-    return _read(files_of(folder))
+    return _stacked([(file, _read(file)) for file in files_of(folder)])
 
 
-def _read(files: Sequence[Path]) -> dict[str, np.ndarray]:
-    episodes: list[dict[str, np.ndarray]] = []
-    for file in files:
-        try:
-            content = read_regular(file, _LARGEST[file.suffix])
-            arrays = saved.arrays_of(content) if file.suffix == ".pkl" else _arrays(content)
-            episodes.append(_episode(arrays))
-        except _NO_ENVIRONMENT as error:
-            reason = str(error) or "it does not fit into memory."
-            raise ValueError(f"{file}: {reason}") from None
-        for name in _FIXED:
-            shapes = [episode[name].shape for episode in (episodes[0], episodes[-1])]
-            if shapes[0] != shapes[1]:
-                raise ValueError(
-                    f"{file}: {name!r} has the shape {shapes[1]}, in {files[0]} {shapes[0]}; "
-                    f"instances of one task have the same size."
-                )
+def _read(file: Path) -> Saved:
+    """Return the environment in a file; of an npz malfunctions are those that the arrays hold."""
+    try:
+        content = read_regular(file, _LARGEST[file.suffix])
+        if file.suffix in SAVED:
+            read = read_saved(content)
+            return read._replace(arrays=_episode(read.arrays))
+        arrays = _episode(_arrays(content))
+    except _NO_ENVIRONMENT as error:
+        reason = str(error) or "it does not fit into memory."
+        raise ValueError(f"{file}: {reason}") from None
+    task = task_of({name: values[None] for name, values in arrays.items()})
+    chances = task["horizon"] * task["num_agents"]
+    rate = int((arrays["strikes"][:, 0] > 0).sum()) / chances
+    return Saved(arrays, rate, task["malfunction_duration"], ())
+
+
+def _stacked(read: Sequence[tuple[Path, Saved]]) -> dict[str, np.ndarray]:
+    """Return the arrays of all files with a leading axis; raise if their shapes differ."""
+    episodes = [saved.arrays for _, saved in read]
+    for (file, saved), name in itertools.product(read, _FIXED):
+        shapes = episodes[0][name].shape, saved.arrays[name].shape
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"{file}: {name!r} has the shape {shapes[1]}, in {read[0][0]} {shapes[0]}; "
+                f"instances of one task have the same size. Import such files one by one."
+            )
     fixed = {name: np.stack([episode[name] for episode in episodes]) for name in _FIXED}
     lists = {name: _filled([episode[name] for episode in episodes]) for name in _LISTS}
     return fixed | lists
@@ -192,13 +228,45 @@ def check(arrays: Mapping[str, np.ndarray], names: Sequence[str] | None = None) 
     fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays, names=names)
 
 
-def import_folder(folder: Path, out: Path) -> str:
-    """Write all environments of a folder into one file, and return what was written, in a line.
+def import_railways(place: Path, out: Path) -> str:
+    """Write a file, or all environments of a folder, into one file of instances.
 
+    Returns what was written: the keys of a task that plays the instances, with the rate of
+    malfunctions and the shares of speeds that the files have, and what the files do not hold.
     Raises ``ValueError`` that names the file, and its cell or train.
     """
-    files = files_of(folder)
-    arrays = _read(files)
-    check(arrays, [str(file) for file in files])
-    out.write_bytes(pack(arrays))
-    return f"{out}: {len(arrays['grid'])} instances; parameters {task_of(arrays)}"
+    read = [(file, _read(file)) for file in files_of(place)]
+    arrays = _stacked(read)
+    check(arrays, [str(file) for file, _ in read])
+    content = pack(arrays)
+    out.write_bytes(content)
+    durations = [saved.malfunction_duration for _, saved in read if saved.malfunction_rate > 0]
+    speeds = [f"{over}/{under}" for over, under in arrays["max_speed"].reshape(-1, 2).tolist()]
+    parameters = task_of(arrays) | {
+        "speeds": {speed: speeds.count(speed) / len(speeds) for speed in sorted(set(speeds))},
+        "malfunction_rate": float(np.mean([saved.malfunction_rate for _, saved in read])),
+    }
+    if durations:
+        shortest, longest = zip(*durations, strict=True)
+        parameters["malfunction_duration"] = (min(shortest), max(longest))
+    lines = [
+        f"{out}: {len(read)} instances. Keys of a task that plays them:",
+        'env = "coopbench/Rail-v0"',
+        f"parameters = {_toml(parameters)}",
+        f"instances = {_toml({'file': str(out), 'sha256': hashlib.sha256(content).hexdigest()})}",
+        *(f"{file} holds {text}." for file, saved in read for text in saved.assumed),
+    ]
+    if any(file.suffix in SAVED for file, _ in read):
+        lines.append(_NOT_SAVED)
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML has it: tables in one line, and texts as in JSON."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value)
+    members = (
+        f"{key if key.isidentifier() else json.dumps(key)} = {_toml(member)}"
+        for key, member in value.items()
+    )
+    return f"{{ {', '.join(members)} }}"

@@ -85,13 +85,26 @@ class _Member(Record):
 class _Entries(dict[Any, Any]):
     """Dictionary with texts and whole numbers as keys; others, costly to hash, are left out."""
 
+    __slots__ = ()  # a pickle can give it no attributes
+
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) in (str, int):
             super().__setitem__(key, value)
 
 
+class _Ordered(_Entries):
+    """Stands for the ordered sets that observations of flatland-rl hold, as dictionaries."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 class _Members(list[Any]):
     """Members of a set, of which none is hashed."""
+
+    __slots__ = ()
 
     add = list.append
 
@@ -112,10 +125,12 @@ class _Reader(_Machine):
         for name in _OPERATIONS
     }
 
-    def find_class(self, module: str, name: str) -> type[Record]:
+    def find_class(self, module: str, name: str) -> type[Any]:
         """Return a type of records for a name that is allowed."""
         if (module, name) == ("builtins", "getattr"):
             return _Member
+        if (module, name) == ("flatland.utils.ordered_set", "OrderedSet"):
+            return _Ordered
         if not module.startswith("flatland.") and (module, name) not in _NUMBERS:
             raise _RefusedError(
                 f"it names {module[:60]}.{name[:60]}; allowed: names of flatland and numbers."

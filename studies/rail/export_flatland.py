@@ -190,9 +190,15 @@ def _strikes(env: Any) -> Iterator[tuple[int, int, int]]:
         return
     random = np.random.RandomState(0)
     random.set_state(env.np_random.get_state())
-    broken = random.rand(DRAWS) < 1 - np.exp(-rate)
+    # An environment that has played an episode goes on with the numbers that were drawn for it.
+    generator, ahead = env.malfunction_generator, random
+    if generator._cached_random_state is not None:
+        ahead = np.random.RandomState(0)
+        ahead.set_state(generator._cached_random_state)
+    broken = ahead.rand(DRAWS) < 1 - np.exp(-rate)
     trains = len(env.agents)
-    used = (1 + np.arange(env._max_episode_steps * trains)) % DRAWS
+    first = generator._rand_idx + 1
+    used = (first + np.arange(env._max_episode_steps * trains)) % DRAWS
     for k in np.flatnonzero(broken[used]).tolist():
         yield k // trains + 1, k % trains, int(random.randint(shortest, longest + 1)) + 1
 

@@ -216,19 +216,14 @@ def import_results(
     A folder of railways, .pkl files of flatland-rl or .npz files, becomes one file of instances of
     Rail-v0. Pickles are read without executing anything that they name; flatland-rl is not needed.
     """
-    if file.is_dir():
-        _import_railways(file, out)
+    from coopbench_envs.rail.importing import import_railways, is_railway
+
+    if is_railway(file):
+        if out is None:
+            raise ValueError(f"{file} is a railway; name a .npz file for it with --out.")
+        say(import_railways(file, out))
         return
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
         present(read(file, metric, absolute, scale), out)
-
-
-def _import_railways(folder: Path, out: Path | None) -> None:
-    """Turn a folder of railways into one file of instances."""
-    from coopbench_envs.rail.importing import import_folder
-
-    if out is None:
-        raise ValueError(f"{folder} is a folder of railways; name a .npz file for them with --out.")
-    say(import_folder(folder, out))
