@@ -54,8 +54,8 @@ POLICIES = (
     "tit_for_tat",
     "prioritised_rrt_star",
     "orca",
-    "attack_nearest",
-    "shortest_path",
+    "kite",
+    "prioritised",
     "random",
 )
 

@@ -1,7 +1,7 @@
 """Fill the generated parts of the documentation from the code; ``--check`` only compares.
 
 A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on
-the page of an environment it contains the facts, in README.md the table of its name.
+the page of an environment it contains the facts, elsewhere the table of its name.
 """
 
 import importlib
@@ -20,16 +20,13 @@ from coopbench import catalogue
 from coopbench.analysis.findings import parts, row_types
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset, presets
-from coopbench.certificates import load_certificate
 from coopbench.certificates.battles import load_battles
-from coopbench.describe import describe_environment, describe_protocol, protocol_facts
+from coopbench.describe import describe_environment
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench_envs.parameters import Allowed
 from coopbench_envs.parameters import describe as describe_parameters
-from studies.battles.pages import battles_page, counted, verdicts_table
-from studies.certificates.pages import certificate_page
+from studies.battles.pages import counted, verdicts_table
 from studies.checks import structure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,7 +45,7 @@ def environments() -> str:
         module = importlib.import_module(coopbench_envs.spec(env_id).module)
         text = (module.__doc__ or "").split("\n", 1)[0]
         what = text.split(": ", 1)[-1]
-        link = f"[`{env_id}`](docs/environments/{page_name(env_id)})"
+        link = f"[`{env_id}`]({page_name(env_id)})"
         rows.append((link, what[:1].upper() + what[1:]))
     return rows_table(["Environment", "What happens"], rows)
 
@@ -123,18 +120,6 @@ def facts(env_id: str) -> str:
     return f"{text}\n\n{plots.section(env_id)}" if plots.is_drawn(env_id) else text
 
 
-def certificate(env_id: str) -> str:
-    """Tables of an environment's certificate, or of those of its battles; nothing without."""
-    command = f"`coopbench certify {env_id.split('/')[1]}` plays this certificate again:"
-    if battles := load_battles(env_id):
-        return f"{command}\n\n{battles_page(battles)}"
-    try:
-        stored = load_certificate(env_id)
-    except FileNotFoundError:
-        return ""
-    return f"{command}\n\n{certificate_page(stored)}"
-
-
 def battles() -> tuple[str, str]:
     """Count of the published maps that need reactions, and the table of all battles searched.
 
@@ -152,44 +137,29 @@ def battles() -> tuple[str, str]:
     return counted(drawn), verdicts_table(drawn, tasks, standard.protocol.name)
 
 
-def listing() -> str:
-    """Facts of all protocols; tasks that two of them share are listed once."""
-    parts: list[str] = []
-    shown: list[Protocol] = []
-    for protocol in map(load_protocol, catalogue.protocol_names()):
-        same = [other.protocol.name for other in shown if other.task == protocol.task]
-        text = describe_protocol(protocol)
-        if same:
-            text = f"{protocol_facts(protocol)}\n\nSame tasks as `{same[0]}`."
-        parts.append(f"## {protocol.protocol.name}\n\n{text}")
-        shown.append(protocol)
-    return "\n\n".join(parts)
-
-
 def pages() -> dict[Path, dict[str, str]]:
     """Return the content of every generated part as {file: {name: text}}."""
-    tables = {"environments": environments(), "policies": policies(), "protocols": protocols()}
-    contents = {ROOT / "README.md": tables}
+    docs = ROOT / "docs"
+    contents = {
+        docs / "environments" / "index.md": {"environments": environments()},
+        docs / "policies.md": {"policies": policies()},
+    }
     for env_id in coopbench_envs.ids():
-        contents[ROOT / "docs" / "environments" / page_name(env_id)] = {
-            "": facts(env_id),
-            "certificate": certificate(env_id),
-        }
-    contents[ROOT / "docs" / "environments" / "rail.md"] |= rail_tables.parts()
-    contents[ROOT / "docs" / "protocol-tables.md"] = {"": listing()}
+        contents[docs / "environments" / page_name(env_id)] = {"": facts(env_id)}
+    contents[docs / "environments" / "rail.md"] |= rail_tables.parts()
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
-    contents[ROOT / "docs" / "training.md"] = parts
-    contents[ROOT / "docs" / "results.md"] = results_tables.parts()
-    contents[ROOT / "docs" / "speed.md"] = contents[ROOT / "docs" / "statistics.md"] = (
-        speed_tables.parts()
-    )
+    contents[docs / "training.md"] = parts
+    contents[docs / "results.md"] = results_tables.parts()
+    contents[docs / "speed.md"] = contents[docs / "statistics.md"] = speed_tables.parts()
     for name in ("validity", "validity-tables"):
-        contents[ROOT / "docs" / f"{name}.md"] = audit.parts()
+        contents[docs / f"{name}.md"] = audit.parts()
     count, verdicts = battles()
-    contents[ROOT / "docs" / "validity.md"] |= {"battles": count}
-    contents[ROOT / "docs" / "protocols.md"] = {"battles": verdicts}
-    contents[ROOT / "docs" / "reports.md"] = {"parts": report_parts()}
-    contents[ROOT / "docs" / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
+    contents[docs / "validity.md"] |= {"battles": count}
+    contents[docs / "protocols.md"] = {"battles": verdicts, "protocols": protocols()}
+    contents[docs / "reports.md"] = {"parts": report_parts()}
+    structure = ROOT / "tests" / "structure.py"
+    if structure.is_file():
+        contents[docs / "architecture.md"] = {"rooms": rooms(structure)}
     return contents
 
 

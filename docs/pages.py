@@ -2,8 +2,9 @@
 
 CONTRIBUTING.md and CHANGELOG.md of the repository become pages of the site. ``api.md`` lists the
 public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings,
-``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol. They are made at every
-build, so that a changed docstring needs no other file to be written again.
+``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol; the folder
+``protocols`` has a page for each protocol, and ``certificates`` for each certificate. They are made
+at every build, so that a changed docstring needs no other file to be written again.
 """
 
 import inspect
@@ -12,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import certificate_pages
+import protocol_pages
 import reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,4 +143,6 @@ MADE = {
     "api.md": api,
     "commands.md": reference.commands,
     "protocol-keys.md": reference.protocol_keys,
+    **certificate_pages.MADE,
+    **protocol_pages.MADE,
 }

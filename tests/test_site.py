@@ -50,8 +50,8 @@ def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
 @pytest.mark.parametrize(
     ("env_id", "words"),
     [
-        ("coopbench/Rail-v1", "All agents play `shortest_path`."),
-        ("coopbench/Skirmish-v0", "All agents play `attack_nearest`."),
+        ("coopbench/Rail-v1", "All agents play `prioritised`."),
+        ("coopbench/Skirmish-v0", "All agents play `kite`."),
         ("coopbench/Routing-v0", "Eight agents, discs, steer"),
         ("coopbench/TrustDilemma-v1", "Agents play `reciprocator`; in the middle third"),
     ],
