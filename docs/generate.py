@@ -157,9 +157,7 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[docs / "validity.md"] |= {"battles": count}
     contents[docs / "protocols.md"] = {"battles": verdicts, "protocols": protocols()}
     contents[docs / "reports.md"] = {"parts": report_parts()}
-    structure = ROOT / "tests" / "structure.py"
-    if structure.is_file():
-        contents[docs / "architecture.md"] = {"rooms": rooms(structure)}
+    contents[docs / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
     return contents
 
 
