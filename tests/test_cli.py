@@ -76,14 +76,14 @@ def test_everything_is_listed_shown_and_planned(command):
     assert "`horizon`" in command("show", "Routing-v0").out
     assert "fraction" in command("show", "constant").out
     assert "Digest" in command("show", "routing-easy").out
-    planned = command("plan", "cells", "coopetition-standard", "-p", "random").out
+    planned = command("plan", "cells", "coopetition-standard", "-p", "random", "--only").out
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
 
 
 def test_a_report_is_written_anew(command, tmp_path):
     arguments = ("evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r")
     printed = command(*arguments).out
-    assert "not a standard report" in printed.lower()
+    assert "Report of one environment" in printed
     assert "constant:0.35" in printed
     root = tmp_path / "r"
     assert not (root / "episodes.csv").exists()  # its cells hold the episodes
@@ -278,8 +278,10 @@ def test_values_of_options_are_read(text, value):
 
 
 def test_some_tasks_are_evaluated(command, shorter_work, tmp_path):
-    done = command("evaluate", "coopetition-standard", "--task", "trust-dilemma", "-p", "random")
-    assert "not a standard report" in done.out.lower()
+    words = ("evaluate", "coopetition-standard", "--task", "trust-dilemma", "-p", "random")
+    done = command(*words, "--only")
+    assert "it has 1 of the 2 tasks of coopetition-standard-v1" in done.out
+    assert "left out: trust-dilemma.focal" in done.out
     folder = tmp_path / "results" / "coopetition-standard-trust-dilemma"
     protocol = json.loads((folder / "protocol.json").read_text())
     assert [task["id"] for task in protocol["task"]] == ["trust-dilemma"]
@@ -287,6 +289,29 @@ def test_some_tasks_are_evaluated(command, shorter_work, tmp_path):
     assert "Did you mean 'trust-dilemma'" in wrong.err
     both = command("evaluate", *SMALL, "--task", "trust-dilemma", status=2)
     assert "--task goes with a PROTOCOL" in both.err
+
+
+def test_own_code_plays_before_the_required_baselines(command, tmp_path):
+    code = "def half(observations):\n    return 0.5 + 0.0 * observations[:, :, :1]\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task("trust")], train=None)
+    required = list(coopbench.load_protocol(protocol).report.baselines)
+    words = ("evaluate", protocol, "-p", "mine=mine.py:half", "-p", required[0], "--out", "r")
+    command(*words)
+    folder = tmp_path / "r"
+    assert _policies(folder) == ["mine", *required]
+    command(*words[:4], "--only", "--out", "alone")
+    assert _policies(tmp_path / "alone") == ["mine"]
+    # Everything in the folder is in the report.
+    command("evaluate", protocol, "-p", "cooperator", "--only", "--out", "alone")
+    assert _policies(tmp_path / "alone") == ["cooperator", "mine"]
+    for text, reason in (("random=mine.py:half", "'random' is a policy"), ("a=b", "is called 'a'")):
+        assert reason in command("evaluate", protocol, "-p", text, status=2).message
+
+
+def _policies(folder):
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return list(dict.fromkeys(row["policy"] for row in report["estimates"]))
 
 
 def test_piped_lines_are_whole(tmp_path):

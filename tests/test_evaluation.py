@@ -197,7 +197,7 @@ def test_deviations(protocol, whole):
     adhoc = coopbench.evaluate("TrustDilemma-v0", ["constant:0.5"])
     assert not adhoc.is_standard
     assert not adhoc.aggregates
-    assert "ad-hoc" in adhoc.deviations[0]
+    assert "one environment" in adhoc.deviations[0]
 
 
 def test_learned_baselines_have_to_be_there(protocol):
@@ -205,7 +205,7 @@ def test_learned_baselines_have_to_be_there(protocol):
         update={"report": protocol.report.model_copy(update={"learned": ("ippo",)})}
     )
     report = coopbench.evaluate(learned, POLICIES)
-    reason = "the required baseline ippo (to be trained) is missing"
+    reason = "the required learner ippo is missing"
     assert report.deviations[1:] == (reason,)
     assert "missing" in str(report)
 

@@ -130,9 +130,9 @@ def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
     protocol, results, _ = shipped
     report = coopbench.evaluate(protocol, ["random"], reference=False)
     assert report.shipped == set()
-    assert any("ippo (to be trained) is missing" in reason for reason in report.deviations)
+    assert any("learner ippo is missing" in reason for reason in report.deviations)
     source = results.parent / "small.toml"
-    for flags, expected in ([], True), (["--no-reference"], False):
+    for flags, expected in ([], True), (["--only"], False):
         out = tmp_path / str(expected)
         printed = command("evaluate", source, "-p", "random", "--out", out, *flags).out
         assert ("ippo (shipped)" in printed) == expected

@@ -223,7 +223,7 @@ def test_notebooks_show_tables_and_escape_names():
     report = coopbench.evaluate(ENV, {"<b>mine": nothing}, **SHORT)
     page = report._repr_html_()
     assert page.count("<table") == page.count("</table>") >= 1
-    assert "Not a standard report" in page
+    assert "Report of one environment" in page
     assert "&lt;b&gt;mine" in page
     assert "<b>mine" not in page
     assert "<script" not in page

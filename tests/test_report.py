@@ -505,7 +505,7 @@ def test_text_fits_and_is_plain(report, monkeypatch):
         text = as_text(report.document, width)
         assert max(len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
-    assert "NOT A STANDARD REPORT" in text
+    assert "Not a standard report" in text
     assert all(reason in " ".join(text.split()) for reason in report.deviations)
     assert "46,2" in text
 

@@ -387,7 +387,7 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     assert all(task.instances is None for task in protocol.task)
     assert len(constants(protocol.task[0]).discs) == 2
     reasons = deviations(protocol, EpisodeTable(()))
-    assert any("its maps are those of the user: 2 files of" in reason for reason in reasons)
+    assert any("it uses map files of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)
     assert not any("maps" in reason for reason in deviations(HARD, EpisodeTable(())))
     assert maps_text(protocol).startswith(f"2 files of {folder} (SHA-256 {protocol.task[0].maps}")

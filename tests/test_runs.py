@@ -326,16 +326,23 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     assert [note for note in only.notes if "left out" in note and "curves.npz" in note]
 
 
-def test_a_report_includes_all_that_was_trained_into_the_folder(protocol, tmp_path):
-    """Fixed policies that are named no more are left out; no runs are."""
+def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):
+    """Policies that are not named again are included, fixed or trained."""
     one = builders.first_task(protocol, training=None)
     mine, theirs = (coopbench.Models(name, {100: COURSE}) for name in ("mine", "theirs"))
     coopbench.evaluate(one, ["random", mine, theirs], out=tmp_path)
     report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path)
     played = {(block.cell.policy, block.cell.run) for block in report.episodes}
-    assert played == {("constant:0.5", None), ("mine", 100), ("theirs", 100)}
-    assert report.notes == tuple(
-        f"Earlier runs of {name} in the folder are included: 100." for name in ("mine", "theirs")
+    assert played == {
+        ("constant:0.5", None),
+        ("random", None),
+        ("mine", 100),
+        ("theirs", 100),
+    }
+    assert report.notes == (
+        "Earlier runs of mine in the folder are included: 100.",
+        "Earlier results of random in the folder are included.",
+        "Earlier runs of theirs in the folder are included: 100.",
     )
 
 
@@ -344,7 +351,7 @@ def test_runs_count_without_a_table_of_training(protocol):
     mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
     assert "mine lacks the runs 101, 102 on dilemma, gift" in report.deviations
-    assert "mine has runs of its own, 7 on dilemma, gift" in report.deviations
+    assert "mine has extra runs: 7 on dilemma, gift" in report.deviations
     listed = [
         (row.task, row.run, row.state) for row in missing_runs(report.protocol, report.episodes)
     ]

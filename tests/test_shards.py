@@ -235,6 +235,6 @@ def test_command_line(file, played, tmp_path, command):
 
 def test_the_last_shard_says_that_all_are_there(file, played, capsys):
     folder = played[2][0]
-    playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None)
+    playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None, True)
     said = capsys.readouterr().out
     assert f"{folder} holds 9 of 9 cells.\nNext: coopbench merge {folder} --out" in said

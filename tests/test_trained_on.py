@@ -316,8 +316,7 @@ def test_a_missing_learner_comes_with_what_to_do():
     protocol = load_protocol("coopetition-standard")
     part = first_task(protocol)
     advice = (
-        "the required baseline ippo (to be trained) is missing; train it: coopbench train "
-        "coopetition-standard ippo"
+        "the required learner ippo is missing; to add it: coopbench train coopetition-standard ippo"
     )
     assert deviations(part, EpisodeTable(()))[-1] == advice
     runs = tuple(episodes(part, part.task[0], "ippo", run) for run in protocol.seeds.training)

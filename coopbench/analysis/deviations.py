@@ -11,6 +11,7 @@ from coopbench.protocol.variants import (
     are_replaced,
     are_same,
     differing_keys,
+    is_part,
     maps_text,
     with_late_seeds,
 )
@@ -21,12 +22,13 @@ _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protoco
 def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
-        return ("it is an ad-hoc evaluation, not a protocol",)
+        return ("it is an evaluation of one environment, not of a protocol",)
     present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
     reasons = [*_late(protocol), *_foreign(protocol)]
-    reasons += [*_absent(protocol, table, present), *_failed(table)]
+    reasons += [*_absent(protocol, table, present), *missing_learners(protocol, table)]
+    reasons += _failed(table)
     if protocol.limits is not None:
-        reasons.append("its limits of time were not kept; 'coopbench timed' keeps them")
+        reasons.append("time limits were not enforced; 'coopbench timed' enforces them")
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
@@ -34,7 +36,9 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
             if tasks:
                 names = ", ".join(tasks)
                 reasons.append(f"{policy} played other {what} than the protocol's in {names}")
-        reasons += _other_runs(protocol, table, policy)
+        if parse_name(policy).kind not in protocol.report.learned:
+            reasons += _missing_runs(protocol, table, policy)
+        reasons += _extra_runs(protocol, table, policy)
         reasons += _other_training(protocol, table, policy)
         reasons += _mixed(table, policy)
     return tuple(reasons)
@@ -52,8 +56,8 @@ def _failed(table: EpisodeTable) -> list[str]:
     ]
 
 
-def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
-    """Say how the training runs of a policy differ from those of the protocol.
+def _missing_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Say which training runs of the protocol a policy lacks.
 
     Failed runs do not count as missing: ``_failed`` names them.
     """
@@ -70,10 +74,19 @@ def _other_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[st
             *(cell.run for cell in failed if (cell.task, cell.policy) == (task, policy)),
         }
         lacking = ", ".join(str(seed) for seed in seeds if seed not in trained)
-        others = ", ".join(str(run) for run in runs if run not in seeds)
-        for what, which in (("lacks the runs", lacking), ("has runs of its own,", others)):
-            if which:
-                differences.setdefault(f"{what} {which}", []).append(task)
+        if lacking:
+            differences.setdefault(f"lacks the runs {lacking}", []).append(task)
+    return [f"{policy} {what} on {_named(protocol, tasks)}" for what, tasks in differences.items()]
+
+
+def _extra_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Say which training runs of a policy the protocol does not have."""
+    differences: dict[str, list[str]] = {}
+    for task in (task for task, name in table.pairs if protocol.seeds.training and name == policy):
+        runs = [block.cell.run for block in table.runs(task, policy)]
+        others = [str(run) for run in runs if run not in (None, *protocol.seeds.training)]
+        if others:
+            differences.setdefault(f"has extra runs: {', '.join(others)}", []).append(task)
     return [f"{policy} {what} on {_named(protocol, tasks)}" for what, tasks in differences.items()]
 
 
@@ -174,18 +187,26 @@ def _late(protocol: Protocol) -> list[str]:
 
 def _foreign(protocol: Protocol) -> list[str]:
     """Say why the protocol is not one of this package."""
-    name = protocol.protocol.name
-    shipped = load_protocol(name) if name in protocol_files() else None
-    if shipped is None or shipped.name != protocol.name:
+    shipped = _shipped(protocol)
+    if shipped is None:
         return [f"{protocol.name} is not a protocol of this package"]
-    if (late := protocol.seeds.late) is not None:
-        shipped = with_late_seeds(shipped, late.commitment, late.beacon)
     if are_same(shipped, protocol):
         return []
     if are_replaced(shipped, protocol):
-        return [f"its maps are those of the user: {maps_text(protocol)}"]
+        return [f"it uses map files of the user: {maps_text(protocol)}"]
+    if left_out := left_out_tasks(protocol):
+        return [left_out]
     keys = differing_keys(shipped, protocol)
     return [f"it differs from the {protocol.name} of this package in {keys}"]
+
+
+def _shipped(protocol: Protocol) -> Protocol | None:
+    """Return the protocol of this package with the name of another one, and its late seeds."""
+    name, late = protocol.protocol.name, protocol.seeds.late
+    shipped = load_protocol(name) if name in protocol_files() else None
+    if shipped is None or shipped.name != protocol.name:
+        return None
+    return shipped if late is None else with_late_seeds(shipped, late.commitment, late.beacon)
 
 
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
@@ -197,18 +218,41 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
             reasons.append(f"the required baseline {policy} is missing")
         elif lacking:
             reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
-    for name in protocol.missing(present):
-        if name in protocol.report.learned:
-            advice = _advice(protocol, name)
-            reasons.append(f"the required baseline {name} (to be trained) is missing{advice}")
     return reasons
+
+
+def missing_learners(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
+    """Return the deviations that only say which runs of required learners are missing."""
+    present = dict.fromkeys(policy for _, policy in table.pairs)
+    names = [name for name in protocol.missing(present) if name in protocol.report.learned]
+    reasons = [f"the required learner {name} is missing{_advice(protocol, name)}" for name in names]
+    for policy in present:
+        if parse_name(policy).kind in protocol.report.learned:
+            reasons += _missing_runs(protocol, table, policy)
+    return tuple(reasons)
+
+
+def left_out_tasks(protocol: Protocol) -> str:
+    """Name the tasks of a protocol of this package that are left out; empty if none are.
+
+    Where the tasks that are left are fewer, they are named.
+    """
+    whole = _shipped(protocol)
+    if whole is None or not is_part(whole, protocol):
+        return ""
+    chosen = [task.id for task in protocol.task]
+    others = [task.id for task in whole.task if task.id not in chosen]
+    text = f"it has {len(chosen)} of the {len(whole.task)} tasks of {whole.name}"
+    if len(chosen) < len(others):
+        return f"{text}: {', '.join(chosen)}; the other {len(others)} are left out"
+    return f"{text}; left out: {', '.join(others)}"
 
 
 def _advice(protocol: Protocol, name: str) -> str:
     """Say how to train a required baseline of a protocol of this package."""
     if protocol.training is None or protocol.protocol.name not in protocol_files():
         return ""
-    return f"; train it: coopbench train {protocol.protocol.name} {name}"
+    return f"; to add it: coopbench train {protocol.protocol.name} {name}"
 
 
 def _other_seeds(protocol: Protocol, block: Episodes) -> bool:

@@ -16,7 +16,7 @@ from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
-from coopbench.analysis.deviations import deviations
+from coopbench.analysis.deviations import deviations, missing_learners
 from coopbench.analysis.estimates import agent_estimates, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.missing_runs import MissingRun, missing_runs
@@ -91,6 +91,11 @@ class Findings:
     def deviations(self) -> tuple[str, ...]:
         """Why it is not a standard report; empty if it is one."""
         return deviations(self.protocol, self.episodes)
+
+    @cached_property
+    def missing_learners(self) -> tuple[str, ...]:
+        """The deviations that only say which runs of required learners are missing."""
+        return missing_learners(self.protocol, self.episodes)
 
     @property
     def is_standard(self) -> bool:

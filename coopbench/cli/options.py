@@ -47,10 +47,10 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         "-p",
-        metavar="NAME",
-        help="Policy to evaluate, e.g. tit_for_tat or constant:0.35, or your own code as "
-        "FILE.py:NAME or module:NAME, which is executed; repeat for more. "
-        "Default: the protocol's required baselines.",
+        metavar="POLICY",
+        help="Policy to play, such as tit_for_tat or constant:0.35, or your own code as "
+        "FILE.py:OBJECT or module:OBJECT, which is executed; NAME=FILE.py:OBJECT names it. "
+        "Repeat the option for more policies. Default: the protocol's required baselines.",
         autocompletion=_policy_names,
     ),
 ]
@@ -89,18 +89,30 @@ Environments = Annotated[
         callback=_register,
     ),
 ]
-ReferenceRuns = Annotated[
+Only = Annotated[
     bool,
     typer.Option(
-        "--reference/--no-reference",
-        help="Play the shipped runs of required learners that these results lack.",
+        "--only",
+        help="Only the policies of -p, without the required baselines and learners (not a "
+        "standard report).",
     ),
 ]
 
 
-def chosen(policy: list[str] | None, protocol: Any) -> list[str]:
+def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:
     """Return the policies of the command line, or the protocol's required baselines."""
-    return list(policy or protocol.report.baselines)
+    return [named_policy(text) for text in policy or protocol.report.baselines]
+
+
+def named_policy(text: str) -> Any:
+    """Return the policy that a text of the command line means; NAME=POLICY gives code a name.
+
+    The name of a policy's parameter follows a colon: ``constant:fraction=0.5`` gives no name.
+    """
+    from coopbench.playing.contestants import named
+
+    name, equals, policy = text.partition("=")
+    return named(name, policy) if equals and ":" not in name else text
 
 
 def protocol_with_maps(name: str, maps: Path | None) -> Any:

@@ -168,7 +168,7 @@ def policy_list(policies: PolicyArguments) -> list[PolicyArgument]:
     what is no policy and holds none.
     """
     if isinstance(policies, Mapping):
-        return [_named(name, policy) for name, policy in policies.items()]
+        return [named(name, policy) for name, policy in policies.items()]
     if _is_one(policies):
         return [policies]  # type: ignore[list-item]
     if isinstance(policies, Iterable):
@@ -177,6 +177,16 @@ def policy_list(policies: PolicyArguments) -> list[PolicyArgument]:
         f"Policies are a name, a function, an object with act or predict, several of them in a "
         f"list, or a dictionary {{name: policy}}; given {type(policies).__name__}."
     )
+
+
+def with_baselines(protocol: schema.Protocol, policies: PolicyArguments) -> list[PolicyArgument]:
+    """Return policies, and after them the required baselines of a protocol that are not among them.
+
+    These are the baselines that need no training; those that do are runs of learners.
+    """
+    chosen = policy_list(policies)
+    names = {name_of(policy) for policy in chosen if not isinstance(policy, Models)}
+    return [*chosen, *(name for name in protocol.report.baselines if name not in names)]
 
 
 def columns(
@@ -191,8 +201,8 @@ def columns(
     chosen = [from_code(policy) for policy in policy_list(policies)]
     if not chosen:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
-    named = [column for policy in chosen for column in _columns(protocol, policy)]
-    labels = [name for name, _ in named]
+    resolved = [column for policy in chosen for column in _columns(protocol, policy)]
+    labels = [name for name, _ in resolved]
     for name in labels:
         check_name(name)
     for name, other in imitations(labels, entries()).items():
@@ -208,7 +218,7 @@ def columns(
             "FILE.py:NAME is called by its file's and its own name."
         )
         raise ValueError(f"Two policies are called {', '.join(repeated)}: {advice}")
-    return [(contestant_of(protocol, name), played) for name, played in named]
+    return [(contestant_of(protocol, name), played) for name, played in resolved]
 
 
 def _columns(
@@ -293,10 +303,15 @@ def _is_one(policies: Any) -> bool:
     return callable(policies) or hasattr(policies, "act") or hasattr(policies, "predict")
 
 
-def _named(name: Any, policy: Any) -> PolicyArgument:
-    """Return the policy that a mapping holds under ``name``."""
+def named(name: Any, policy: Any) -> PolicyArgument:
+    """Return a policy under a name of the caller's choice.
+
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. Raises
+    ``ValueError`` for a name that means another policy.
+    """
     if not isinstance(name, str) or not name:
         raise ValueError(f"Policies are named by texts; given {name!r}.")
+    policy = policy if policy == name else from_code(policy)
     if isinstance(policy, str | Models):
         other = policy if isinstance(policy, str) else policy.name
         if other != name:

@@ -14,9 +14,14 @@ ALWAYS, FILES, PAGE = "always", "files", "page"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a report is a standard one; ``deviations`` say why it is not."""
+    """What kind of report it is, in a line; ``deviations`` say why it is not a standard one.
 
+    ``warning`` marks a report of a protocol that was not followed.
+    """
+
+    title: str
     deviations: tuple[str, ...]
+    warning: bool = False
 
 
 @dataclass(frozen=True)

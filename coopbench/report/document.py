@@ -20,10 +20,9 @@ from coopbench.report.blocks import (
     Row,
     Section,
     Text,
-    Verdict,
 )
 from coopbench.report.explanations import explanations
-from coopbench.report.facts import identity, provenance, task_facts
+from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
@@ -52,7 +51,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     blocks: tuple[Block, ...] = (
-        Verdict(findings.deviations),
+        verdict(findings),
         Facts(identity(findings)),
         Section("All tasks", tuple(_overall(findings)), "all-tasks", ALWAYS),
         *_pairs(findings),
@@ -82,12 +81,12 @@ def paper(findings: Findings) -> Document:
     facts = {
         "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
     }
-    standing = "" if findings.is_standard else " Not a standard report."
+    standing = "" if findings.is_standard else f" {NOT_STANDARD}."
     return Document(
         protocol.name,
         (
             Facts(facts),
-            Verdict(findings.deviations),
+            verdict(findings),
             *([overall] if overall and findings.aggregates else []),
             *score_tables(findings),
         ),

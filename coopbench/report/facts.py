@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from coopbench.analysis.deviations import left_out_tasks
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.protocol.schema import Protocol
@@ -9,6 +10,35 @@ from coopbench.protocol.task import Budget, Task
 from coopbench.protocol.training import Training, held_out_parameters
 from coopbench.protocol.variants import maps_text
 from coopbench.provenance import versions
+from coopbench.report.blocks import Verdict
+
+STANDARD = "Standard report"
+NOT_STANDARD = "Not a standard report"
+_NOT_YET = "Not yet a standard report: runs of a required learner are missing"
+_ONE_ENVIRONMENT = (
+    "A single environment has no agreed tasks, score bounds or baselines; for a standard report "
+    "evaluate a protocol."
+)
+
+
+def verdict(findings: Findings) -> Verdict:
+    """Say what kind of report it is, and what a standard report of its protocol needs.
+
+    Only what was played in another way is a warning: not a report of one environment, not a choice
+    of tasks, and not a learner that is still missing.
+    """
+    deviations = findings.deviations
+    if not deviations:
+        return Verdict(STANDARD, ())
+    if findings.protocol.ad_hoc:
+        return Verdict("Report of one environment", (_ONE_ENVIRONMENT,))
+    others = set(deviations) - set(findings.missing_learners)
+    if not others:
+        return Verdict(_NOT_YET, deviations)
+    left_out = left_out_tasks(findings.protocol)
+    if others == {left_out}:
+        return Verdict("Report of some tasks of a protocol", deviations)
+    return Verdict(NOT_STANDARD, deviations, warning=True)
 
 
 def identity(findings: Findings) -> dict[str, str]:

@@ -59,7 +59,7 @@ def _comments(document: Document) -> Iterator[str]:
         if isinstance(block, Facts):
             yield from (f"{label}: {text}" for label, text in block.pairs.items())
         if isinstance(block, Verdict) and block.deviations:
-            yield "Not a standard report:"
+            yield f"{block.title}:"
             yield from (f"- {reason}" for reason in block.deviations)
     yield r"Needs in the preamble: \usepackage{booktabs}"
 

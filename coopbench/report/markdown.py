@@ -39,8 +39,8 @@ def _under(block: Details | Section, level: int) -> Iterator[str]:
 
 def _verdict(block: Verdict, level: int) -> list[str]:
     if not block.deviations:
-        return ["Standard report."]
-    return ["**Not a standard report:**", _bullets(block.deviations)]
+        return [f"{block.title}."]
+    return [f"**{block.title}:**", _bullets(block.deviations)]
 
 
 def _images(block: Pictures, level: int) -> list[str]:

@@ -21,8 +21,6 @@ from coopbench.report.blocks import (
 from coopbench.report.numbers import MISSING
 from coopbench.report.tables.model import Table
 
-NOT_STANDARD = "NOT A STANDARD REPORT"
-
 
 def as_text(document: Document, width: int | None = None) -> str:
     """Return a document as plain text; see ``printed``."""
@@ -73,8 +71,7 @@ def _show(block: Block, console: Any) -> None:
 
 
 def _verdict(block: Verdict, console: Any) -> None:
-    standard = ("Standard report", "green") if not block.deviations else (NOT_STANDARD, "yellow")
-    _say(console, *standard)
+    _say(console, block.title, "yellow" if block.warning else "green")
     for reason in block.deviations:
         _say(console, f"  - {reason}")
 

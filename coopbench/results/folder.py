@@ -16,7 +16,6 @@ from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
-_ALL_RUNS = f"*/*/{_RUNS}"  # of all training runs in a results folder
 
 
 def is_results_folder(root: Path) -> bool:
@@ -148,33 +147,32 @@ def _model_of(stored: store.Stored) -> Trained | Failed | None:
     return Trained(stored.policy, stored.progress, stored.meta["training"])
 
 
-def earlier_runs(
+def earlier_results(
     root: Path, protocol: Protocol, played: Set[Cell]
 ) -> tuple[list[tuple[Cell, store.Stored]], list[str]]:
-    """Return the training runs of a results folder that were not ``played``, with notes on them.
+    """Return the cells of a results folder that were not ``played``, with notes on them.
 
-    They are the runs of all learned policies on tasks of the protocol: what somebody has trained
-    into a folder is in every report of it.
+    They are all cells on tasks of the protocol: everything in a folder is in every report of it.
     """
-    tasks = {task.id for task in protocol.task}
-    runs: list[tuple[Cell, store.Stored]] = []
+    tasks, earlier = {task.id for task in protocol.task}, list[tuple[Cell, store.Stored]]()
     notes: list[str] = []
-    for file in sorted(root.glob(_ALL_RUNS)):
+    for place in cell_folders(root):
         try:
-            cell = store.cell_of(file)
-            if cell in played or cell.task not in tasks or root / cell.folder != file.parent:
+            cell = store.cell_of(root / place / "meta.json")
+            if cell in played or cell.task not in tasks or cell.folder != place:
                 continue
             stored = store.read(root, protocol, cell)
         except DamagedResultError as error:
             notes.append(f"left out: {error}")
             continue
         if stored is not None:
-            runs.append((cell, stored))
-    for policy in dict.fromkeys(cell.policy for cell, _ in runs):
-        seeds = {cell.run for cell, _ in runs if cell.policy == policy and cell.run is not None}
+            earlier.append((cell, stored))
+    for policy in dict.fromkeys(cell.policy for cell, _ in earlier):
+        seeds = {cell.run for cell, _ in earlier if cell.policy == policy and cell.run is not None}
         numbers = ", ".join(map(str, sorted(seeds)))
-        notes.append(f"Earlier runs of {policy} in the folder are included: {numbers}.")
-    return runs, notes
+        what = f"runs of {policy} in the folder are included: {numbers}" if seeds else ""
+        notes.append(f"Earlier {what or f'results of {policy} in the folder are included'}.")
+    return earlier, notes
 
 
 def check_folder(root: Path, cells: Sequence[Cell]) -> None:

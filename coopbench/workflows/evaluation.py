@@ -17,6 +17,7 @@ from coopbench.playing.contestants import (
     PolicyArgument,
     PolicyArguments,
     policy_list,
+    with_baselines,
 )
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
@@ -28,7 +29,7 @@ from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
 from coopbench.results import store
-from coopbench.results.folder import check_folder, earlier_runs, models_of, write_protocol
+from coopbench.results.folder import check_folder, earlier_results, models_of, write_protocol
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
 from coopbench.workflows.late import late_protocol
@@ -55,6 +56,7 @@ def evaluate(
     comparison: str | None = None,
     effect: str | None = None,
     tasks: str | Sequence[str] | None = None,
+    baselines: bool = False,
     reference: bool = True,
     late: str | Path | None = None,
     beacon: str | None = None,
@@ -83,11 +85,13 @@ def evaluate(
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
     again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
-    training runs in the folder are included, of these policies and of the learned ones that the
-    protocol requires. Finally the manifest is written, with which ``verify`` detects missing cells.
+    results in the folder are included. Finally the report and the manifest are written, with which
+    ``verify`` detects missing cells.
 
-    The runs of required learners that ship with this package for the protocol are played, too,
-    unless there are other runs of them among all these; without ``reference`` they are not.
+    With ``baselines`` the required baselines of the protocol that need no training are played
+    after these policies, as on the command line. The runs of required learners that ship with this
+    package for the protocol are played, too, unless there are other runs of them among all these;
+    without ``reference`` they are not.
 
     With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
     its digest and the ``beacon``, a public value that nobody knew when that digest was published.
@@ -107,6 +111,8 @@ def evaluate(
     checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
     if (late is None) != (beacon is None):
         raise ValueError("late goes with a beacon, the value that was published later; name both.")
+    if baselines:
+        policies = with_baselines(checked, policies)
     cells, notes = planned(checked, policies, out, reference=reference and late is None)
     if late is not None and beacon is not None:
         checked = late_protocol(Path(late), beacon, checked, cells, out)
@@ -152,10 +158,10 @@ def _report(
     out: str | Path | None,
     notes: tuple[str, ...],
 ) -> Report:
-    """Report on what was played, and on earlier runs in ``out``; write the manifest there."""
+    """Report on what was played, and on earlier results in ``out``; write the manifest there."""
     if out is None:
         return report_of(protocol, played, names, notes)
-    earlier, more = earlier_runs(Path(out), protocol, {cell for cell, _ in played})
+    earlier, more = earlier_results(Path(out), protocol, {cell for cell, _ in played})
     damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
     return report_of(

@@ -43,16 +43,18 @@ def play_shard(
     backend: str = "serial",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
+    *,
+    reference: bool = True,
 ) -> Shard:
     """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
 
     Which cells belong to it depends on protocol and policies alone, not on what is finished. They
     are written to the folder ``out`` as by ``evaluate``; shards may share that folder. The shipped
-    runs of required learners are among them.
+    runs of required learners are among them, unless ``reference`` is False.
     ``merge`` makes report and manifest when all shards are finished.
     """
     checked = find_protocol(protocol)
-    cells, _ = planned(checked, policies)
+    cells, _ = planned(checked, policies, reference=reference)
     mine = part(checked, cells, shard)
     with with_bars(progress, len(mine)) as tell:
         _, notes = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import Policies, ProtocolName, chosen
+from coopbench.cli.options import Only, Policies, ProtocolName, chosen
 
 RUNS = (3, 5, 10, 20, 30)
 
@@ -17,13 +17,16 @@ plan = typer.Typer(
 
 
 @plan.command("cells")
-def cells(protocol: ProtocolName, policy: Policies = None) -> None:
+def cells(protocol: ProtocolName, policy: Policies = None, only: Only = False) -> None:
     """List the cells (task x policy) that 'evaluate' would play, without playing them."""
+    from coopbench.playing.contestants import with_baselines
     from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.evaluation import planned
 
     loaded = load_protocol(protocol)
-    to_play, _ = planned(loaded, chosen(policy, loaded))
+    policies = chosen(policy, loaded)
+    policies = policies if only else with_baselines(loaded, policies)
+    to_play, _ = planned(loaded, policies, reference=not only)
     for cell, _ in to_play:
         policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
         episodes = loaded.episodes(loaded.task_of(cell.task))

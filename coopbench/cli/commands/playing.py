@@ -10,14 +10,15 @@ from coopbench.cli.options import (
     PROTOCOL,
     Backend,
     Environments,
+    Only,
     Policies,
     ProtocolName,
-    ReferenceRuns,
     Workers,
     assignment,
     chosen,
     environment_names,
     learner_names,
+    named_policy,
     protocol_with_maps,
 )
 from coopbench.playing.bars import Bars
@@ -48,9 +49,11 @@ def evaluate(
     task: Annotated[
         list[str] | None,
         typer.Option(
-            help="Task to play; repeat for more (not a standard report). Default: all tasks."
+            help="Task to play; repeat the option for more (not a standard report). Default: all "
+            "tasks."
         ),
     ] = None,
+    only: Only = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +104,6 @@ def evaluate(
             help="Play street-map tasks on your own .map files (not a standard report).",
         ),
     ] = None,
-    reference: ReferenceRuns = True,
     late: Annotated[
         Path | None,
         typer.Option(
@@ -117,10 +119,13 @@ def evaluate(
         ),
     ] = None,
 ) -> None:
-    """Play a protocol's tasks with some policies and write the standard report.
+    """Play the tasks of a protocol with your policies and its baselines; write the report.
 
-    Finished cells are kept: rerun the same command to resume after an interruption.
+    Your policies come first, then the required baselines. Of required learners, the runs that ship
+    with this package are played; nothing is trained. Finished cells are kept: rerun the same
+    command to resume after an interruption.
     """
+    from coopbench.playing.contestants import with_baselines
     from coopbench.protocol.variants import with_tasks
     from coopbench.workflows.evaluation import evaluate as run
 
@@ -131,25 +136,28 @@ def evaluate(
             raise ValueError("--task goes with a PROTOCOL; --env plays one environment.")
         if maps is not None:
             raise ValueError("--maps goes with a PROTOCOL; with --env use --param map_params=...")
+        if only:
+            raise ValueError("--only goes with a PROTOCOL; --env has no required baselines.")
         played = _ad_hoc(env, episodes, seed, param, partner)
-        policies = policy or ["random"]
+        policies = [named_policy(text) for text in policy or ["random"]]
     else:
+        if only and not policy:
+            raise ValueError("--only plays the policies of -p alone; name one with -p.")
         if episodes is not None or seed is not None or param or partner:
             raise ValueError(
                 "--episodes, --seed, --param and --partner go with --env; a protocol defines its "
                 "own."
             )
         played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
-        policies = chosen(policy, played)
+        named = chosen(policy, played)
+        policies = named if only else with_baselines(played, named)
         parts = [played.protocol.name, *(task or ()), *(["late"] if late else [])]
         out = out or Path("results") / "-".join(parts)
     with interruption(NOTHING if out is None else KEPT):
         if shard is not None:
             if late is not None:
                 raise ValueError("--late does not go with --shard.")
-            if not reference:
-                raise ValueError("--no-reference does not go with --shard.")
-            _play_shard(played, policies, shard, out, backend, workers)
+            _play_shard(played, policies, shard, out, backend, workers, not only)
             return
         report = run(
             played,
@@ -158,7 +166,7 @@ def evaluate(
             backend,
             True,
             workers,
-            reference=reference,
+            reference=not only,
             late=late,
             beacon=beacon,
         )
@@ -386,11 +394,12 @@ def replay(
 
 def _play_shard(
     protocol: Any,
-    policies: list[str],
+    policies: list[Any],
     shard: str,
     out: Path | None,
     backend: str,
     workers: int | None,
+    reference: bool,
 ) -> None:
     """Play one shard of an evaluation and print which cells are missing."""
     from coopbench.workflows.shards import play_shard
@@ -401,7 +410,7 @@ def _play_shard(
     if not (slash and number.isdecimal() and count.isdecimal()):
         raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
     part = int(number), int(count)
-    played = play_shard(protocol, policies, part, out, backend, True, workers)
+    played = play_shard(protocol, policies, part, out, backend, True, workers, reference=reference)
     for note in played.notes:
         say(note)
     say(f"Shard {shard}: its {len(played.cells)} of {played.total} cells are finished.")
