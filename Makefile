@@ -57,7 +57,7 @@ format: $(VENV)/.test
 
 # With a GPU: its results against those of the CPU, then its speed.
 cuda: $(VENV)/.cuda
-	$(BIN)/python -m pytest -n 8 tests/on_gpu.py $(ARGS)
+	$(BIN)/python -m pytest -n 8 studies/checks/on_gpu.py $(ARGS)
 	$(BIN)/python benchmarks/gpu.py
 
 # Without one: what the code of every environment consists of. Takes half an hour of one core.

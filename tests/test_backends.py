@@ -314,15 +314,6 @@ def test_a_policy_without_a_module_is_refused(file):
     assert lines[1] == "It came from policy 'mine' on task 'two'."
 
 
-def test_command_line(file, command):
-    """Lines for what is done on the error stream, the report on the other one."""
-    chosen = ["-p", "random", "--out", "r", "--backend", "processes", "--workers", "1"]
-    printed = command("evaluate", "small.toml", *chosen)
-    lines = [line.split() for line in printed.err.splitlines() if "done" in line]
-    assert sorted(lines) == [[name, "/", "random", "done"] for name in ("one", "slow", "two")]
-    assert "Report:" in printed.out
-
-
 # --- Ray, where a stand-in does the tasks in this process -----------------------------------------
 
 

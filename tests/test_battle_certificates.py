@@ -1,7 +1,6 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
 import dataclasses
-import re
 from pathlib import Path
 
 import builders
@@ -31,16 +30,8 @@ from coopbench.certificates.battles import (
 )
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.explanations import explanations
 from coopbench.report.tables.overall import certificate_table
 from coopbench_envs import Engine
-from studies.battles.pages import (
-    PUBLISHED,
-    battles_page,
-    conclusion,
-    counted,
-    verdicts_table,
-)
 from studies.battles.search import Budget, searched
 from studies.battles.seeds import masked_plans, pushed, unmasked_plans
 from studies.battles.trials import Trials
@@ -65,42 +56,6 @@ def test_first_episodes_give_the_stored_returns(name):
     for player, figure in stored.figures.items():
         _, returns = play_battle(stored, player, FIRST)
         assert returns.tolist() == figure.first, player
-
-
-def test_figures_agree_with_each_other():
-    for name, stored in STORED.items():
-        assert stored.name == name.partition("/")[2]
-        for figure in stored.figures.values():
-            assert figure.episodes == stored.figures["random"].episodes >= 100
-            assert 0.0 <= figure.win_low <= figure.win <= figure.win_high <= 1.0
-            assert figure.score_low <= figure.score <= figure.score_high
-        for record in stored.search.values():
-            assert record["episodes"] >= record["final_episodes"]
-            assert record["steps"] >= record["episodes"]
-        if name.endswith("-shifted"):  # policies are those that were trained from drawn starts
-            drawn = STORED[f"{name.removesuffix('-shifted')}-drawn"]
-            assert stored.policies_of == drawn.name == drawn.policies_of
-            assert stored.training == drawn.training
-
-
-def test_the_page_has_every_battle_and_counts_by_intervals():
-    page = battles_page(load_battles(V1))
-    for one in load_battles(V1).values():
-        assert one.battle in page
-        assert f"{one.figures['masked'].win:.3f}" in page
-    drawn = {one.battle: one for one in STORED.values() if one.name.endswith("-drawn")}
-    assert drawn.keys() >= set(PUBLISHED)
-    published = [drawn[name] for name in PUBLISHED]
-    text = conclusion(published)
-    assert text.startswith("Of the 14 maps of the paper, 8 need reactions")
-    assert "2 do not (`1c3s5z`, `bane_vs_bane`)" in text
-    assert "on 1 the intervals leave it open (`10m_vs_11m`)" in text
-    assert "On 3 neither wins a tenth of the battles (`2c_vs_64zg`, `6h_vs_8z`, `corridor`)" in text
-    assert "The design asked for 12" in text
-    assert "not even the mask, win no battle of 12 of 14 (`1c3s5z` 0.02, " in text
-    assert "win no battle of 16 of 19" in conclusion(
-        drawn[name] for name in drawn if " " not in name
-    )
 
 
 def test_a_difference_is_shown_if_the_intervals_agree():
@@ -285,35 +240,3 @@ def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatc
     assert f"{name}: 1 of {len(figures)} figures differ from what is stored" in text
     for word in (["--stored", "mine.json"], ["--task", "3m-drawm"]):
         assert command("certify", "Skirmish-v1", *word, status=2).err
-
-
-@pytest.mark.parametrize(
-    ("task_id", "said"), [("trust-dilemma.focal", True), ("trust-dilemma", False)]
-)
-def test_a_report_says_what_scores_beside_certified_partners_mean(task_id, said):
-    protocol, table = played("coopetition-standard", task_id)
-    rows = certified_tasks(protocol, table)
-    terms = explanations(builders.altered(Findings(protocol, table), certificates=rows))
-    assert ("not worse than chance" in terms.get("Scores with partners", "")) == said
-
-
-def test_the_table_of_verdicts_has_both_kinds_of_plans_and_the_task():
-    drawn = [one for one in load_battles(V1).values() if one.name in ("3m-drawn", "corridor-drawn")]
-    table = verdicts_table(drawn, {"3m-drawn": "mine"}, "some")
-    three, corridor = sorted(table.splitlines()[2:])
-    for kind in ("unmasked", "masked"):
-        for one, line in zip(drawn, (three, corridor), strict=True):
-            assert f"{one.figures[kind].win:.3f} [" in line
-    assert three.endswith("| open: the intervals do not say | `mine` |")
-    assert corridor.endswith("| nobody wins a tenth of the battles | none |")
-
-
-def test_the_pages_count_the_maps_by_their_intervals():
-    drawn = [one for one in STORED.values() if one.name.endswith("-drawn")]
-    sentence = counted(drawn)
-    assert sentence.startswith("Of the 14 maps of the SMAC paper 8 need reactions (`2s_vs_1sc`, ")
-    assert "1 is open (`10m_vs_11m`)" in sentence
-    for name in ("protocols.md", "results.md", "validity.md"):
-        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
-        assert not re.search(r"1[12] of (the )?14", page), name
-    assert sentence in (ROOT / "docs" / "validity.md").read_text(encoding="utf-8")

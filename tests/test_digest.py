@@ -252,8 +252,3 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
     assert rate(preset="coopetition-standard") == 0.0005
     assert rate() == 0.0003
     assert registry.preset("coopetition-standard", "qmix") == {}
-
-
-def test_what_a_protocol_says_of_tuning_is_shown(command):
-    tuning = load_protocol("skirmish-small").training.tuning
-    assert " ".join(tuning.split()[:4]) in " ".join(command("show", "skirmish-small").out.split())

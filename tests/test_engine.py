@@ -215,14 +215,6 @@ def test_looking_at_the_global_state_changes_nothing():
         np.testing.assert_array_equal(old, now)
 
 
-def test_other_interfaces_tell_the_state_that_the_driver_wrote():
-    parallel = pettingzoo.make("parallel", SQUAD, global_state=True)
-    parallel.reset(seed=1)
-    engine = parallel.unwrapped.engine
-    np.testing.assert_array_equal(parallel.state(), engine.control.state[0])
-    assert parallel.state().shape == (6,)
-
-
 # --- memory ---------------------------------------------------------------------------------------
 
 
@@ -280,15 +272,6 @@ def test_an_automatic_reset_starts_the_next_episode(mode):
     assert automatic.control.episode.tolist() == [1, 1]
     np.testing.assert_array_equal(automatic.control.rng, asked.control.rng)
     np.testing.assert_array_equal(automatic.control.obs, asked.control.obs)
-
-
-def test_returns_are_sums_in_double_precision():
-    engine, total = Engine("TrustDilemma-v0", 2), np.zeros((2, 2))
-    engine.reset(np.arange(2))
-    for _ in range(3):
-        engine.step(np.full(engine.actions.shape, 33.3))
-        total += engine.control.rewards
-    np.testing.assert_array_equal(engine.control.returns, total)
 
 
 def test_a_saved_state_stays_as_it_was():

@@ -88,14 +88,6 @@ def test_numbers_of_the_report(whole):
             assert c.p_holm >= c.p_value > 0
 
 
-def test_curves_and_lengths(whole):
-    for block in (block for block in whole.episodes if block.cell.policy == "constant:0.5"):
-        assert block.curves["mean_trust"].shape == (9,)
-        assert block.curves["final_trust"][-1] == pytest.approx(block.metrics["final_trust"].mean())
-        assert (block.lengths == 8).all()
-        assert not block.terminated.any()
-
-
 def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_path):
     events, watch = _watch()
     first = coopbench.evaluate(protocol, POLICIES[:2], out=tmp_path / "r", progress=watch)
@@ -267,14 +259,6 @@ def test_aggregates_are_made_per_group(protocol):
     assert [(row.group, row.policy) for row in rows if row.statistic == "trimmed_mean"][-2:] == [
         ("large", policy) for policy in POLICIES[:2]
     ]
-
-
-def test_one_episode_has_no_interval():
-    report = coopbench.evaluate(ad_hoc("TrustDilemma-v0", episodes=1, horizon=4), ["random"])
-    for estimate in report.estimates:
-        assert np.isnan(estimate.low)
-        assert np.isnan(estimate.std)
-        assert estimate.flag
 
 
 def test_plans_are_checked_before_anything_runs(protocol):

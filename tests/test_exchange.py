@@ -112,22 +112,6 @@ def test_what_is_exported_comes_back_bit_for_bit(learned, tmp_path):
             np.testing.assert_array_equal(run.metrics[name], progress.metrics[name])
 
 
-def test_an_import_fills_the_same_table(learned, tmp_path):
-    """Episodes, checkpoints and numbers of runs are those of the report that was exported."""
-    file = tmp_path / "out.json"
-    exchange.save_marl_eval(learned, file, metrics=["return", "trust"])
-    report = import_results(file, absolute="best_checkpoint")
-    assert report.episodes.own_episodes
-    assert [block.cell for block in report.episodes] == [block.cell for block in learned.episodes]
-    for ours, theirs in zip(report.episodes, learned.episodes, strict=True):
-        np.testing.assert_array_equal(ours.team_returns, theirs.team_returns)
-        np.testing.assert_array_equal(ours.metrics["trust"], theirs.metrics["trust"])
-    for ours, theirs in zip(report.episodes.progress, learned.episodes.progress, strict=True):
-        assert ours.cell == theirs.cell
-        np.testing.assert_array_equal(ours.metrics["return"], theirs.metrics["return"])
-    assert report.missing_runs == ()
-
-
 def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command):
     """A policy without training is a fixed one, whose unit is the episode."""
     file = tmp_path / "out.json"

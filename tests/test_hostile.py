@@ -90,12 +90,6 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
     assert place in failing(root)
 
 
-def test_a_repeated_run_is_found(root):
-    place = call(root, LEARNED, "learner/run-52", run=52)
-    text = f"{place} plays all episodes like {LEARNED}: two trainings rarely do"
-    assert text in verify(root).deviations
-
-
 def test_equal_play_is_named(tmp_path):
     """A copy under another seed or another name, and not what differs in one episode."""
 
@@ -572,16 +566,6 @@ def test_numbers_too_large_are_one_line(error, capsys):
         command_line._end(error)
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("Error: ")
-
-
-def test_a_damaged_cell_stops_no_evaluation(root):
-    other = root / "dilemma" / "elsewhere"
-    other.mkdir()
-    (other / "meta.json").symlink_to(root / "nowhere")
-    protocol = coopbench.load_report(root).protocol
-    report = coopbench.evaluate(protocol, ["random"], root)
-    assert report.results
-    assert any("elsewhere" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(

@@ -257,12 +257,6 @@ def test_the_digest_follows_from_the_protocol_on_the_page(report, page):
     assert Protocol.model_validate_json(shown, strict=False).digest == report.protocol.digest
 
 
-def test_links_of_the_page_lead_somewhere(page):
-    links = re.findall(r'href="#([^"]+)"', page)
-    assert len(links) >= 8
-    assert set(links) <= set(re.findall(r' id="([^"]+)"', page))
-
-
 def players(page):
     texts = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
     return [json.loads(text) for text in texts]

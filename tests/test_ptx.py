@@ -12,7 +12,6 @@ import subprocess
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from coopbench_envs import ids
 from coopbench_envs.cuda import engine
@@ -28,6 +27,7 @@ from coopbench_envs.cuda.ptx import (
     ptx_of,
     stored,
 )
+from studies.checks.fake_gpu import FakeGpu
 
 pytestmark = [
     pytest.mark.slow("compiles for a GPU"),

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import re
-import zipfile
 from dataclasses import replace
 from itertools import pairwise
 
@@ -253,17 +252,6 @@ def test_damaged_files_are_named(data, episode, tmp_path_factory):
     assert np.array_equal(read.rewards, episode.rewards)
 
 
-def test_a_file_that_claims_more_than_it_holds(episode, tmp_path):
-    path = tmp_path / "large.npz"
-    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000), }"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(
-            "actions.npy", b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
-        )
-    with pytest.raises(ReplayError, match="does not hold"):
-        load(path)
-
-
 @pytest.mark.parametrize(
     ("array", "place", "value", "message"),
     [
@@ -479,18 +467,6 @@ def test_sight_of_other_games_is_refused(episode, tmp_path, command):
     words = ("replay", "e.npz", "--sight", "--gif", "e.gif", "--save", "again.npz")
     assert message in command(*words, status=2).message
     assert {file.name for file in tmp_path.iterdir()} == {"e.npz"}
-
-
-def test_the_command_shows_sight(tmp_path, command):
-    made = coopbench.record(
-        "Skirmish-v0", "random", seed=1, path=tmp_path / "e.npz", map="3m", horizon=5
-    )
-    files = ["--html", "e.html", "--gif", "e.gif", "--stride", "5", "--size", "300"]
-    command("replay", "e.npz", *files, "--sight")
-    drawn = (tmp_path / "e.gif").read_bytes()
-    assert drawn == as_gif(made, stride=5, side=300, sight=True).content
-    assert drawn != as_gif(made, stride=5, side=300).content
-    assert 'id="sight" checked' in (tmp_path / "e.html").read_text()
 
 
 # --- railways -------------------------------------------------------------------------------------

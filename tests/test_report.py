@@ -33,11 +33,10 @@ from coopbench.report.report import Report
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, SAME, policies, unit_text
-from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, SAME, unit_text
 from coopbench.report.tables.overall import missing_table, overview_table
 from coopbench.report.tables.tasks import agent_table, task_table
-from coopbench.report.terminal import as_text, encodable, print_table, printed
+from coopbench.report.terminal import as_text, encodable
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
 NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
@@ -356,17 +355,6 @@ def test_missing_runs_are_listed(trained, report):
     assert missing_table(report) is None
 
 
-def test_names_are_whole_where_there_is_room(report):
-    name = "a-task-with-a-long-name/a-policy-with-a-longer-one"
-    row = Entry(name), Entry("0.5")
-    columns = Column("Part", "", numeric=False), Column("Mean", "")
-    table = Table("Any", columns, (Group("", "", (row,)),), (), "Unit.")
-    for width, whole in ((80, True), (40, False)):
-        text = printed(lambda console: print_table(table, console), width)
-        assert (name in text) == whole
-    assert repr(report) == "<Report of invented-v3: tasks 2, policies 3>"
-
-
 def test_no_difference_is_claimed_only_through_a_test(trained, report):
     task = trained.protocol.task[0]
     table = comparison_table(trained, task)
@@ -487,15 +475,6 @@ def test_the_overview_holds_all_scores(many):
             assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
 
 
-def test_many_tasks_are_folded(many):
-    text = as_html(document(many, drawn=False))
-    checker = checked_page(text)
-    assert text.count('<details class="task">') == 8
-    assert checker.count["table"] == 3 + 2 + 3 * 8  # two groups of comparisons
-    assert "Results on" not in str(many)
-    assert as_markdown(many.document).count("Results on") == 8
-
-
 # --- terminal and Markdown -----------------------------------------------------------------------
 
 
@@ -573,15 +552,6 @@ def test_csv_keeps_every_bit(report):
         read = list(csv.DictReader(io.StringIO(as_csv(rows, type(rows[0])))))
         for line, row in zip(read, rows, strict=True):
             assert all(same(line[key], value) for key, value in dataclasses.asdict(row).items())
-
-
-def test_csv_of_episodes(report):
-    text = as_csv(report.episodes.rows())
-    assert columns_as_csv(report.episodes.columns()) == text
-    read = list(csv.DictReader(io.StringIO(text)))
-    assert len(read) == len(report.episodes)
-    for line, row in zip(read, report.episodes.rows(), strict=True):
-        assert all(same(line[key], value) for key, value in row.items())
 
 
 def test_csv_without_rows_has_a_header():
@@ -679,14 +649,6 @@ def test_page_says_everything_in_order(report, checked):
     standard = checked_page(as_html(document(altered(report, deviations=()), drawn=False))).text
     assert "Standard report" in standard
     assert "Not a standard report" not in standard
-
-
-def test_page_has_a_plot_for_everything(report, checked):
-    tasks = len(report.protocol.task)
-    assert checked.count["svg"] == 3 + 2 * tasks
-    assert checked.count["table"] == 3 + 3 * tasks
-    # Comparisons over the group; by agent; policies; the protocol: all in a part that folds.
-    assert checked.count["details"] == 1 + tasks + len(policies(report)) + 1
 
 
 # --- plots ---------------------------------------------------------------------------------------

@@ -17,14 +17,12 @@ from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.deviations import deviations
 from coopbench.analysis.models import ChartPoint
-from coopbench.analysis.reproduction import published_returns
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
-from coopbench.protocol.report import Reproduction
 from coopbench.protocol.task import instance_state
 from coopbench.protocol.variants import maps_text, with_maps
 from coopbench.report import plots
@@ -32,7 +30,6 @@ from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.serialise import as_csv
 from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.published import published_table
 from coopbench_envs.parameters import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -316,27 +313,6 @@ def test_charts_are_drawn_and_shown(report):
 
 
 # --- published returns, paired tests -------------------------------------------------------------
-
-
-def test_published_returns_move_with_the_company(small, report):
-    means = {
-        (block.cell.task, block.cell.policy): block.returns.sum(axis=1).mean()
-        for block in report.episodes
-    }
-    low, high = min(means.values()), max(means.values())
-    for row in report.published:
-        mean = means[row.task, row.policy]
-        assert row.normalised == pytest.approx((mean - low) / (high - low))
-    alone = EpisodeTable(tuple(b for b in report.episodes if b.cell.policy == "random"))
-    fewer = {(r.task, r.policy): r.normalised for r in published_returns(small, alone)}
-    moved = [
-        r for r in report.published if fewer.get((r.task, r.policy)) not in (None, r.normalised)
-    ]
-    assert moved
-    settings = small.report.model_copy(update={"reproduces": Reproduction()})
-    quiet = small.model_copy(update={"report": settings})
-    assert published_returns(quiet, report.episodes) == ()
-    assert "adding a policy moves" in published_table(report).unit
 
 
 def test_paired_comparisons_use_the_pairs(small, report):

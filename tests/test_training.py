@@ -197,11 +197,6 @@ def scalars(folder):
     return events
 
 
-def test_training_shows_its_runs_where_progress_is_true(protocol, tmp_path, capsys):
-    train(protocol, tmp_path / "out", progress=True)
-    assert re.search(r"steady / run \d+ +done", capsys.readouterr().err)
-
-
 def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_path):
     calls = []
     report = coopbench.train(
@@ -231,16 +226,6 @@ def test_training_runs_are_stored_as_results_with_their_progress(protocol, tmp_p
     assert shares == [1 / 3, 2 / 3, 1.0] * 4
     assert [what for _, _, what in calls].count("done") == 4
     assert [reason for reason in report.deviations if "steady" in reason] == []
-
-
-def test_the_best_checkpoint_plays_what_it_would_play(protocol, tmp_path):
-    train(protocol, tmp_path)
-    stored = store.read(tmp_path, protocol, Cell("trust", "steady", 5))
-    assert stored.policy.facts["steps"] == 40
-    run = f"steady:{run_of(tmp_path)}"
-    again = coopbench.evaluate(builders.first_task(protocol), [run]).episodes.of("trust", run)
-    assert np.array_equal(again.returns, stored.episodes.returns)
-    assert again.trace.episodes == stored.episodes.trace.episodes
 
 
 @pytest.mark.parametrize(("peak", "selection"), [(0, (200, 4)), (60, (200, 4)), (0, None)])
@@ -696,21 +681,6 @@ def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
     assert {check.how for check in verification.cells} == {"all episodes played again"}
 
 
-def test_a_fixed_policy_is_not_played_by_a_file(protocol, tmp_path):
-    one = builders.first_task(protocol)
-    coopbench.evaluate(one, ["random"], tmp_path)
-    meta = store.read(tmp_path, one, Cell("trust", "random")).meta
-    policy = Steady("coopbench/TrustDilemma-v1", {"horizon": 6}, 5, Params()).policy()
-    policy.facts |= {"seed": None, "hyperparameters": meta["hyperparameters"]}
-    forged = PlayJob(one, Cell("trust", "random"), policy)(None)
-    meta |= {"training": {"steps": 40}, "recorded": list(forged.episodes.trace.recorded)}
-    store.write(tmp_path, forged, meta, coopbench.Trained(policy, None, {}))
-    write_manifest(tmp_path, one)
-    cell = next(check for check in coopbench.verify(tmp_path).checks if "/" in check.what)
-    assert cell.verdict == "different"
-    assert any("no file of its cell" in reason for reason in cell.reasons), cell.reasons
-
-
 def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     coopbench.train(protocol, "steady", tmp_path)
     report = coopbench.evaluate(protocol, ["random", "reciprocator"], tmp_path)
@@ -907,16 +877,6 @@ def test_the_command_trains_reports_and_names_what_is_wrong(protocol, tmp_path, 
     ):
         assert message in command(*words, *given, "--out", out, status=2).message
     assert "steps at which it invests most" in command("show", "steady").out
-
-
-def test_text_that_looks_like_a_number_is_text(tmp_path, monkeypatch, command):
-    """One hidden layer of eight, for instance."""
-    monkeypatch.undo()
-    for setting, words in (("layers=0", "layers' was '0'"), ("rollout=many", "was 'many'")):
-        standard = ("train", "coopetition-standard", "ippo", "--out", tmp_path)
-        assert words in command(*standard, "--set", setting, status=2).message
-    with pytest.raises(ValueError, match="'layers' of learner 'ippo' was 8; allowed: text"):
-        coopbench.train("coopetition-standard", "ippo", tmp_path / "out", layers=8)
 
 
 @pytest.mark.parametrize(("name", "first"), [("ippo", 3_125), ("isac", 2_625)])

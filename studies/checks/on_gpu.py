@@ -1,6 +1,6 @@
 """Engines on a GPU, held against those of the CPU.
 
-    python -m pytest -n 8 tests/on_gpu.py
+    python -m pytest -n 8 studies/checks/on_gpu.py
 
 needs a GPU: `make cuda`. Under NUMBA_DISABLE_JIT=1 the stand-in of ``fake_gpu.py`` takes its
 place, and kernels run as Python; so ``test_gpu.py`` runs these tests.
@@ -16,7 +16,6 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
-from fake_gpu import FakeGpu
 
 import coopbench_envs
 from coopbench_envs.cuda import dlpack, engine
@@ -25,6 +24,7 @@ from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.cuda.gpu import BLOCK, open_gpu
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
 from coopbench_envs.memory import Finals
+from studies.checks.fake_gpu import FakeGpu
 
 FAKE = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 PUBLISHED = [name for name in coopbench_envs.ids() if name.startswith("coopbench/")]
