@@ -5,6 +5,8 @@ The horizontal axis is the true number of steps at each evaluation.
 
 import numpy as np
 
+from coopbench.statistics.scores import floats
+
 
 def area_under_curve(curves: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Average each curve over the steps it spans (trapezoids over the true steps).
@@ -41,7 +43,7 @@ def steps_to_threshold(curves: np.ndarray, steps: np.ndarray, threshold: float) 
 
 
 def _with_steps(curves: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    values, x = np.asarray(curves, dtype=np.float64), np.asarray(steps, dtype=np.float64)
+    values, x = floats(curves), floats(steps)
     if values.ndim == 0 or x.shape not in (values.shape, values.shape[-1:]):
         wanted = f"{values.shape[-1:]} or {values.shape}"
         raise ValueError(f"steps has shape {x.shape}; allowed is {wanted}, as the curves")

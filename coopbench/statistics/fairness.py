@@ -9,7 +9,7 @@ worst payoff, say) before asking, if there is one.
 
 import numpy as np
 
-from coopbench.statistics.scores import Scores
+from coopbench.statistics.scores import Scores, floats
 
 
 def jain(amounts: Scores) -> float | np.ndarray:
@@ -65,7 +65,7 @@ def mixed_signs(amounts: Scores) -> bool | np.ndarray:
 
 
 def _as_amounts(amounts: Scores) -> np.ndarray:
-    x = np.asarray(amounts, dtype=np.float64)
+    x = floats(amounts)
     if x.ndim == 0 or x.size == 0:
         raise ValueError(f"amounts has shape {x.shape}; allowed is a non-empty (..., agents)")
     bad = np.argwhere(~np.isfinite(x))

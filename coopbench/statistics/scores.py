@@ -14,7 +14,7 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
 
     Accepted: a matrix (runs, tasks), also as nested lists; a 1-D array, which is the runs of a
     single task; a list or tuple whose items are 1-D numpy arrays, one per task, of any lengths
-    (arrays in a list are tasks, plain lists in a list are rows).
+    (arrays in a list are tasks, plain lists in a list are rows). Masked entries are missing.
 
     Raises:
         ValueError: naming the first missing or infinite entry by run and task, or the shape.
@@ -22,7 +22,7 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
     if _is_per_task(scores):
         tasks = [as_vector(s, f"{name}, task {j},") for j, s in enumerate(scores)]
         return stacked(tasks)
-    matrix = np.asarray(scores, dtype=np.float64)
+    matrix = floats(scores)
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2 or matrix.size == 0:
@@ -46,7 +46,7 @@ def as_vector(values: Scores, name: str, minimum: int = 1) -> np.ndarray:
     Raises:
         ValueError: naming the first missing or infinite entry by position, or the shape.
     """
-    vector = np.asarray(values, dtype=np.float64)
+    vector = floats(values)
     if vector.ndim != 1 or vector.size < minimum:
         raise ValueError(f"{name} has shape {vector.shape}; allowed is 1-D with >= {minimum} value")
     bad = np.flatnonzero(~np.isfinite(vector))
@@ -56,6 +56,13 @@ def as_vector(values: Scores, name: str, minimum: int = 1) -> np.ndarray:
             "allowed are finite numbers"
         )
     return vector
+
+
+def floats(values: Scores) -> np.ndarray:
+    """Return values as a float64 array, with nan for those that a masked array hides."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.asarray(values, np.float64).filled(np.nan)
+    return np.asarray(values, dtype=np.float64)
 
 
 def _is_per_task(scores: Scores) -> bool:

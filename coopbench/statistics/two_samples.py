@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from coopbench.statistics.intervals import Interval
-from coopbench.statistics.scores import Scores, as_vector, check_confidence
+from coopbench.statistics.scores import Scores, as_vector, check_confidence, floats
 
 ALTERNATIVES = ("two-sided", "greater", "less")
 NAN = float("nan")
@@ -144,7 +144,7 @@ def holm(p_values: Scores) -> np.ndarray:
     Raises:
         ValueError: unless p_values is 1-D, with entries in [0, 1] or nan.
     """
-    values = np.asarray(p_values, dtype=np.float64)
+    values = floats(p_values)
     if values.ndim != 1 or np.any((values < 0.0) | (values > 1.0)):
         raise ValueError(f"p_values is {p_values!r}; allowed is 1-D with entries in [0, 1] or nan")
     adjusted = np.full(values.shape, np.nan)

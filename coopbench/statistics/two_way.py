@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbench.statistics.scores import check_confidence
+from coopbench.statistics.scores import check_confidence, floats
 
 FEWEST = 3  # runs of a learner: with two, nothing is known of the spread of its spread
 ROUNDING = 1e-12  # relative size below which a spread comes from rounding only
@@ -227,7 +227,7 @@ def _check(grids: Sequence[Grid]) -> None:
                 f"grid {k} has shape {grid.values.shape}; allowed is (runs, episodes) or, for a "
                 "fixed policy, (episodes,), neither empty"
             )
-        if not np.isfinite(grid.values).all():
+        if not np.isfinite(floats(grid.values)).all():
             raise ValueError(
                 f"grid {k} has missing or infinite values; allowed are finite numbers: every run "
                 "must have every episode"

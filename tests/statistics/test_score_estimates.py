@@ -140,6 +140,11 @@ def test_missing_scores_are_refused_and_named(call):
             call(scores)
         with pytest.raises(ValueError, match=r"task 1.*position 2"):
             call([np.zeros(4), scores[:, 1]])
+    masked = np.ma.masked_equal(np.where(np.isfinite(scores), scores, 7.0), 7.0)
+    with pytest.raises(ValueError, match="nan at run 2, task 1"):
+        call(masked)
+    with pytest.raises(ValueError, match=r"nan at position 2"):
+        call([np.zeros(4), masked[:, 1]])
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 2, 2)])

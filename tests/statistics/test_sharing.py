@@ -43,5 +43,7 @@ def test_the_last_axis_is_that_of_agents():
 def test_missing_amounts_are_refused_and_named():
     with pytest.raises(ValueError, match=r"amounts has nan at \(1, 0\)"):
         jain([[1.0, 2.0], [np.nan, 1.0]])
+    with pytest.raises(ValueError, match=r"amounts has nan at \(0,\)"):
+        gini(np.ma.array([1, 2], mask=[True, False]))
     with pytest.raises(ValueError, match="amounts has shape"):
         gini([])

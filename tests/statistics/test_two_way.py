@@ -232,6 +232,7 @@ def test_few_runs_and_episodes_are_refused():
     ("grids", "message"),
     [
         ([Grid(np.array([[1.0, np.nan], [1.0, 2.0]]))], "grid 0 has missing"),
+        ([Grid(np.ma.masked_less(Y, Y[0, 1]))], "grid 0 has missing"),
         ([Grid(np.zeros((0, 3)))], r"grid 0 has shape \(0, 3\)"),
         ([Grid(np.zeros((3, 2)), "e"), Grid(np.zeros((3, 4)), "e")], "grid 1 has 4 episodes"),
         ([Grid(Y, runs="r"), Grid(Y[:3], runs="r")], "grid 1 has 3 runs"),
