@@ -133,6 +133,8 @@ def test_scores_are_those_of_the_same_episodes_played_together(tmp_path):
     assert events[4] == ("alone", 1.0)
     assert events[-1] == ("beside", 1.0)
     assert all(each.slowest > 0 and 0 < each.planning < each.seconds for each in scores.episodes)
+    some = timed_evaluate(protocol, Looks(), tasks=["beside"])
+    assert [each.normalised for each in some.episodes] == pytest.approx(by_task[1], abs=1e-12)
 
 
 def test_a_late_action_ends_its_episode_alone(protocol):

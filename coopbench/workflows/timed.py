@@ -7,7 +7,7 @@ stay in this one. Page: docs/timed.md.
 import json
 import math
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ from coopbench.protocol.limits import LIMITS, Limits
 from coopbench.protocol.loading import find_protocol, with_limits
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task, instance_state
+from coopbench.protocol.variants import with_tasks
 from coopbench.provenance import machine, versions
 from coopbench.workflows.timed_policy import Clock, EpisodeLost, TimedPolicy
 from coopbench_envs.engine import DISABLED, Engine
@@ -167,6 +168,7 @@ def timed_evaluate(
     limits: Limits | Mapping[str, Any] | str | None = None,
     clock: Clock | None = None,
     progress: TellTask | None = None,
+    tasks: Sequence[str] | None = None,
 ) -> TimedScores:
     """Play all episodes of a protocol, one after the other, with time limits.
 
@@ -174,6 +176,7 @@ def timed_evaluate(
     episode. ``limits`` are for a protocol that has none: a preset such as ``"flatland"``, or
     ``{"planning": 600, "step": 10, "total": 28800}`` in seconds. An episode in which the policy is
     too late, raises or dies scores -1, with a reason that names it, and the next one begins.
+    ``tasks`` are the ids of some of the protocol's tasks; None plays all of them.
 
     Raises:
         ValueError: no limits, or limits where the protocol has some; an ad-hoc evaluation; or a
@@ -181,7 +184,7 @@ def timed_evaluate(
         TypeError: ``policy`` is not a policy, or cannot be sent to another process.
         WorkerError: that process could not be started.
     """
-    limited, bounds = _limited(protocol, limits)
+    limited, bounds = _limited(protocol, limits, tasks or ())
     policy = from_code(policy)
     _check(limited, policy)
     games = [_TimedTask(limited, task) for task in limited.task]
@@ -206,10 +209,12 @@ def timed_evaluate(
 
 
 def _limited(
-    protocol: str | Path | Protocol, limits: Limits | Mapping[str, Any] | str | None
+    protocol: str | Path | Protocol,
+    limits: Limits | Mapping[str, Any] | str | None,
+    tasks: Sequence[str],
 ) -> tuple[Protocol, Limits]:
-    """Return the protocol with ``limits``, or with its own if they are None, and its limits."""
-    limited = find_protocol(protocol)
+    """Return the protocol of ``tasks`` with ``limits``, or its own if they are None, and these."""
+    limited = with_tasks(find_protocol(protocol), tasks)
     if limited.ad_hoc:
         raise ValueError(
             "An ad-hoc evaluation has no agreed bounds to normalise returns by; name a protocol."

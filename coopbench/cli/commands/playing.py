@@ -312,6 +312,9 @@ def exploit(
 def timed(
     protocol: ProtocolName,
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    task: Annotated[
+        list[str] | None, typer.Option(help="Task to play; repeat for more. Default: all tasks.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option("--limits", metavar="NAME", help="Preset: flatland, or another one."),
@@ -346,7 +349,7 @@ def timed(
         def tell(name: str, share: float) -> None:
             progress.task(name, policy, share)
 
-        scores = timed_evaluate(protocol, policy, limits, progress=tell)
+        scores = timed_evaluate(protocol, policy, limits, progress=tell, tasks=task)
     say(str(scores))
     if out is not None:
         say(f"Scores: {scores.save(out)}")
