@@ -390,6 +390,15 @@ REFUSED = {
     "it has the format '1'; this version reads 2": (gated(format=1),),
     "this version reads 1": (gated(kind="perceptron"),),
     "it states": (broken(more=1), broken(hyperparameters=[]), gated(more=1)),
+    "hyperparameter layers '16x6', and its network has hidden layers of 16x5": (
+        broken(hyperparameters={"layers": "16x6"}),
+    ),
+    "hidden 16, and its network has hidden layers of 8x16": (
+        gated(hyperparameters={"hidden": 16}),
+    ),
+    "recurrent True, and its network has no memory": (broken(hyperparameters={"recurrent": True}),),
+    "history 2, .* a history of 1": (broken(hyperparameters={"history": 2, "layers": "16x5"}),),
+    "activation 'relu', .* 'tanh'": (broken(hyperparameters={"activation": "relu"}),),
     "its layers are": (
         gated(layers=["linear", "lstm", "linear"]),
         gated(layers="gru"),

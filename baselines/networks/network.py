@@ -476,4 +476,35 @@ class NetworkPolicy:
             history=int(settings.get("history", 1)),
             last_action=bool(settings.get("last_action", False)),
         )
+        differing = [
+            f"{name} {facts['hyperparameters'][name]!r}, and its network has {text}"
+            for name, text in _contradicted(network, facts["hyperparameters"]).items()
+        ]
+        if differing:
+            raise ValueError(f"it states the hyperparameter {'; '.join(differing)}")
         return cls(network, facts)
+
+
+def _contradicted(network: Network, stated: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a network has, by hyperparameter, where the hyperparameters say otherwise.
+
+    Learners state ``layers`` (widths with x between them; of a network with memory one is enough)
+    or ``hidden`` (the width of all layers), and ``recurrent``, ``history`` and ``activation``.
+    """
+    widths = [layer.outputs for layer in network.layers[:-1]]
+    text, same = "x".join(map(str, widths)), widths[:1] if len(set(widths)) == 1 else []
+    allowed: dict[str, list[Any]] = {
+        "layers": [text, *(map(str, same) if network.hidden else ())],
+        "hidden": same,
+        "recurrent": [network.hidden > 0],
+        "history": [network.history],
+        "activation": list(ACTIVATIONS) if network.hidden else [network.activation],
+    }
+    found = {
+        "layers": f"hidden layers of {text or 'no'} numbers",
+        "hidden": f"hidden layers of {text or 'no'} numbers",
+        "recurrent": "a memory" if network.hidden else "no memory",
+        "history": f"a history of {network.history}",
+        "activation": repr(network.activation),
+    }
+    return {n: found[n] for n, values in allowed.items() if n in stated and stated[n] not in values}
