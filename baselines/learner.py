@@ -6,46 +6,32 @@ goes on.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, Protocol, get_args, get_type_hints
 
 import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench_envs.parameters import Allowed, between, listing, one_of
 
 __all__ = [
     "LATER",
-    "TERMINAL",
     "Learner",
     "LearnerEntry",
-    "Partners",
-    "Reward",
-    "SeatNumber",
-    "Share",
-    "TimeLimit",
+    "Training",
     "settings_of",
 ]
 
 # Mark of a hyperparameter that was added after results of its learner had been published.
 LATER = "later"
-TERMINAL = "terminal"
-TimeLimit = Annotated[
-    str, one_of(("bootstrap", TERMINAL), "an end by time alone: values go on, or are 0")
-]
-SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for"), LATER]
-# Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
-Reward = Annotated[
-    str,
-    one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all"),
-    LATER,
-]
-# Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[
-    tuple[str, ...], listing("policies beside whom it learns in some lanes"), LATER
-]
-Share = Annotated[
-    float, between(0, 1, "share of these lanes; there it has one seat, in turn"), LATER
-]
+
+
+class Training(NamedTuple):
+    """Which training a learner is made for."""
+
+    learner: str  # its name in the registry
+    env_id: str
+    parameters: Mapping[str, Any]  # of the environment
+    seed: int
+    params: Any  # hyperparameters
 
 
 class Learner(Protocol):
@@ -85,13 +71,12 @@ class Learner(Protocol):
 class LearnerEntry:
     """A learner in the registry.
 
-    ``create(env_id, parameters, seed, hyperparameters)`` makes one: the environment's parameters as
-    a mapping, the training seed, and an instance of ``params``. It raises ``ValueError`` for a game
-    that it cannot learn.
+    ``create`` makes one, for a training whose hyperparameters are an instance of ``params``. It
+    raises ``ValueError`` for a game that it cannot learn.
     """
 
     name: str
-    create: Callable[[str, Mapping[str, Any], int, Any], Learner]
+    create: Callable[[Training], Learner]
     summary: str  # one line: what it does
     kind: Literal["on_policy", "off_policy"]  # which budget of a protocol it has
     params: type  # NamedTuple of Annotated fields with defaults: its hyperparameters

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.learner import Learner, LearnerEntry
+from coopbench.baselines.learner import Learner, LearnerEntry, Training
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.own_code import is_code, load_code
@@ -311,7 +311,7 @@ def make_learner(
     """
     entry: LearnerEntry = named("learner", name, learners())
     values = resolve(entry.params, hyperparameters, f"learner {name!r}")
-    return entry.create(env_id, parameters, seed, values)
+    return entry.create(Training(name, env_id, parameters, seed, values))
 
 
 @cache

@@ -9,6 +9,7 @@ from builders import outputs_of
 from team_training import PENNIES, TEAM, known, played, recorded, same, trained
 
 from coopbench.baselines import train_ippo
+from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
@@ -316,10 +317,10 @@ def test_training_that_comes_to_no_numbers_is_reported():
     for game in (ECHO, MEETING):
         params = Params(**SMALL)._replace(learning_rate=1e38)
         with pytest.raises(Diverged, match=r"step 128: The .* is not finite"):
-            entry("ippo").create(game, {}, 0, params).learn(256)
+            entry("ippo").create(Training("ippo", game, {}, 0, params)).learn(256)
     params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):
-        entry("ippo").create(MEETING, {}, 0, params).learn(1024)
+        entry("ippo").create(Training("ippo", MEETING, {}, 0, params)).learn(1024)
 
 
 def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():

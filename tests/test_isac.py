@@ -7,6 +7,7 @@ import toy_lift
 from builders import outputs_of
 from team_training import known, same
 
+from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.isac import ISAC, Params
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
@@ -168,8 +169,9 @@ def test_training_that_comes_to_no_numbers_is_reported(torch):
     learner = make_learner("isac", LIFT, {"worth": 1e30}, 0, **SMALL | {"scale_rewards": False})
     with pytest.raises(Diverged, match=r"'isac' on test/Lift-v0 .* step 48: The critic_loss is n"):
         learner.learn(1000)
+    params = Params(**SMALL)._replace(learning_rate=1e30)
     with pytest.raises(Diverged, match=r"is not finite"):
-        ISAC("isac", LIFT, {}, 0, Params(**SMALL)._replace(learning_rate=1e30)).learn(400)
+        ISAC(Training("isac", LIFT, {}, 0, params)).learn(400)
     learner = make_learner("isac_shared", LIFT, {}, 0, **SMALL)
     learner.learn(80)
     with torch.no_grad():

@@ -75,9 +75,9 @@ class Params(NamedTuple):
 class Leaky:
     """A learner whose policies are of that kind; its weights grow with the steps."""
 
-    def __init__(self, env_id, parameters, seed, params):
-        self._game, self._seed, self._params = Game.at(env_id, **parameters), seed, params
-        self.steps = 0
+    def __init__(self, training):
+        self._game = Game.at(training.env_id, **training.parameters)
+        self._seed, self._params, self.steps = training.seed, training.params, 0
 
     def learn(self, steps):
         self.steps = steps

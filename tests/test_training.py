@@ -81,12 +81,12 @@ class Params(NamedTuple):
 class Steady:
     """Learns nothing: it invests 1 - |steps - peak| / 100, and a little noise that it remembers."""
 
-    def __init__(self, env_id, parameters, seed, params, name="steady"):
+    def __init__(self, training):
+        self._name, env_id, parameters, self._seed, self._params = training
         if env_id == "coopbench/SLCD-v1":
             raise ValueError("Steady cannot learn coopbench/SLCD-v1.")
         self._of = env_id, Game.at(env_id, **parameters)
-        self._seed, self._params, self._name = seed, params, name
-        self._rng, self.steps = np.random.default_rng(seed), 0
+        self._rng, self.steps = np.random.default_rng(self._seed), 0
         self._noise = 0.0
 
     def learn(self, steps):

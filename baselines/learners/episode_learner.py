@@ -6,13 +6,15 @@ as soon as enough of them are over.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import TERMINAL, LearnerEntry
+from coopbench.baselines.learner import LearnerEntry, Training
+from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
@@ -65,17 +67,9 @@ class EpisodeLearner(RowLearner):
     ``updates_per_episode``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        env_id: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        params: Any,
-        method: Method,
-    ) -> None:
-        super().__init__(name, env_id, parameters, seed, params, global_state=method.state)
-        self._replayed, rows = method.replayed, self._rows
+    def __init__(self, training: Training, method: Method) -> None:
+        super().__init__(training, global_state=method.state)
+        self._replayed, rows, params = method.replayed, self._rows, self._params
         self._check_game(method.team)
         size = params.replay if method.replayed else params.batch_size + params.lanes
         if size < params.batch_size:
@@ -87,7 +81,7 @@ class EpisodeLearner(RowLearner):
         self._episodes = Episodes(size, rows, params.stored, fit=fit)
         fewer = self._episodes.size < size
         self.reduced = {"replay": self._episodes.size} if fewer else {}
-        terminal = params.time_limit == TERMINAL
+        terminal = params.time_limit == h.TERMINAL
         hidden = params.hidden if params.recurrent else 0
         self._playing = Playing(rows, hidden, self._episodes, terminal=terminal)
         with torch_apart(self._numbers):
@@ -195,10 +189,7 @@ def descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor, largest: float
 
 def entry_of(name: str, summary: str, method: Method, params: type) -> LearnerEntry:
     """Return the registry's entry of a learner from episodes."""
-
-    def create(env: str, parameters: Mapping[str, Any], seed: int, values: Any) -> EpisodeLearner:
-        return EpisodeLearner(name, env, parameters, seed, values, method)
-
+    create = partial(EpisodeLearner, method=method)
     kind: Literal["on_policy", "off_policy"] = "off_policy" if method.replayed else "on_policy"
     return LearnerEntry(name, create, summary, kind, params, _shortened, _first_update)
 

@@ -2,59 +2,12 @@
 
 from typing import Annotated
 
-from coopbench.baselines.learner import LATER, Partners, Reward, SeatNumber, Share, TimeLimit
+from coopbench.baselines.learner import LATER
 from coopbench.baselines.networks.network import ACTIVATIONS
-from coopbench_envs.parameters import Allowed, between, one_of
-
-__all__ = [
-    "MANY",
-    "STORED",
-    "Activation",
-    "Anneal",
-    "Blind",
-    "Clip",
-    "EntropyBonus",
-    "Episodes",
-    "Epochs",
-    "Epsilon",
-    "EpsilonSteps",
-    "FitReplay",
-    "GaeLambda",
-    "Gamma",
-    "Hidden",
-    "History",
-    "Lanes",
-    "Layers",
-    "LearningRate",
-    "LogStd",
-    "MaxGradNorm",
-    "Memory",
-    "NormOfEach",
-    "Partners",
-    "Remembers",
-    "Replay",
-    "Reward",
-    "Rollout",
-    "ScaleObservations",
-    "ScaleReturns",
-    "ScaleRewards",
-    "SeatNumber",
-    "Share",
-    "Squash",
-    "Stored",
-    "TargetEvery",
-    "TargetKl",
-    "Tau",
-    "TimeLimit",
-    "Trace",
-    "TrainEvery",
-    "Updates",
-    "UpdatesPerEpisode",
-    "ValueWeight",
-    "Warmup",
-]
+from coopbench_envs.parameters import Allowed, between, listing, one_of
 
 MANY = 10**9
+TERMINAL = "terminal"  # an end by time alone is one of the game
 STORED = ("float32", "float16")  # how observations may be stored
 
 # Of all learners.
@@ -62,6 +15,23 @@ LearningRate = Annotated[float, between(0, 1, "step size of Adam", above=True)]
 Lanes = Annotated[int, between(1, 4096, "games played at once")]
 Gamma = Annotated[float, between(0, 1, "discount factor")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
+TimeLimit = Annotated[
+    str, one_of(("bootstrap", TERMINAL), "an end by time alone: values go on, or are 0")
+]
+SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for"), LATER]
+# Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
+Reward = Annotated[
+    str,
+    one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all"),
+    LATER,
+]
+# Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
+Partners = Annotated[
+    tuple[str, ...], listing("policies beside whom it learns in some lanes"), LATER
+]
+Share = Annotated[
+    float, between(0, 1, "share of these lanes; there it has one seat, in turn"), LATER
+]
 
 # Of learners whose networks have layers of chosen widths.
 Layers = Annotated[str, Allowed("widths of the hidden layers")]

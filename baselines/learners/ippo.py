@@ -4,16 +4,14 @@ The update is that of Stable-Baselines3, and of ``ppo`` for networks with memory
 does not have.
 """
 
-from collections.abc import Mapping
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry
+from coopbench.baselines.learner import LATER, LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners import ppo, sb3
 from coopbench.baselines.learners.critics import OWN
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.on_policy import Model, OnPolicy, Use
+from coopbench.baselines.learners.on_policy import Model, Use, entry_of
 from coopbench.baselines.learners.rollout import Rollout
 from coopbench_envs.parameters import between
 
@@ -60,21 +58,19 @@ class Params(NamedTuple):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
+    return entry_of(name, LEARNERS[name], Params, _use)
 
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> OnPolicy:
-        use = Use(
-            make=_model,
-            critic=OWN,
-            team=False,
-            batch_size=params.batch_size,
-            chunk=_CHUNK,
-            terminal=params.time_limit == TERMINAL,
-        )
-        return OnPolicy(name, env_id, parameters, seed, params, use)
 
-    first_update = attrgetter("rollout")
-    summary = LEARNERS[name]
-    return LearnerEntry(name, create, summary, "on_policy", Params, _shortened, first_update)
+def _use(params: Params) -> Use:
+    """Return how rollouts are used."""
+    return Use(
+        make=_model,
+        critic=OWN,
+        team=False,
+        batch_size=params.batch_size,
+        chunk=_CHUNK,
+        terminal=params.time_limit == h.TERMINAL,
+    )
 
 
 def _model(rows: Rows, seats: int, params: Params, use: Use, rollout: Rollout) -> Model:
@@ -87,11 +83,3 @@ def _model(rows: Rows, seats: int, params: Params, use: Use, rollout: Rollout) -
             f"{params.rollout * seats} rows; allowed: a batch_size up to that."
         )
     return sb3.PPO(rows, seats, params, use, rollout)
-
-
-def _shortened(params: Params, steps: int) -> Params:
-    """Change hyperparameters so that at least one update fits into ``steps``, from two on."""
-    lanes = min(params.lanes, max(1, steps // 8))
-    rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
-    batch_size = min(params.batch_size, rollout)
-    return params._replace(lanes=lanes, rollout=rollout, batch_size=batch_size)

@@ -4,13 +4,12 @@ The update is that of Stable-Baselines3. Games are played here, all lanes at onc
 agents can die and each agent has its own reward. Actions are continuous.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 
-from coopbench.baselines.learner import LATER, TERMINAL, LearnerEntry
+from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import Part, numbered
@@ -60,10 +59,9 @@ class Params(NamedTuple):
 class ISAC(RowLearner):
     """SAC for all seats of a game, with a model per agent or one that all agents share."""
 
-    def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
-    ) -> None:
-        super().__init__(name, env_id, parameters, seed, params)
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
+        params = self._params
         rows, sizes = self._rows, [params.lanes * len(group) for group in self._rows.groups]
         self._check(params)
         self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
@@ -133,7 +131,7 @@ class ISAC(RowLearner):
         Rows of terminated agents have no future. All others keep the last observation of the
         episode, and have a value there unless an end by time alone is one of the game.
         """
-        terminal = self._params.time_limit == TERMINAL
+        terminal = self._params.time_limit == h.TERMINAL
         ended = step.done & (~step.truncated | terminal)
         ends = np.stack([ended, step.rewards], axis=1)
         rows = np.concatenate([inputs, actions, step.following, ends], axis=1)[step.valid]
@@ -142,9 +140,4 @@ class ISAC(RowLearner):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> ISAC:
-        return ISAC(name, env_id, parameters, seed, params)
-
-    summary = LEARNERS[name]
-    return LearnerEntry(name, create, summary, "off_policy", Params, shortened, first_update)
+    return LearnerEntry(name, ISAC, LEARNERS[name], "off_policy", Params, shortened, first_update)

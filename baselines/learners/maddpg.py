@@ -11,14 +11,13 @@ one-hot vectors: drawn with Gumbel noise, through which the gradient passes as t
 what their team earns later, and no actor.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import TERMINAL, LearnerEntry
+from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import Part, numbered
@@ -74,10 +73,9 @@ class Params(NamedTuple):
 class MADDPG(RowLearner):
     """MADDPG for all seats of a game, with a model per agent or one that all agents share."""
 
-    def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
-    ) -> None:
-        super().__init__(name, env_id, parameters, seed, params)
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
+        params = self._params
         forms = forms_of(self._rows)
         check_replay(params, forms, 1, params.lanes, self._rows.engine.spec.id)
         self._replay = Replay(params.buffer_size, forms)
@@ -124,7 +122,7 @@ class MADDPG(RowLearner):
         seen = zip(self._models, rows.cut(step["inputs"]), rows.cut(step["legal"]), strict=True)
         moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
         lanes = rows.lane_step
-        terminal = params.time_limit == TERMINAL
+        terminal = params.time_limit == h.TERMINAL
         step |= {
             "actions": rows.played() * alive[:, :, None],
             "rewards": moved.rewards,
@@ -219,8 +217,4 @@ def _mean(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> MADDPG:
-        return MADDPG(name, env_id, parameters, seed, params)
-
-    return LearnerEntry(name, create, LEARNERS[name], "off_policy", Params, shortened, first_update)
+    return LearnerEntry(name, MADDPG, LEARNERS[name], "off_policy", Params, shortened, first_update)

@@ -7,20 +7,17 @@ episode and teach the critic, which sees nothing but the seat of a dead agent (d
 only rows of living agents teach the actor.
 """
 
-from collections.abc import Mapping
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from coopbench.baselines.learner import TERMINAL, LearnerEntry
+from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
-from coopbench.baselines.learners.on_policy import OnPolicy, Use
+from coopbench.baselines.learners.on_policy import Use, entry_of
 from coopbench.baselines.learners.ppo import PPO
 from coopbench.baselines.networks.network import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
 
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
-
 
 LEARNERS = {
     "mappo": "proximal policy optimisation, central critics, networks for each agent",
@@ -70,26 +67,18 @@ class Params(NamedTuple):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-
-    def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> OnPolicy:
-        use = Use(
-            make=PPO,
-            critic=params.critic,
-            team=True,
-            minibatches=params.minibatches,
-            chunk=params.chunk,
-            masked=params.death_masking,
-            normalised=params.normalise_values,
-            terminal=params.time_limit == TERMINAL,
-        )
-        return OnPolicy(name, env_id, parameters, seed, params, use)
-
-    first_update = attrgetter("rollout")
-    return LearnerEntry(name, create, LEARNERS[name], "on_policy", Params, _shortened, first_update)
+    return entry_of(name, LEARNERS[name], Params, _use)
 
 
-def _shortened(params: Params, steps: int) -> Params:
-    """Change hyperparameters so that at least one update fits into ``steps``, from two on."""
-    lanes = min(params.lanes, max(1, steps // 8))
-    rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
-    return params._replace(lanes=lanes, rollout=rollout)
+def _use(params: Params) -> Use:
+    """Return how rollouts are used."""
+    return Use(
+        make=PPO,
+        critic=params.critic,
+        team=True,
+        minibatches=params.minibatches,
+        chunk=params.chunk,
+        masked=params.death_masking,
+        normalised=params.normalise_values,
+        terminal=params.time_limit == h.TERMINAL,
+    )

@@ -4,13 +4,15 @@ What a critic sees, and what updates a model, is chosen by the learner that uses
 update of MAPPO and of IPPO with memory, ``sb3`` that of IPPO without.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
+from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners.actors import memory_width, policy_of
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.critics import OWN, STATE, STATE_AND_OWN, View
@@ -20,7 +22,7 @@ from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 
-__all__ = ["Model", "OnPolicy", "Use"]
+__all__ = ["Model", "OnPolicy", "Use", "entry_of"]
 
 
 class Model(Protocol):
@@ -69,18 +71,11 @@ class Use(NamedTuple):
 class OnPolicy(RowLearner):
     """Learns from rollouts of all seats of a game, with a model per agent or one for all."""
 
-    def __init__(
-        self,
-        name: str,
-        env_id: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        params: Any,
-        use: Use,
-    ) -> None:
-        global_state = use.critic in (STATE, STATE_AND_OWN)
-        super().__init__(name, env_id, parameters, seed, params, global_state=global_state)
-        rows, self._use = self._rows, use
+    def __init__(self, training: Training, use_of: Callable[[Any], Use]) -> None:
+        params = training.params
+        self._use = use = use_of(params)
+        super().__init__(training, global_state=use.critic in (STATE, STATE_AND_OWN))
+        rows = self._rows
         if params.recurrent and params.history > 1:
             raise ValueError(
                 f"history was {params.history} with recurrent=True; allowed: 1, since the network "
@@ -182,3 +177,20 @@ class OnPolicy(RowLearner):
             return float(params.learning_rate)
         begun = self.steps - params.rollout
         return float(params.learning_rate * max(0.0, 1.0 - begun / params.anneal))
+
+
+def entry_of(name: str, summary: str, params: type, use_of: Callable[[Any], Use]) -> LearnerEntry:
+    """Return the registry's entry of a learner from rollouts."""
+    create = partial(OnPolicy, use_of=use_of)
+    first_update = attrgetter("rollout")
+    return LearnerEntry(name, create, summary, "on_policy", params, _shortened, first_update)
+
+
+def _shortened(params: Any, steps: int) -> Any:
+    """Change hyperparameters so that at least one update fits into ``steps``, from two on."""
+    lanes = min(params.lanes, max(1, steps // 8))
+    rollout = min(params.rollout, max(2 * lanes, steps)) // lanes * lanes
+    changes = {"lanes": lanes, "rollout": rollout}
+    if hasattr(params, "batch_size"):
+        changes["batch_size"] = min(params.batch_size, rollout)
+    return params._replace(**changes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learner import settings_of
+from coopbench.baselines.learner import Training, settings_of
 from coopbench.baselines.learners.checkpoint import Part, check_saved, load_parts, save_parts
 from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
@@ -22,16 +22,8 @@ class RowLearner:
     read here, and ``blind``, which is False for learners without it.
     """
 
-    def __init__(
-        self,
-        name: str,
-        env_id: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        params: Any,
-        *,
-        global_state: bool = False,
-    ) -> None:
+    def __init__(self, training: Training, *, global_state: bool = False) -> None:
+        name, params = training.learner, training.params
         shared = name.endswith("_shared")
         if not (shared or params.seat_number):
             raise ValueError(
@@ -47,7 +39,7 @@ class RowLearner:
                 f"partners were {list(partners)} and share {share}; allowed: partners with a share "
                 f"above 0, or neither."
             )
-        self.name, self.seed, self.steps, self._params = name, seed, 0, params
+        self.name, self.seed, self.steps, self._params = name, training.seed, 0, params
         options = RowOptions(
             shared=shared,
             scaled=params.scale_observations,
@@ -59,8 +51,9 @@ class RowLearner:
             partners=partners,
             share=share,
         )
-        self._rows = Rows(env_id, parameters, seed, params.lanes, options)
-        self._numbers = torch_seed(seed)
+        game = training.env_id, training.parameters
+        self._rows = Rows(*game, training.seed, params.lanes, options)
+        self._numbers = torch_seed(training.seed)
 
     def learn(self, steps: int) -> dict[str, float]:
         """Train up to ``steps`` steps of the environment, counted from the beginning.

@@ -3,14 +3,13 @@
 Mania, Guy and Recht 2018, "Simple random search of static linear policies".
 """
 
-from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 
-from coopbench.baselines.learner import LearnerEntry
+from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
@@ -33,10 +32,9 @@ class Params(NamedTuple):
 class RandomSearch(RowLearner):
     """A linear policy for every seat; each half of a rollout plays with one sign."""
 
-    def __init__(
-        self, name: str, env_id: str, parameters: Mapping[str, Any], seed: int, params: Params
-    ) -> None:
-        super().__init__(name, env_id, parameters, seed, params)
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
+        params = self._params
         self._length = params.rollout // params.lanes
         shape = (len(self._rows.groups), self._rows.inputs, self._rows.outputs)
         self._weights, self._change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
@@ -89,14 +87,9 @@ def shortened(params: Params, steps: int) -> Params:
     return params._replace(lanes=lanes, rollout=rounds * 2 * lanes)
 
 
-def create(env_id: str, parameters: Mapping[str, Any], seed: int, params: Params) -> RandomSearch:
-    """Make a learner of one game."""
-    return RandomSearch("random_search", env_id, parameters, seed, params)
-
-
 LEARNER = LearnerEntry(
     name="random_search",
-    create=create,
+    create=RandomSearch,
     summary="random search of a linear policy for each agent",
     kind="on_policy",
     params=Params,
