@@ -49,16 +49,6 @@ def _same(native, converted):
         np.testing.assert_array_equal(value, converted.env.env.get_state()[name])
 
 
-def test_printed_environments_name_their_game_and_their_agents():
-    for kind, name in (("aec", "AECEnv"), ("parallel", "ParallelEnv")):
-        two = repr(pettingzoo.make(kind, TRUST))
-        assert two == f"<{name} {TRUST}, 2 agents: firm_0, firm_1>"
-        assert str(pettingzoo.make(kind, TRUST)) == TRUST.split("/")[1]
-        many = repr(pettingzoo.make(kind, PENNIES, num_agents=8))
-        assert many.startswith(f"<{name} {PENNIES}, 8 agents: ")
-        assert many.endswith(", ...>")
-
-
 @pytest.mark.parametrize(("env_id", "parameters"), GAMES)
 def test_every_call_gives_what_the_conversion_gives(env_id, parameters):
     native, converted = _both(env_id, parameters)

@@ -323,13 +323,6 @@ def test_piped_lines_are_whole(tmp_path):
     assert max(map(len, done.stdout.splitlines())) > 120
 
 
-def test_piped_help_is_not_wrapped(command, monkeypatch):
-    monkeypatch.delenv("COLUMNS")
-    (line,) = [row for row in command("verify", "--help").out.splitlines() if "--trust" in row]
-    assert line.endswith("repeat for more. Read the code first.")
-    assert "\u2500" not in line
-
-
 def test_the_report_is_written_before_it_is_printed(tmp_path):
     words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p", "random", "--out", "r"]
     with subprocess.Popen(
@@ -405,15 +398,6 @@ def test_doctor_finds_code_that_is_damaged_or_that_others_may_change(monkeypatch
     folder.chmod(0o777)
     with pytest.raises(OSError, match="others may write to"):
         doctor._cache()
-
-
-def test_doctor_says_how_a_package_is_installed():
-    assert doctor._optional("no-such-package", "it") == "not installed (pip install it)"
-
-
-def test_policies_that_need_training_are_listed_as_learners():
-    assert "random" in catalogue.policies()
-    assert not set(catalogue.policies()) & set(catalogue.learners())
 
 
 def test_warmup_compiles_every_part_once(monkeypatch, command):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from coopbench_envs import Engine, ids, spec
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.pictures import picture
 
 FOLDER = unpacked("coopetition")
 # Which of the games whose files are there already: all of them in the end.
@@ -279,11 +278,3 @@ def test_coalition_drops_the_disloyal_and_takes_them_back():
     assert engine.state.loyalty[0, 1] >= 0.4 - 1e-12
     engine.step(actions)  # with four members the disloyal one can be dropped
     assert engine.state.inside[0].tolist() == [True, True, False, True]
-
-
-@pytest.mark.parametrize("units", [0.0, 1e-9, 0.05])
-def test_pictures_of_tiny_investments(units):
-    """A bar may be thinner than a pixel."""
-    engine = Engine("TrustDilemma-v0")
-    engine.reset(np.array([0]), state={"last_action": np.array([units, 0.0])})
-    assert picture(engine).dtype == np.uint8

@@ -92,14 +92,6 @@ def test_an_entry_by_other_means(result):
     assert (meeting.low, meeting.high) == pytest.approx((low, high))
 
 
-def test_processes_play_the_same(protocol):
-    serial = coopbench.crossplay(protocol, NAMES[:2], tasks=["pair"])
-    several = coopbench.crossplay(
-        protocol, NAMES[:2], tasks=["pair"], backend="processes", workers=1
-    )
-    assert several.meetings == serial.meetings
-
-
 def test_objects_meet_names(protocol):
     def nothing(observations):
         return np.zeros((*observations.shape[:2], 1))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from venture_play import STILL, worded
+from venture_play import STILL
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -195,16 +195,6 @@ def test_the_reference_prefers_its_last_partner_and_answers_its_record():
     assert actions[:, 0] == pytest.approx(expected, rel=1e-6)
     wishes = [[0.5, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.5, 0.0], [0.5, 0.5, 0.5]]
     assert actions[:, 1:].tolist() == wishes
-
-
-def test_pictures_say_who_is_with_whom():
-    engine = _game(4)
-    _play(engine, [1.0] * 4, _only(4, (1, 3)))
-    assert "pairs: 1 and 3" in worded(engine)
-    assert "alone: 0, 2" in worded(engine)
-    many = _game(13)
-    _play(many, [1.0] * 13, np.full((13, 13), 0.5))
-    assert "12 of 13 have a partner" in worded(many)
 
 
 @settings(max_examples=30, deadline=None)

@@ -153,19 +153,6 @@ def test_advantages_are_those_of_every_episode_alone(cleanrl):
                 assert computed[start, game] == pytest.approx(expected, abs=1e-12)
 
 
-def test_every_example_has_its_place():
-    page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    names = {file.name for file in EXAMPLES.glob("*.py")}
-    assert names == {*HERE, *ELSEWHERE}
-    for name in names:
-        assert f"examples/{name}" in page
-        assert f"examples/{name} --" in (EXAMPLES / name).read_text(encoding="utf-8")
-    for name, environment in ELSEWHERE.items():
-        assert f"build/interop/{environment}/bin/python examples/{name}" in makefile
-    assert "training-elsewhere.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-
-
 def test_pins_are_exact_and_agree_with_those_of_the_release():
     page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
     release = pins(ROOT / "constraints.txt")

@@ -25,7 +25,7 @@ NAMES, MIXES = ("a", "b", "c", "again"), ("random", "moving", "forward")
 def folder(tmp_path_factory):
     """Return a folder with exported environments, their pickles and recorded episodes."""
     path = tmp_path_factory.mktemp("flatland")
-    script = str(ROOT / "tests" / "flatland_play.py")
+    script = str(ROOT / "studies" / "rail" / "flatland_play.py")
     subprocess.run([PYTHON, "-W", "ignore", script, str(path)], check=True, timeout=600)
     return path
 

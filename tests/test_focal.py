@@ -17,7 +17,6 @@ from coopbench.report.facts import task_facts
 from coopbench.results import store
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.roles import role_of
 
 POOL = ("tit_for_tat", "random", "constant:0.75")
 GAMES = {"coopbench/TrustDilemma-v0": {}, "coopbench/PlatformEcosystem-v0": {"num_developers": 3}}
@@ -93,11 +92,6 @@ def test_every_seat_is_taken_by_a_partner_of_its_role():
         counts = [np.count_nonzero(partners == partner) for partner in pools[role]]
         assert sum(counts) == len(partners) == 30
         assert max(counts) - min(counts) <= 1
-
-
-def test_a_role_is_the_word_in_the_name_of_an_agent():
-    names = ("sony_0", "rail_agent_12", "lone", "agent_x")
-    assert [role_of(name) for name in names] == ["sony", "rail_agent", "lone", "agent_x"]
 
 
 # --- who acts ------------------------------------------------------------------------------------

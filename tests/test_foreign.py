@@ -442,15 +442,6 @@ def test_what_cannot_be_done_is_said(results):
         engine(LAMPS).reset(np.zeros(1, np.uint64), state={"time": 1})
 
 
-def test_describe_names_spaces_forms_and_what_does_not_hold():
-    from coopbench.describe import describe
-
-    text = describe(LAMPS)
-    assert "| Agents | `a_0`, `a_1`, `c_0` |" in text
-    assert "What does not hold" in text
-    assert "`total.hits`" in text
-
-
 def test_an_object_with_the_methods_of_a_parallel_environment_is_one():
     class Bare:
         def __init__(self):

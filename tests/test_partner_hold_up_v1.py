@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from venture_play import begun, step, worded
+from venture_play import begun, step
 
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures import partner_hold_up_v1 as game
@@ -170,9 +170,3 @@ def test_capital_is_steady_where_it_is_what_is_invested():
     np.testing.assert_allclose(engine.control.rewards[0], [0.6375 * 3.5, 0.1125 * 3.5])
     wild = game.steady(None, np.array([[[2.0, 0.5], [-1.0, 0.5]]]))
     np.testing.assert_array_equal(wild["capital"], [[1.0, 0.0]])
-
-
-def test_pictures_show_capital_and_demands():
-    engine = played(GOOD, [[1.0, 0.6], [0.5, 0.3]])
-    assert "capital 0.61 and 0.43" in worded(engine)
-    assert "demands 0.60 and 0.30" in worded(engine)

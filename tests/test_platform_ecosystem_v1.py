@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from venture_play import begun, step, worded
+from venture_play import begun, step
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
@@ -232,12 +232,6 @@ def test_steady_is_who_would_deal_with_a_full_record():
     np.testing.assert_array_equal(present, [[True, True, False]])
     shut = game.steady(engine.constants, np.array([[LEAVE, STAY, STAY]]))["present"]
     np.testing.assert_array_equal(shut, [[True, False, False]])
-
-
-def test_pictures_show_commission_and_presence():
-    engine = played(GOOD, [[1.0, 1.0, 0.5], INVEST, LEAVE])
-    assert "commission 45 %" in worded(engine)
-    assert "1 of 2 developers present" in worded(engine)
 
 
 @pytest.mark.parametrize(("record", "fraction"), [(0.81, 1.0), (0.8, 1.0), (0.79, 0.0)])

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from coopbench.baselines.game import Game
 from coopbench.certificates.replay import JUDGED
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
-from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.task import instance_state
 from coopbench_envs import Engine
 from studies.certificates import search, sections
@@ -360,10 +359,3 @@ def test_ad_hoc_protocols_take_parameters_and_seeds():
     assert protocol.seeds_of(protocol.task[0]).tolist() == [8, 9, 10]
     with pytest.raises(ProtocolError, match="Did you mean 'horizon'"):
         ad_hoc("TrustDilemma-v0", horizonn=5)
-
-
-def test_the_package_of_protocols_holds_their_files():
-    folder = Path(str(resources.files("coopbench.protocols")))
-    names = coopbench.protocol_names()
-    assert names == tuple(sorted(protocol_files())) != ()
-    assert all((folder / f"{name}.toml").is_file() for name in names)

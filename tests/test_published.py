@@ -26,15 +26,6 @@ def test_investing_everything_earns_what_was_published_to_the_unit(published, ga
     assert round(float(here.total.mean())) == published.ORACLE[game]
 
 
-def test_deterministic_policies_have_no_spread_where_deviations_are_published(published):
-    lines = published.PAGE.read_text(encoding="utf-8").splitlines()
-    for policy in ("constant:0.35", "constant:0.5", "tit_for_tat"):
-        here = published.play("TrustDilemma", policy, range(20))
-        assert here.total.min() == here.total.max()
-        (row,) = (line for line in lines if line.startswith(f"| TrustDilemma | `{policy}` |"))
-        assert f"{here.total[0]:,.0f} ± 0, {here.trust[0]:.2f}" in row
-
-
 def test_bounds_are_what_no_play_exceeds():
     """The optimum of one step at full trust, found here by another search, times the horizon."""
     for task in load_protocol("coopetition-published").task:

@@ -4,7 +4,6 @@ import csv
 import json
 from typing import NamedTuple
 
-import gymnasium
 import numpy as np
 import pytest
 import rail_networks
@@ -19,8 +18,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing, instances, motion
 from coopbench_envs.rail.cells import TYPES, follow, steps
 from coopbench_envs.rail.picture import stuck_trains
-from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED, WAITING
-from coopbench_envs.shells.parallel_env import ParallelEnv
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED
 
 FOLDER = unpacked("rail")
 RAIL = "coopbench/Rail-v0"
@@ -294,15 +292,6 @@ def test_deadlocks_agree_with_a_search_in_python():
 # --- interfaces ----------------------------------------------------------------------------------
 
 
-def test_infos_on_gymnasium_and_pettingzoo():
-    env = gymnasium.make(RAIL, **SHORT).unwrapped
-    _, info = env.reset(seed=1)
-    assert {"action_required", "malfunction", "speed", "train_state"} <= set(info)
-    _, infos = ParallelEnv(RAIL, **SHORT).reset(seed=1)
-    assert infos["train_0"]["train_state"] == WAITING
-    assert infos["train_0"]["speed"] == 1.0
-
-
 @pytest.mark.parametrize("observation", ["tree", "tree_raw", "global", "short", "none"])
 def test_observations_lie_in_their_space(observation):
     engine = Engine(RAIL, observation=observation, **SHORT)
@@ -312,19 +301,6 @@ def test_observations_lie_in_their_space(observation):
         for space, seen in zip(engine.observation_spaces, engine.control.obs[0], strict=True):
             assert space.contains(seen)
         engine.step(rng.choice([1, 2, 2, 2, 3], size=(1, 6)), DISABLED)
-
-
-def test_pictures_and_texts():
-    engine, arrays = loaded("g02_sp_30x30_n7_malf_4speeds")
-    for t in range(100):
-        engine.step(recorded_actions(arrays, t), DISABLED)
-    state = engine.lane_state()
-    image = engine.spec.picture(engine.constants, state, engine.agents)
-    assert image.dtype == np.uint8
-    assert image.shape[0] % 2 == image.shape[1] % 2 == 0
-    text = engine.spec.text(engine.constants, state, engine.agents).split("\n")
-    assert text[0].startswith("step 100 / 210")
-    assert len(text) == 31
 
 
 # --- bad input -----------------------------------------------------------------------------------

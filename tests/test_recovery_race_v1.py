@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from venture_play import begun, step, worded
+from venture_play import begun, step
 
 from coopbench_envs import Engine
 from coopbench_envs.coopetition.ventures.recovery_race_v1 import HARM, HEAL, REPAIR
@@ -148,11 +148,3 @@ def test_what_agents_and_the_global_state_see():
     np.testing.assert_allclose(engine.global_state()[0, -3:], [0.3, 0.5, 0.0])
     engine.reset(state={"recovery": np.int64(4)})
     assert engine.global_state()[0, -1] == 1.0
-
-
-def test_pictures_tell_the_damage_and_the_recovery():
-    engine = _game(state={"damage": np.array([0.3, 0.5])})
-    assert "damage: 0.30 of partner 0, 0.50 of partner 1" in worded(engine)
-    assert "not recovered" in worded(engine)
-    engine.reset(state={"recovery": np.int64(4)})
-    assert "recovered after 4 steps" in worded(engine)

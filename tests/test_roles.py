@@ -9,7 +9,6 @@ import pytest
 import toy_pennies
 from pettingzoo.test import api_test, parallel_api_test
 
-from coopbench.describe import describe_environment
 from coopbench_envs import Engine
 from coopbench_envs.registration import register
 from coopbench_envs.roles import members_of_roles, role_of
@@ -24,31 +23,11 @@ def toys():
     register(KINDS)
 
 
-def grouped(agents):
-    """Groups as frameworks make them: the words in front of the numbers."""
-    groups = {}
-    for agent in agents:
-        groups.setdefault("_".join(agent.split("_")[:-1]), []).append(agent)
-    return groups
-
-
 def test_a_role_is_the_word_in_a_name():
     assert [role_of(name) for name in NAMES] == ["stalker", "stalker", "zealot", "high_templar"]
     assert role_of("blue_team") == "blue_team"  # no number
     assert members_of_roles(NAMES) == {"stalker": [0, 1], "zealot": [2], "high_templar": [3]}
     assert members_of_roles(("a_1", "b_1", "a_2")) == {"a": [0, 2], "b": [1]}
-
-
-def test_frameworks_see_the_kinds_with_equal_spaces():
-    env = pettingzoo.make("parallel", KINDS.id, **PARAMETERS)
-    groups = grouped(env.possible_agents)
-    assert {word: len(names) for word, names in groups.items()} == {
-        "stalker": 2,
-        "zealot": 1,
-        "high_templar": 1,
-    }
-    spaces = [(env.observation_space(a), env.action_space(a)) for a in env.possible_agents]
-    assert all(pair == spaces[0] for pair in spaces)
 
 
 @pytest.mark.parametrize("kind", ["parallel", "aec"])
@@ -82,13 +61,6 @@ def test_other_interfaces():
     api_test(pettingzoo.make("aec", KINDS.id, **PARAMETERS), num_cycles=30)
     many = gymnasium.make_vec(KINDS.id, num_envs=3, **PARAMETERS)
     assert many.unwrapped.engine.agents == NAMES
-
-
-def test_pages_show_each_role_of_a_large_team():
-    names = (*(f"marine_{a}" for a in range(9)), "medivac_9", "tank_10", "tank_11")
-    register(replace(KINDS, id="test/PenniesLargeTeam-v0", agents=lambda p: names))
-    page = describe_environment("test/PenniesLargeTeam-v0")
-    assert "`marine_0`, `marine_1`, ..., `marine_8`, `medivac_9`, `tank_10`, `tank_11` |" in page
 
 
 @pytest.mark.parametrize(

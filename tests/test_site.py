@@ -164,11 +164,3 @@ def test_pages_name_and_import_what_exists(page):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("coopbench"):
                 for alias in node.names:
                     exec(f"from {node.module} import {alias.name}")
-
-
-def test_the_architecture_names_files_that_exist():
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    files = [file for folder in _FOLDERS.split("|") for file in (ROOT / folder).rglob("*.py")]
-    paths = [f"/{file.relative_to(ROOT).as_posix()}" for file in [*files, ROOT / "setup.py"]]
-    for name in re.findall(r"`([\w/]+\.py)`", text):
-        assert any(path.endswith(f"/{name}") for path in paths), name

@@ -53,14 +53,3 @@ def test_generated_documentation_is_fresh():
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_every_environment_has_a_page_in_the_navigation():
-    import coopbench_envs
-
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for env_id in coopbench_envs.ids():
-        if env_id.startswith("coopbench/"):
-            stem = coopbench_envs.spec(env_id).module.rsplit(".", 1)[1]
-            assert (ROOT / "docs" / "environments" / f"{stem}.md").is_file()
-            assert f"environments/{stem}.md" in navigation

@@ -9,7 +9,9 @@ import pytest
 from studies.checks.folders import ROOT
 
 # Those that run in the interpreter of flatland-rl are not imported here.
-ELSEWHERE = ("studies.rail.export_flatland", "studies.rail.flatland_maps")
+ELSEWHERE = tuple(
+    f"studies.rail.{name}" for name in ("export_flatland", "flatland_maps", "flatland_play")
+)
 FILES = sorted((ROOT / "studies").rglob("*.py"))
 STUDIES = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in FILES]
 

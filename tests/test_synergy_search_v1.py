@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from venture_play import begun, step, worded
+from venture_play import begun, step
 
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -130,9 +130,3 @@ def test_an_uninformed_firm_is_expected_to_follow():
         traces = engine.spec.trace(engine.constants, engine.state)
         np.testing.assert_allclose(traces["baseline"], [[0.5 * good, 0.4]])
         np.testing.assert_array_equal(traces["trust_received"], engine.state.record)
-
-
-def test_pictures_say_who_is_informed():
-    for flags, name in ((FIRST, "firm_0"), (~FIRST, "firm_1")):
-        engine = _venture(True, {"informed": flags})
-        assert f"informed of the times: {name}" in worded(engine)

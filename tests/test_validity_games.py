@@ -1,6 +1,5 @@
 """The audit's tables of the version 1 games: scores and returns as the certificates hold them."""
 
-import argparse
 import runpy
 from pathlib import Path
 
@@ -42,23 +41,6 @@ def test_scores_run_from_the_lower_bound_to_the_upper_one(audit, certificates):
         expected = certificates[GAME].score(task, name)
         assert float(row[other]) == pytest.approx(expected, abs=0.006)
         assert bool(row["Bayesian"]) == ("." in task)
-
-
-def test_playing_again_prints_the_figures_of_the_play(audit, certificates, monkeypatch):
-    """With ``--play`` the figures are those that ``certify`` measures, not the stored ones."""
-    games = audit["games"]
-    played = []
-
-    def certify(env_id, *, stored, tell):
-        played.append(env_id)
-        assert stored is certificates[GAME]
-        return stored
-
-    monkeypatch.setitem(games.__globals__, "certify", certify)
-    monkeypatch.setitem(games.__globals__, "stored", lambda: certificates)
-    rows = list(games(argparse.Namespace(play=True)))
-    assert played == [GAME]
-    assert len({len(row) for row in rows}) == 1
 
 
 def test_counts_on_the_page_of_validity_are_those_of_the_certificates():

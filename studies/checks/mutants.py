@@ -149,7 +149,9 @@ class Copy:
                 target = self.tree / file.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target, follow_symlinks=False)  # caches know times of sources
-        (self.tree / "tests" / "scopes.json").write_text("{}\n")  # tests run in the order of files
+        (self.tree / ENTRIES.parent.relative_to(ROOT) / "scopes.json").write_text(
+            "{}\n"
+        )  # tests run in the order of files
         self._install()
 
     def repeat(self, other: "Copy") -> None:

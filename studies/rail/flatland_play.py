@@ -7,11 +7,8 @@ recording of an episode under random actions. Those of "again" begin after anoth
 import sys
 from pathlib import Path
 
-import numpy as np
-
-sys.path.append(str(Path(__file__).resolve().parent.parent / "studies" / "rail"))
-
 import export_flatland as export
+import numpy as np
 from flatland.envs.observations import TreeObsForRailEnv
 from flatland.envs.predictions import ShortestPathPredictorForRailEnv
 from flatland.envs.rail_env_action import RailEnvActions
