@@ -3,7 +3,8 @@
 CONTRIBUTING.md and CHANGELOG.md of the repository become pages of the site. ``api.md`` lists the
 public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings,
 ``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol; the folder
-``protocols`` has a page for each protocol, and ``certificates`` for each certificate. They are made
+``protocols`` has a page for each protocol, ``certificates`` for each certificate, and ``results``
+the full tables of results. They are made
 at every build, so that a changed docstring needs no other file to be written again.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 import certificate_pages
 import protocol_pages
 import reference
+import results_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -42,6 +44,9 @@ def on_files(files: Any, config: Any) -> Any:
     texts |= {page: make() for page, make in MADE.items()}
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
+    for picture in results_tables.pictures():
+        place = f"results/{picture.parts[-3]}/{picture.name}"
+        files.append(File.generated(config, place, abs_src_path=str(picture)))
     return files
 
 
@@ -145,4 +150,5 @@ MADE = {
     "protocol-keys.md": reference.protocol_keys,
     **certificate_pages.MADE,
     **protocol_pages.MADE,
+    **results_tables.MADE,
 }

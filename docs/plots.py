@@ -8,7 +8,6 @@ reproducible. A figure is drawn again only when its environment or this file has
 import io
 import math
 import re
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,6 @@ from coopbench_envs.skirmish.picture import HEADER
 from coopbench_envs.skirmish.scenario import bundled_maps
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
-RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "tables"
 EPISODES = 256
 INNER = (10, 90)  # percentiles: the ends of a band
 MOST = 100  # points of a line, which keeps the files small
@@ -255,8 +253,8 @@ def battles() -> bytes:
 
 
 def names() -> list[str]:
-    """Return the names of all figures, copied charts included."""
-    return [SHEET, BATTLES, *(f"{stem(env_id)}.svg" for env_id in _drawn()), *copied()]
+    """Return the names of all figures."""
+    return [SHEET, BATTLES, *(f"{stem(env_id)}.svg" for env_id in _drawn())]
 
 
 def _drawn() -> list[str]:
@@ -281,16 +279,9 @@ def _encoded(env_id: str) -> bytes:
     return written(env_id).encode()
 
 
-def copied() -> dict[str, Path]:
-    """Return the charts of the reference results by their names in the folder of figures."""
-    return {f"{file.parts[-3]}-{file.name}": file for file in sorted(RESULTS.glob("*/plots/*.svg"))}
-
-
 def main() -> None:
-    """Write the figures whose sources have changed, and copy the charts of reference results."""
+    """Write the figures whose sources have changed."""
     drawn.redraw(FOLDER, drawings())
-    for name, file in copied().items():
-        shutil.copyfile(file, FOLDER / name)
 
 
 if __name__ == "__main__":

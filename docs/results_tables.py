@@ -1,330 +1,231 @@
-"""Tables of docs/results.md, from the reference results of ``benchmarks/results/tables``.
+"""Tables of the pages of results, from the reference results of ``benchmarks/results/tables``.
 
-Differences, intervals and decisions are read from the files of stored reports; nothing is decided
-here. Decisions of files that were stored under an earlier rule are not shown.
+docs/results.md has an overview and one table for each protocol; ``results/NAME.md``, made at every
+build, has the score of every policy in every task. All figures and decisions are read from files of
+stored reports; nothing is decided here.
 """
 
 import csv
 import json
 import math
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import fields
-from itertools import combinations, product
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
-from coopbench.analysis.comparisons import Comparison
+import numpy as np
+
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, TRIALS = ROOT / "benchmarks" / "results" / "tables", ROOT / "benchmarks" / "results"
-GAMES, TEAM = "coopetition-standard", "coopetition-team"
-ARRIVED = ("success_rate", "coordination")
-BROUGHT_HOME = ("normalised_return", "arrived")
+OWN = ROOT / "studies" / "protocols"  # protocols of studies
+RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
+# Protocols of the overview; the others have learners for questions of their own.
+OVERVIEW = (
+    *("coopetition-standard", "coopetition-team", "coopetition-published", "marl-standard"),
+    *("skirmish-small", "skirmish-published", "skirmish-standard"),
+    *("routing-easy", "routing-hard", "routing-standard", "rail-standard", "rail-scaling"),
+)
+SCORES = "scores-"  # what files of pictures of scores begin with
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
+
+Row = Mapping[str, str]
 
 
 def parts() -> dict[str, str]:
-    """Return every generated part of the page."""
-    names = ("routing-easy", "routing-hard", "routing-standard")
+    """Return every generated part of the page: the overview, and a part for each protocol."""
     return {
-        **{name.partition("-")[2]: pairs(name, *ARRIVED) for name in names},
-        "pathfinders": all_policies("routing-learned", {"success_rate": 3, "return": 0}),
-        "games_learned": all_policies("games-learned", {"own_return": 1, "cooperation_rate": 2}),
-        "published": tasks("coopetition-published"),
-        "published_learned": learned("coopetition-published"),
-        "marl": returns("marl-standard"),
-        "battles_small": returns("skirmish-small"),
-        "battles_small_long": returns("skirmish-small-1000"),
-        "battles_small_learned": learned("skirmish-small"),
-        "battles_small_trials": trials("tuning_skirmish_small.jsonl"),
-        "battles": returns("skirmish-published"),
-        "battle_groups": groups("skirmish-standard", "episodes"),
-        "battles_standard": returns("skirmish-standard"),
-        "railways": pairs("rail-standard", *BROUGHT_HOME),
-        "railways_learned": learned("rail-standard"),
-        "railways_scaling": pairs("rail-scaling", *BROUGHT_HOME),
-        "groups": groups(GAMES, "episodes"),
-        "tasks": tasks(GAMES),
-        "learners_own": groups(GAMES, "runs"),
-        "learners_team": groups(TEAM, "runs"),
-        "learners_tasks": learned(GAMES),
-        "learners_differences": differences(GAMES),
-        "left_met": left("focal"),
-        "left_held_out": left("focal-held-out"),
-        "tracks": tracks(),
-        "rises": rises(),
-        "battles_small_budgets": budgets("skirmish-small", "tuning_skirmish_small.jsonl"),
+        "overview": overview(),
+        **{name.replace("-", "_"): section(name) for name in names()},
     }
 
 
-def pairs(name: str, *metrics: str) -> str:
-    """Means of two metrics for every reference policy on every task of a protocol."""
-    rows = stored(name, "estimates.csv", "episodes")
-    if not rows:
-        return missing(name, "episodes")
-    means = {(row["task"], row["policy"], row["metric"]): float(row["mean"]) for row in rows}
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
-
-    def cell(task: str, policy: str) -> str:
-        if (task, policy, metrics[0]) not in means:
-            return "—"  # not played
-        return " / ".join(f"{means[task, policy, metric]:z.3f}" for metric in metrics)
-
-    played = dict.fromkeys(row["task"] for row in rows)
-    body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
-    return rows_table(["Task", *(policy.replace("_", " ") for policy in policies)], body)
+def names() -> list[str]:
+    """Return the protocols with stored results."""
+    return sorted(folder.name for folder in RESULTS.iterdir() if folder.is_dir())
 
 
-def groups(name: str, unit: str) -> str:
-    """Mean score over tasks and interval of every policy in every group of tasks.
+def protocol_of(name: str) -> Protocol:
+    """Read a protocol of the package or of a study."""
+    own = OWN / f"{name}.toml"
+    return load_protocol(own if own.is_file() else name)
 
-    ``unit`` is "episodes" for fixed policies, "runs" for learned ones.
-    """
-    rows = {
-        (row["group"], row["policy"]): row
-        for row in stored(name, "aggregates.csv", unit)
-        if row["statistic"] == "mean"
-    }
-    if not rows:
-        return missing(name, unit)
-    names, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
 
-    def cell(group: str, policy: str) -> str:
-        if (group, policy) not in rows:
+def overview() -> str:
+    """Random play, the best script and the best learner of protocols, in groups of their tasks."""
+    body = [
+        (f"[{name}](results/{name}.md)", group or "all", *leaders(name, group))
+        for name in OVERVIEW
+        for group in dict.fromkeys(row["group"] for row in means(name))
+    ]
+    return rows_table(
+        ["Protocol", "Tasks", "`random`", "Best script or planner", "Best learner"], body
+    )
+
+
+def leaders(name: str, group: str) -> list[str]:
+    """Return the scores of random play, of the best script and of the best learner in a group."""
+    rows = [row for row in means(name) if row["group"] == group]
+    chance = [score(row) for row in rows if row["policy"] == "random"]
+    best = [
+        max((row for row in rows if (row["unit"] == RUNS) is learned), key=_estimate, default=None)
+        for learned in (False, True)
+    ]
+    cells = ["—" if row is None else f"{titled(row)} {score(row)}" for row in best]
+    return [*(chance or ["—"]), *cells]
+
+
+def _estimate(row: Row) -> float:
+    return number(row["estimate"])
+
+
+def section(name: str) -> str:
+    """The pictures of a protocol's scores, and the table of its groups of tasks."""
+    shown = [file for file in pictures() if file.parts[-3] == name and file.stem.startswith(SCORES)]
+    group = {file.stem: file.stem.removeprefix(SCORES) for file in shown}
+    return "\n\n".join(
+        [
+            *(f"![Scores: {group[f.stem]}](results/{name}/{f.name})" for f in shown),
+            groups(name),
+        ]
+    )
+
+
+def pictures() -> list[Path]:
+    """Return the stored pictures of all protocols; the site has them as results/NAME/FILE."""
+    return sorted(RESULTS.glob("*/plots/*.svg"))
+
+
+def groups(name: str) -> str:
+    """Mean score of every policy in every group of tasks, with its interval and its ranks."""
+    rows = means(name)
+    ranks = {(row["group"], row["policy"]): row for row in read(name, "ranks.csv")}
+    columns = list(dict.fromkeys(row["group"] for row in rows))
+    policies: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        policies.setdefault(row["policy"], {})[row["group"]] = row
+
+    def cell(policy: str, group: str) -> str:
+        row = policies[policy].get(group)
+        if row is None:
             return "—"  # has not played all tasks of the group
-        row = rows[group, policy]
-        return interval(*(number(row[key]) for key in ("estimate", "low", "high")), "z.2f")
-
-    body = [(f"`{policy}`", *(cell(group, policy) for group in names)) for policy in policies]
-    return rows_table(["Policy", *(f"`{group}`" for group in names)], body)
-
-
-def tasks(name: str) -> str:
-    """Score of every fixed policy on every task of a protocol."""
-    protocol = load_protocol(name)
-    rows = {
-        (row["task"], row["policy"]): float(row["mean"])
-        for row in stored(name, "estimates.csv", "episodes")
-        if row["metric"] == protocol.report.score
-    }
-    if not rows:
-        return missing(name, "episodes")
-    policies = list(dict.fromkeys(policy for _, policy in rows))
-
-    def cell(task: str, policy: str) -> str:
-        if (task, policy) not in rows:
-            return "—"  # not played
-        bounds = protocol.task_of(task).bounds
-        return f"{(rows[task, policy] - bounds.low) / (bounds.high - bounds.low):z.2f}"
+        rank = ranks.get((group, policy))
+        return score(row) if rank is None else f"{score(row)} ({_places(rank)})"
 
     body = [
-        (f"`{task.id}`", *(cell(task.id, policy) for policy in policies)) for task in protocol.task
+        (titled(first), *(cell(policy, group) for group in columns))
+        for policy, first in sorted(_firsts(policies), key=lambda pair: -_estimate(pair[1]))
     ]
-    return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+    return rows_table(["Policy", *(f"`{group}`" if group else "all" for group in columns)], body)
 
 
-def returns(name: str) -> str:
-    """Mean score, with its interval, of every fixed policy on every task of a protocol."""
-    own = ROOT / "studies" / "protocols" / f"{name}.toml"
-    score = load_protocol(own if own.is_file() else name).report.score
-    rows = [row for row in stored(name, "estimates.csv", "episodes") if row["metric"] == score]
-    if not rows:
-        return missing(name, "episodes")
+def _firsts(policies: Mapping[str, Mapping[str, Row]]) -> Iterator[tuple[str, Row]]:
+    """Yield each policy with its row in the first group that it has played."""
+    for policy, rows in policies.items():
+        yield policy, next(iter(rows.values()))
+
+
+def _places(rank: Row) -> str:
+    """Return the ranks that the comparisons leave open."""
+    low, high = rank["low"], rank["high"]
+    return low if low == high else f"{low} to {high}"
+
+
+def means(name: str) -> list[Row]:
+    """Return the rows of mean scores over groups of tasks."""
+    return [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
+
+
+def titled(row: Row) -> str:
+    """Return the name of a policy, of a learner with the number of its runs."""
+    runs = row["count"]
+    of = f", {runs} run{'' if runs == '1' else 's'}" if row["unit"] == RUNS else ""
+    return f"`{row['policy']}`{of}"
+
+
+def score(row: Row) -> str:
+    """Return a mean score with its interval."""
+    return interval(*(number(row[key]) for key in ("estimate", "low", "high")))
+
+
+# --- full tables ----------------------------------------------------------------------------------
+
+
+def page(name: str) -> str:
+    """Return the page of a protocol: every metric of its report for all policies and tasks."""
+    protocol = protocol_of(name)
+    parts = [
+        f"# Results: {name}",
+        f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
+        f"with the {100 * protocol.report.confidence:g} % interval if there is one. "
+        f"[Reference results](../results.md) says what follows. The files of "
+        f"`benchmarks/results/tables/{name}` have comparisons, ranks and further statistics; "
+        f"`python -m studies.reference {name}` makes them again.",
+    ]
+    rows = read(name, "estimates.csv")
+    for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
+        some = [row for row in rows if row["metric"] == metric]
+        if some:
+            parts += [f"## {metric}", by_task(protocol, metric, some)]
+    others = [f for f in pictures() if f.parts[-3] == name and not f.stem.startswith(SCORES)]
+    parts += [f"![{file.stem}]({name}/{file.name})" for file in others]
+    trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
+    if trials.is_file():
+        parts += ["## Settings that were tried", tried(trials)]
+    return "\n\n".join(parts) + "\n"
+
+
+def by_task(protocol: Protocol, metric: str, rows: list[Row]) -> str:
+    """Means of a metric in every task; the score is normalised by the bounds of the task."""
     cells = {(row["task"], row["policy"]): row for row in rows}
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    policies = {row["policy"]: row for row in rows}
 
     def cell(task: str, policy: str) -> str:
-        row = cells[task, policy]
-        return interval(*(number(row[key]) for key in ("mean", "low", "high")), "z.2f")
+        row = cells.get((task, policy))
+        if row is None:
+            return "—"  # not played
+        bounds = protocol.task_of(task).bounds
+        low, high = (bounds.low, bounds.high) if metric == protocol.report.score else (0.0, 1.0)
+        numbers = [
+            (number(row[key]) - low) / (high - low) if high > low else number(row[key])
+            for key in ("mean", "low", "high")
+        ]
+        if metric in _SHARES:
+            numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
+        return interval(*numbers)
 
     body = [
         (f"`{task}`", *(cell(task, policy) for policy in policies))
         for task in dict.fromkeys(row["task"] for row in rows)
     ]
-    return rows_table(["Task", *(f"`{policy}`" for policy in policies)], body)
+    return rows_table(["Task", *map(titled, policies.values())], body)
 
 
-def trials(name: str) -> str:
+def tried(file: Path) -> str:
     """Settings that were tried for a protocol, learner by learner, with the mean scores."""
-    lines = (TRIALS / name).read_text(encoding="utf-8").splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines()
     body = []
     for row in sorted(map(json.loads, lines), key=lambda row: str(row["learner"])):
         settings = ", ".join(f"`{key}={value}`" for key, value in row["settings"].items())
         seeds = ", ".join(map(str, row["seeds"]))
-        score = f"{row['mean']:z.2f}"
-        body.append((f"`{row['learner']}`", settings, seeds, f"{row['steps']:,}", score))
+        body.append(
+            (f"`{row['learner']}`", settings, seeds, f"{row['steps']:,}", f"{row['mean']:z.2f}")
+        )
     return rows_table(["Learner", "Settings", "Training seed", "Steps", "Score"], body)
 
 
-def learned(name: str) -> str:
-    """Mean normalised score and interval of every learner on every task of a protocol."""
-    protocol = load_protocol(name)
-    rows = {
-        (row["task"], row["policy"]): row
-        for row in stored(name, "estimates.csv", "runs")
-        if row["metric"] == protocol.report.score
-    }
-    if not rows:
-        return missing(name, "runs")
-
-    def cell(task: str, policy: str) -> str:
-        if (task, policy) not in rows:
-            return "—"  # has not been trained
-        row, bounds = rows[task, policy], protocol.task_of(task).bounds
-        mean, *ends = (
-            (float(row[key] or "nan") - bounds.low) / (bounds.high - bounds.low)
-            for key in ("mean", "low", "high")
-        )
-        if protocol.report.score == "win":  # a share
-            ends = [min(max(end, 0.0), 1.0) for end in ends]
-        return interval(mean, *ends, "z.2f")
-
-    played, policies = (list(dict.fromkeys(key[k] for key in rows)) for k in (0, 1))
-    counts = {
-        policy: {row["count"] for (_, p), row in rows.items() if p == policy} for policy in policies
-    }
-    runs = {
-        p: "1 run" if c == {"1"} else f"{' or '.join(sorted(c))} runs" for p, c in counts.items()
-    }
-    heads = (f"`{policy}`, {runs[policy]}" for policy in policies)
-    body = [(f"`{task}`", *(cell(task, policy) for policy in policies)) for task in played]
-    return rows_table(["Task", *heads], body)
+# --- files ----------------------------------------------------------------------------------------
 
 
-def differences(name: str) -> str:
-    """Differences between the learners of a report on every task; those that it shows are bold."""
-    rows = stored(name, "comparisons.csv", "runs")
-    learners = dict.fromkeys(row["policy"] for row in stored(name, "estimates.csv", "runs"))
-    pairs = list(combinations(learners, 2))
-    cells = {(row["task"], row["first"], row["second"]): row for row in rows}
-    if not rows or not pairs:
-        return missing(name, "runs")
-    decided = rows[0].keys() == {field.name for field in fields(Comparison)}
-
-    def cell(task: str, first: str, second: str) -> str:
-        row = cells.get((task, first, second))
-        if row is None:
-            return "—"
-        text = interval(*(number(row[key]) for key in ("difference", "low", "high")), "+z.2f")
-        return f"**{text}**" if decided and row["shown"] == "True" else text
-
-    body = [
-        (f"`{task}`", *(cell(task, *pair) for pair in pairs))
-        for task in dict.fromkeys(row["task"] for row in rows)
-    ]
-    table = rows_table(["Task", *(f"`{one}` - `{two}`" for one, two in pairs)], body)
-    return table if decided else f"{table}\n\n{undecided(name)}"
-
-
-def undecided(name: str) -> str:
-    """Return the sentence on decisions that were stored under another rule than the present one."""
-    return (
-        f"These files were stored under an earlier rule of decision: they say nothing about which "
-        f"differences are shown until `python -m studies.reference {name}` makes them anew."
-    )
-
-
-def left(group: str) -> str:
-    """What learners of both tracks leave to the partners of a group: 1 less the score."""
-    protocol = load_protocol(GAMES)
-    rows = {
-        (row["task"], f"`{row['policy']}`, {reward} reward"): row
-        for name, reward in ((GAMES, "own"), (TEAM, "team"))
-        for row in stored(name, "estimates.csv", "runs")
-        if row["metric"] == protocol.report.score
-    }
-
-    def cell(task: str, column: str) -> str:
-        row, bounds = rows.get((task, column)), protocol.task_of(task).bounds
-        if row is None:
-            return "—"  # has not been trained
-        width = bounds.high - bounds.low
-        ends = ((bounds.high - number(row[key])) / width for key in ("mean", "high", "low"))
-        return interval(*ends, "z.2f")
-
-    columns = list(dict.fromkeys(column for _, column in rows))
-    body = [
-        (f"`{task.id}`", *(cell(task.id, column) for column in columns))
-        for task in protocol.groups[group]
-    ]
-    return rows_table(["Task", *columns], body)
-
-
-def tracks() -> str:
-    """What the team's reward adds to every agent's own return, from ``studies/questions.py``."""
-    rows = read(GAMES, "tracks.csv")
-    body = []
-    for row in rows:
-        text = interval(*(number(row[key]) for key in ("difference", "low", "high")), "+z.2f")
-        shown = row["shown"] == "True"
-        body.append((f"`{row['task']}`", f"`{row['policy']}`", f"**{text}**" if shown else text))
-    table = rows_table(["Task", "Policy", "Team less own reward"], body)
-    if any(row["shown"] for row in rows):
-        return table
-    return f"{table}\n\n{undecided(f'{GAMES} {TEAM}')}"
-
-
-def rises() -> str:
-    """By how much scores rise over the last quarter; bold where the interval excludes 0."""
-    cells = {}
-    for row in read(GAMES, "rises.csv"):
-        numbers = [number(row[key]) for key in ("rise", "low", "high")]
-        text = interval(*numbers, "+z.2f")
-        column = f"`{row['policy']}`, {row['reward']} reward"
-        cells[row["task"], column] = f"**{text}**" if numbers[1] > 0 or numbers[2] < 0 else text
-    names, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
-    body = [(f"`{name}`", *(cells.get((name, c), "—") for c in columns)) for name in names]
-    return rows_table(["Task", *columns], body)
-
-
-def budgets(name: str, file: str) -> str:
-    """How many settings were tried for every learner of a report."""
-    lines = (TRIALS / file).read_text(encoding="utf-8").splitlines()
-    tried = Counter(json.loads(line)["learner"] for line in lines)
-    learners = dict.fromkeys(row["policy"] for row in stored(name, "estimates.csv", "runs"))
-    return rows_table(
-        ["Learner", *(f"`{learner}`" for learner in learners)],
-        [("Trials", *(str(tried[learner]) for learner in learners))],
-    )
-
-
-def all_policies(name: str, measures: Mapping[str, int]) -> str:
-    """Means and intervals of learners and fixed policies; metrics have so many decimal places."""
-    if not (RESULTS / name / "estimates.csv").is_file():
-        return missing(name, "runs")
-    rows = read(name, "estimates.csv")
-    estimates = {(row["task"], row["policy"], row["metric"]): row for row in rows}
-    played, policies = (list(dict.fromkeys(row[key] for row in rows)) for key in ("task", "policy"))
-
-    def cell(task: str, policy: str, metric: str) -> str:
-        row = estimates[task, policy, metric]
-        form = f"z.{measures[metric]}f"
-        return interval(*(number(row[key]) for key in ("mean", "low", "high")), form)
-
-    columns = list(product(played, measures))
-    head = [f"`{task}`: {metric}" for task, metric in columns]
-    body = [(f"`{policy}`", *(cell(task, policy, m) for task, m in columns)) for policy in policies]
-    return rows_table(["Policy", *head], body)
-
-
-def stored(name: str, file: str, unit: str) -> list[dict[str, str]]:
-    """Return the rows of policies with this unit; none where no results are stored."""
-    if not (RESULTS / name / file).is_file():
+def read(name: str, file: str) -> list[Row]:
+    """Return the rows of a stored table; none where a protocol has no such table."""
+    path = RESULTS / name / file
+    if not path.is_file():
         return []
-    return [row for row in read(name, file) if row["unit"] == unit]
-
-
-def missing(name: str, unit: str) -> str:
-    """Return the sentence that stands where there are no results."""
-    command = f"python -m studies.reference {name if unit == 'episodes' else '--work MINUTES'}"
-    return f"Not in this version of the package; `{command}` computes and stores these results."
-
-
-def read(name: str, file: str) -> list[dict[str, str]]:
-    """Return the rows of a table of reference results."""
-    with (RESULTS / name / file).open(encoding="utf-8") as opened:
+    with path.open(encoding="utf-8") as opened:
         return list(csv.DictReader(opened))
 
 
@@ -333,8 +234,12 @@ def number(text: str) -> float:
     return float(text or "nan")
 
 
-def interval(mean: float, low: float, high: float, form: str) -> str:
+def interval(mean: float, low: float, high: float) -> str:
     """Return an estimate with its interval, if it has one, whose limits stay on one line."""
-    if math.isnan(low):  # of one run
-        return f"{mean:{form}}"
-    return f"{mean:{form}} [{low:{form}},{_NO_BREAK}{high:{form}}]"
+    places = 0 if abs(mean) >= 100 else 2
+    if math.isnan(low):  # of one run or two
+        return f"{mean:z,.{places}f}"
+    return f"{mean:z,.{places}f} [{low:z,.{places}f},{_NO_BREAK}{high:z,.{places}f}]"
+
+
+MADE = {f"results/{name}.md": partial(page, name) for name in names()}

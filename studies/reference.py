@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OWN = Path(__file__).resolve().parent / "protocols"  # protocols of studies
 EPISODES = ROOT / "results" / "reference"
 RUNS, TABLES = (ROOT / "benchmarks" / "results" / name for name in ("runs", "tables"))
+EXPLOITS = "exploits-"  # what files of exploiters begin with
 HOUR, MINUTE = 3600.0, 60.0  # seconds
 
 PLANNERS = ("random", "greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
@@ -67,16 +68,14 @@ FIXED: dict[str, tuple[str, ...]] = {
     "coopetition-published": PUBLISHED,
     "marl-standard": PLANNERS[:1],
     "skirmish-small": BATTLERS,
-    "skirmish-small-1000": BATTLERS,
-    "skirmish-standard-1000": (*BATTLERS, "open_loop"),
     "skirmish-published": BATTLERS,
     "skirmish-standard": (*BATTLERS, "open_loop"),
     "rail-standard": DISPATCHERS,
     "rail-scaling": DISPATCHERS,
     "coopetition-standard": REACTIVE,
-    "coopetition-team": REACTIVE[:1],
+    "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
-# Pictures of the tables that pages show, by protocol.
+# Pictures that pages show besides those of scores, by protocol.
 SHOWN: dict[str, tuple[str, ...]] = {
     "rail-standard": ("learning-trains_7",),
     "routing-hard": tuple(
@@ -244,7 +243,7 @@ def exploited(name: str, learner: str, steps: int) -> None:
     folder = EPISODES / f"{name}-exploit-{learner}"
     result = exploit(EPISODES / name, learner, folder, steps=steps)
     for file in result.save(folder).values():
-        path = TABLES / name / f"{file.stem}-{learner}{file.suffix}"
+        path = TABLES / name / f"{EXPLOITS}{learner}{file.suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
 
@@ -266,7 +265,8 @@ def tables(name: str) -> dict[str, str]:
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         for file in report.save(place).values():
-            shown = file.suffix == ".svg" and file.stem in SHOWN.get(name, ())
+            picture = file.stem.startswith("scores-") or file.stem in SHOWN.get(name, ())
+            shown = file.suffix == ".svg" and picture
             if not shown and (file.suffix != ".csv" or file.stem not in KEPT):
                 continue
             text = file.read_text(encoding="utf-8")
@@ -276,8 +276,12 @@ def tables(name: str) -> dict[str, str]:
 
 
 def write_tables(name: str) -> None:
-    """Store the tables and pictures of a protocol."""
-    for file, content in tables(name).items():
+    """Store the tables and pictures of a protocol in place of earlier ones."""
+    made = tables(name)
+    for old in (TABLES / name).rglob("*.*"):
+        if not old.name.startswith(EXPLOITS):
+            old.unlink()
+    for file, content in made.items():
         path = TABLES / name / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")

@@ -1,49 +1,58 @@
-"""Tables of the page of results: read from stored reports, whose decisions alone are bold."""
+"""Tables of the page of results: read from stored reports, nothing decided here."""
 
 import csv
-import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
-from coopbench.analysis.comparisons import Comparison
-
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-COLUMNS = [field.name for field in dataclasses.fields(Comparison)]
 
 
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
-    """The module, and a folder in place of the stored results."""
+    """The module, with two policies and a learner of two runs in place of the stored results."""
     monkeypatch.syspath_prepend(str(DOCS))
     sys.modules.pop("results_tables", None)
     import results_tables
 
     monkeypatch.setattr(results_tables, "RESULTS", tmp_path)
-    (tmp_path / "mine").mkdir()
-    return results_tables, tmp_path / "mine"
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    row = {"statistic": "mean", "unit": "episodes", "count": "100", "group": "one"}
+    rows = [
+        row | {"policy": "random", "estimate": "0.1", "low": "0.0", "high": "0.2"},
+        row | {"policy": "best", "estimate": "0.9", "low": "0.8", "high": "1.0"},
+        row | {"policy": "learner", "estimate": "0.5", "unit": "runs", "count": "2"},
+        row | {"policy": "best", "estimate": "0.7", "low": "0.6", "high": "0.8", "group": "two"},
+        row | {"policy": "best", "estimate": "0.0", "statistic": "worst_task"},
+    ]
+    ranks = [
+        {"group": "one", "policy": "best", "low": "1", "high": "2"},
+        {"group": "one", "policy": "random", "low": "3", "high": "3"},
+    ]
+    for name, content in (("aggregates.csv", rows), ("ranks.csv", ranks)):
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(content[0]), restval="", extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(content)
+    return results_tables
 
 
-def write(file, columns, *rows):
-    with file.open("w", newline="", encoding="utf-8") as opened:
-        writer = csv.DictWriter(opened, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+def test_groups_have_scores_intervals_and_ranks(tables):
+    lines = tables.groups("mine").replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert lines[0] == "| Policy | `one` | `two` |"
+    assert lines[2:] == [
+        "| `best` | 0.90 [0.80, 1.00] (1 to 2) | 0.70 [0.60, 0.80] |",
+        "| `learner`, 2 runs | 0.50 | — |",
+        "| `random` | 0.10 [0.00, 0.20] (3) | — |",
+    ]
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_only_decisions_of_the_present_rule_are_bold(tables, old):
-    module, folder = tables
-    policies = [{"policy": name, "unit": "runs"} for name in ("a", "b", "c")]
-    write(folder / "estimates.csv", ["policy", "unit"], *policies)
-    row = {"task": "one", "unit": "runs", "low": 1.0, "high": 3.0, "difference": 2.0}
-    pairs = [("a", "b", True), ("a", "c", False)]
-    rows = [row | {"first": x, "second": y, "shown": shown} for x, y, shown in pairs]
-    columns = [*COLUMNS, "p_protocol"] if old else COLUMNS
-    write(folder / "comparisons.csv", columns, *rows)
-    text = module.differences("mine")
-    assert ("**+2.00 [+1.00," in text) == (not old)
-    assert ("an earlier rule of decision" in text) == old
-    assert text.count("+2.00") == 2
-    assert "| — |" in text  # b and c have not been compared
+def test_the_overview_tells_scripts_from_learners(tables):
+    assert tables.leaders("mine", "one") == [
+        "0.10 [0.00,\N{NO-BREAK SPACE}0.20]",
+        "`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]",
+        "`learner`, 2 runs 0.50",
+    ]
+    assert tables.leaders("mine", "two")[2] == "—"
