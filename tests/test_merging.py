@@ -87,6 +87,11 @@ def total(pair):
 
 
 @routine
+def relayed(pair):
+    return total(pair)
+
+
+@routine
 def shared(pair, by=1, more=0):
     """Pass the tuple on, by another name and to a kernel."""
     other = pair
@@ -161,11 +166,11 @@ def test_no_kernel_is_called_and_no_tuple_of_arrays_copied(function, tuples):
 def test_functions_that_are_called_are_passed_the_fields_that_they_read():
     read = [
         {name: tuple(fields) for name, fields in _reads(function.py_func).items()}
-        for function in (total, shared, first_of)
+        for function in (total, relayed, shared, first_of)
     ]
-    assert read[0] == {"pair": ("numbers",)}
-    assert read[1] == {"pair": ("numbers", "shift"), "by": (), "more": ()}
-    assert read[2] == {"pair": ()}
+    assert read[0] == read[1] == {"pair": ("numbers",)}
+    assert read[2] == {"pair": ("numbers", "shift"), "by": (), "more": ()}
+    assert read[3] == {"pair": ()}
     caller = merged(game)
     assert _narrow(caller)
     assignments = [s for block in caller.blocks.values() for s in block.find_insts(ir.Assign)]
