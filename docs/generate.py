@@ -155,7 +155,8 @@ def pages() -> dict[Path, dict[str, str]]:
         contents[docs / f"{name}.md"] = audit.parts()
     count, verdicts = battles()
     contents[docs / "validity.md"] |= {"battles": count}
-    contents[docs / "protocols.md"] = {"battles": verdicts, "protocols": protocols()}
+    contents[docs / "protocols.md"] = {"protocols": protocols()}
+    contents[docs / "protocol-designs.md"] = {"battles": verdicts}
     contents[docs / "reports.md"] = {"parts": report_parts()}
     contents[docs / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
     return contents
