@@ -27,7 +27,7 @@ from coopbench.baselines import train_qmix
 from coopbench.baselines.learners import sequences
 from coopbench.baselines.learners.episode_learner import falling_share
 from coopbench.baselines.learners.gated import remember
-from coopbench.baselines.learners.mixers import Monotone
+from coopbench.baselines.learners.qmix import Monotone
 from coopbench.baselines.learners.sequences import Batch, greedy, targets
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 from coopbench.baselines.networks.kinds import read_policy
@@ -53,18 +53,19 @@ _toys = known(toy_team)
 def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch, name, recurrent):
     learner = trained(name, 4 * 60, changes=MIXED | {"recurrent": recurrent}, env=PENNIES)
     algorithm, batch = learner._algorithm, learner._episodes.latest(6)
-    values, target, ends = algorithm.values, algorithm._target, batch.terminated
+    groups = learner._rows.groups
     assert len(set(batch.counts)) > 2
-    assert ends.sum() > 0
-    outputs = stepwise(values.models, values.groups, batch)[0]
+    assert batch.terminated.sum() > 0
+    outputs = stepwise(algorithm.models, groups, batch)[0]
     with torch.no_grad():
         best = preferred(outputs, batch.legal)
-        later = of_choices(stepwise(target.models, target.groups, batch)[0], best)
-        aims = aims_by_hand(batch, target.mixed(later, batch.state), 0.9, 0.6)
+        later = of_choices(stepwise(algorithm.target_models, groups, batch)[0], best)
+        aims = aims_by_hand(batch, algorithm.target_mixer(later, batch.state), 0.9, 0.6)
     chosen = of_choices(outputs[batch.before], batch.actions)
-    errors = values.mixed(chosen, batch.state[batch.before]) - aims
+    errors = algorithm.mixer(chosen, batch.state[batch.before]) - aims
     loss = (errors**2).mean()
-    modules = list(values.modules().values())
+    networks = [*algorithm.models, *([algorithm.mixer] if name == "qmix_shared" else [])]
+    modules = [network.module for network in networks]
     report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
     assert report["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
 

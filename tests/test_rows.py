@@ -37,7 +37,7 @@ def choices(rows, numbers):
 
 
 def sequences(rows, steps, seed=0):
-    """Play and cut at ``first``: per episode (lane, actions, states, inputs, legal, team, end)."""
+    """Play and cut at ``first``: per episode (lane, actions, states, inputs, legal, end)."""
     numbers, running, episodes = np.random.default_rng(seed), [None] * LANES, []
     for _ in range(steps):
         inputs, legal = rows.observe(), rows.legal()
@@ -46,14 +46,13 @@ def sequences(rows, steps, seed=0):
         lanes = rows.lane_step
         for i in range(LANES):
             if first[i]:
-                running[i] = {name: [] for name in ("actions", "state", "inputs", "legal", "team")}
+                running[i] = {name: [] for name in ("actions", "state", "inputs", "legal")}
                 running[i]["lane"] = i
             episode = running[i]
             episode["actions"].append(played[i])
             episode["state"].append(state[i])
             episode["inputs"].append(inputs[i])
             episode["legal"].append(legal[i])
-            episode["team"].append(lanes.team[i])
             if lanes.over[i]:
                 episode["truncated"] = lanes.truncated[i]
                 episode["state"].append(lanes.state[i])
@@ -89,7 +88,6 @@ def test_sequences_are_those_of_episodes_played_one_by_one(env_id, parameters):
         for at, actions in enumerate(episode["actions"]):
             check_present(episode, at, control)
             twin.step(actions[None], DISABLED)
-            assert episode["team"][at] == np.float32(control.team[0])
         assert control.done[0]
         assert episode["truncated"] == (control.truncated[0] and not control.ended[0])
         check_present(episode, len(episode["actions"]), control)
@@ -123,14 +121,9 @@ def test_a_teams_reward_is_earned_once():
     for _ in range(40):
         step = rows.step(choices(rows, numbers))
         rewards, valid = step.rewards, step.valid
-        np.testing.assert_array_equal(rewards, np.repeat(rows.lane_step.team[:, None], 4, axis=1))
+        np.testing.assert_array_equal(rewards, np.repeat(rewards[:, :1], 4, axis=1))
         after_a_fall += int((rewards[~valid] > 0).sum())
     assert after_a_fall > 0
-    apart = rows_of(FREELANCERS)
-    for _ in range(20):
-        step = apart.step(choices(apart, numbers))
-        total = step.rewards.sum(axis=1)
-        np.testing.assert_allclose(apart.lane_step.team, total, rtol=1e-6)
 
 
 def test_who_has_fallen_is_not_cut_off_by_the_time_limit():

@@ -8,17 +8,15 @@ import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.checkpoint import array_of
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Recurrent, layers_of
 from coopbench.baselines.learners.torch_tools import layer_sizes
-from coopbench.baselines.networks.network import Layer, NetworkPolicy, perceptron
+from coopbench.baselines.networks.network import NetworkPolicy
 
 __all__ = [
     "Actor",
     "Perceptron",
     "body_of",
-    "linear_layers",
     "memory_width",
     "policy_of",
 ]
@@ -139,19 +137,11 @@ class Actor:
         return densities.sum(dim=-1)
 
 
-def linear_layers(models: Sequence[Sequence[torch.nn.Linear]]) -> tuple[Layer, ...]:
-    """Return the linear layers of all models as data."""
-    layers = list(zip(*models, strict=True))
-    weights = [np.stack([array_of(linear.weight).T for linear in layer]) for layer in layers]
-    return perceptron(weights, [np.stack([array_of(m.bias) for m in layer]) for layer in layers])
-
-
 def policy_of(
     bodies: Sequence[Any], rows: Rows, params: Any, facts: dict[str, Any]
 ) -> NetworkPolicy:
     """Return the mean actions, or the most probable legal choices, of actors as a policy."""
     head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
-    if params.recurrent:
-        return NetworkPolicy(rows.network(layers_of(bodies), "relu", head), facts)
-    layers = linear_layers([body.layers for body in bodies])
-    return NetworkPolicy(rows.network(layers, params.activation, head), facts)
+    activation = "relu" if params.recurrent else params.activation
+    layers = layers_of([body.layers for body in bodies])
+    return NetworkPolicy(rows.network(layers, activation, head), facts)

@@ -20,14 +20,15 @@ import torch
 
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners.checkpoint import Counts, Part
+from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
+    Algorithm,
     Method,
     adam,
     descend,
     entry_of,
     falling_share,
-    seat_networks,
+    named_models,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
@@ -130,23 +131,24 @@ def expected(values: torch.Tensor, policy: torch.Tensor) -> torch.Tensor:
     return (values * policy).sum(2)
 
 
-class Coma:
+class Coma(Algorithm):
     """Recurrent actors, and a critic of all seats with a target network."""
 
     def __init__(self, rows: Rows, params: Params) -> None:
-        self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
-        self.models = seat_networks(rows, params)
-        self.critic = Critic(rows, params.critic_hidden)
-        self._target, self._share = copy.deepcopy(self.critic), params.epsilon_start
-        self._actors = adam([model.module for model in self.models], params.learning_rate)
+        super().__init__(rows, params)
+        self.critic, self._share = Critic(rows, params.critic_hidden), params.epsilon_start
+        self._actors = adam(named_models(self.models).values(), params.learning_rate)
         self._critics = adam([self.critic.module], params.critic_rate)
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the target network of the critic equal to the present one."""
+        self._target = copy.deepcopy(self.critic)
 
     def parts(self) -> dict[str, Part]:
         """Return networks, the critic's target, optimisers, and gradient steps of the critic."""
-        models = {f"model.{k}": model.module for k, model in enumerate(self.models)}
         critics = {"critic": self.critic.module, "target.critic": self._target.module}
-        optimisers = {"actors": self._actors, "critics": self._critics}
-        return {**models, **critics, **optimisers, "counts": self.counts}
+        return {**super().parts(), **critics, "actors": self._actors, "critics": self._critics}
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return choices drawn from the policies."""
@@ -206,9 +208,7 @@ class Coma:
             descend(self._critics, loss, params.max_grad_norm)
             values[step] = present.detach()
             losses.append(float(loss.detach()))
-            self.counts.updates += 1
-            if self.counts.updates % params.target_every == 0:
-                self._target = copy.deepcopy(self.critic)
+            self.count_step()
             end -= count
         return values, aims, float(np.mean(losses))
 

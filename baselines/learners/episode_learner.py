@@ -7,7 +7,7 @@ as soon as enough of them are over.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,14 @@ from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
-from coopbench.baselines.learners.sequences import Batch, Episodes, Playing, Recurrent, layers_of
+from coopbench.baselines.learners.sequences import (
+    Batch,
+    Episodes,
+    Playing,
+    Recurrent,
+    greedy,
+    layers_of,
+)
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network, NetworkPolicy
 
@@ -30,24 +37,49 @@ __all__ = [
     "descend",
     "entry_of",
     "falling_share",
-    "seat_networks",
+    "named_models",
 ]
 
 
-class Algorithm(Protocol):
-    """What is learned from whole episodes: networks, how they choose, and their update."""
+class Algorithm:
+    """What is learned from whole episodes: networks, how they choose, and their update.
 
-    models: list[Recurrent]  # one for each of ``Rows.groups``; these act
-    counts: Counts  # ``updates``: gradient steps so far
+    Subclasses add ``update`` and ``renew``, and to ``parts`` whatever else they learn.
+    """
+
+    def __init__(self, rows: Rows, params: Any) -> None:
+        self._params, self._groups = params, rows.groups
+        self.counts = Counts(updates=0)  # gradient steps so far
+        # The networks that act, one for each of ``Rows.groups``: of inputs and the last choice.
+        sizes = rows.inputs + rows.outputs, params.hidden, rows.outputs
+        self.models = [Recurrent(*sizes, remembers=params.recurrent) for _ in rows.groups]
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
-        """Return the choices of the training after so many steps; see ``sequences.Choosing``."""
+        """Return the choices of the training after so many steps; see ``sequences.Choosing``.
+
+        They are the best ones, and random ones for a share of them that falls from 1.
+        """
+        params = self._params
+        share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
+        return greedy(outputs, legal, share)
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn from episodes; return named numbers. Raises ``Diverged``."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Make the target networks equal to the present ones."""
+        raise NotImplementedError
+
+    def count_step(self) -> None:
+        """Count a gradient step, and renew the target networks when it is time."""
+        self.counts.updates += 1
+        if self.counts.updates % self._params.target_every == 0:
+            self.renew()
 
     def parts(self) -> dict[str, Part]:
         """Return everything that a saved state holds: networks, targets, optimisers, counts."""
+        return {**named_models(self.models), "counts": self.counts}
 
 
 class Method(NamedTuple):
@@ -107,7 +139,7 @@ class EpisodeLearner(RowLearner):
 
     def _acting(self) -> Network:
         """Return the present networks as data."""
-        layers = layers_of(self._algorithm.models)
+        layers = layers_of([model.layers for model in self._algorithm.models])
         return self._rows.network(layers, "relu", "argmax", last_action=True)
 
     def policy(self) -> NetworkPolicy:
@@ -164,10 +196,9 @@ def falling_share(steps: int, begin: float, end: float, length: int) -> float:
     return begin + min(1.0, steps / length) * (end - begin)
 
 
-def seat_networks(rows: Rows, params: Any) -> list[Recurrent]:
-    """Return a new network for each model, which gets inputs and the seat's last choice."""
-    sizes = rows.inputs + rows.outputs, params.hidden, rows.outputs
-    return [Recurrent(*sizes, remembers=params.recurrent) for _ in rows.groups]
+def named_models(models: Iterable[Recurrent], prefix: str = "") -> dict[str, torch.nn.Module]:
+    """Return the modules of models by the names that they have in a saved state."""
+    return {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
 
 
 def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:

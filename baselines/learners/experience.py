@@ -44,7 +44,6 @@ class Transition(NamedTuple):
 class LaneStep(NamedTuple):
     """Result of one step for whole lanes, for critics and mixers that see all agents."""
 
-    team: np.ndarray  # (lanes,) float32, the agents' common reward, or else the sum of theirs
     over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
     truncated: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
     # (lanes, size) float32, global state after the step: where the lane is over the last one of the
@@ -222,7 +221,7 @@ class Rows:
         state = control.state.copy()
         state[over] = engine.final_state[over]
         truncated = control.truncated & ~control.ended
-        return LaneStep(control.team.astype(np.float32), over, truncated, state)
+        return LaneStep(over, truncated, state)
 
     def _following_legal(self, over: np.ndarray) -> np.ndarray:
         """Return legal choices after the step; where a lane is over its last ones."""

@@ -11,12 +11,12 @@ import torch
 
 from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.experience import Transition
 from coopbench.baselines.learners.off_policy import check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.sb3 import SAC
+from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import Allowed, between
@@ -88,7 +88,7 @@ class ISAC(RowLearner):
 
     def policy(self) -> NetworkPolicy:
         """Return the means of the actors' actions as a network."""
-        layers = linear_layers([model.layers for model in self._models])
+        layers = layers_of([model.layers for model in self._models])
         network = self._rows.network(layers, self._params.activation, "tanh")
         return NetworkPolicy(network, self.facts())
 

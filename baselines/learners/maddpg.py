@@ -19,7 +19,6 @@ import torch
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners.actors import linear_layers
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.deterministic import Batch, Model, forms_of
 from coopbench.baselines.learners.off_policy import (
@@ -29,6 +28,7 @@ from coopbench.baselines.learners.off_policy import (
     shortened,
 )
 from coopbench.baselines.learners.row_learner import RowLearner
+from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import between
@@ -86,7 +86,7 @@ class MADDPG(RowLearner):
         """Return the actions of the actors, or their best choices, as a network."""
         layers = [model.networks["actor"].layers for model in self._models]
         head = "argmax" if self._rows.discrete else "tanh"
-        network = self._rows.network(linear_layers(layers), self._params.activation, head)
+        network = self._rows.network(layers_of(layers), self._params.activation, head)
         return NetworkPolicy(network, self.facts())
 
     def parts(self) -> dict[str, Part]:

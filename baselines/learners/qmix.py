@@ -8,30 +8,35 @@ episodes are replayed. The target of a step is, with the weight ``trace`` = l (P
 where Q' is the target network's value of the choices that the present network prefers (double
 Q-learning, van Hasselt et al. 2016), and 0 after the end of the game. IQL learns this of every seat
 (Tan 1993), VDN of the sum over seats (Sunehag et al. 2018), QMIX of a monotone mixture of them that
-depends on the global state (Rashid et al. 2018). Dead agents have one choice; their values go on to
-be learned, since what their team earns later is also due to them.
+depends on the global state: its weights are functions of the state and never negative, so that a
+choice that is better for a member is never worse for the team (Rashid et al. 2018, section 4). Dead
+agents have one choice; their values go on to be learned, since what their team earns later is also
+due to them.
 """
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners.checkpoint import Counts, Part
+from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
+    Algorithm,
     Method,
     adam,
     descend,
     entry_of,
-    falling_share,
-    seat_networks,
+    named_models,
 )
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.mixers import Mixer, Monotone, add
-from coopbench.baselines.learners.sequences import Batch, greedy, outputs_of, targets
+from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+
+Mixer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of values and the global state
+_EMBED, _HYPER = 32, 64  # widths of the mixing network and of its hypernetworks, as published
 
 LEARNERS = {
     "iql": "independent Q-learning, separate recurrent networks for each agent",
@@ -69,80 +74,94 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
 
 
-class Values:
-    """The networks of all seats and what mixes their values."""
-
-    def __init__(self, rows: Rows, params: Params, mixer: Mixer | None) -> None:
-        self.groups, self.mixer = rows.groups, mixer
-        self.models = seat_networks(rows, params)
-
-    def modules(self) -> dict[str, torch.nn.Module]:
-        """Return everything that is learned, by name."""
-        modules: dict[str, torch.nn.Module] = {}
-        modules |= {f"model.{k}": model.module for k, model in enumerate(self.models)}
-        if isinstance(self.mixer, Monotone):
-            modules["mixer"] = self.mixer.module
-        return modules
-
-    def __call__(self, inputs: torch.Tensor, counts: tuple[int, ...]) -> torch.Tensor:
-        """Return the values of all choices, (places, agents, choices)."""
-        return outputs_of(self.models, self.groups, inputs, counts)[0]
-
-    def mixed(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """Return values (places, agents) as they are learned: mixed ones have one column."""
-        return values if self.mixer is None else self.mixer(values, state)
+def apart(values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """Return values (..., agents) as they are: each agent learns its own."""
+    return values
 
 
-class QLearning:
+def add(values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """Return the sum over agents, (..., 1), of values (..., agents)."""
+    return values.sum(dim=-1, keepdim=True)
+
+
+class Monotone:
+    """QMIX's mixing network: Q = elu(q |W1(s)| + b1(s)) |W2(s)| + b2(s)."""
+
+    def __init__(self, agents: int, state: int) -> None:
+        self._agents = agents
+
+        def two_layers(width: int, outputs: int) -> torch.nn.Sequential:
+            first, second = torch.nn.Linear(state, width), torch.nn.Linear(width, outputs)
+            return torch.nn.Sequential(first, torch.nn.ReLU(), second)
+
+        self.module = torch.nn.ModuleDict(
+            {
+                "weights1": two_layers(_HYPER, agents * _EMBED),
+                "biases1": torch.nn.Linear(state, _EMBED),
+                "weights2": two_layers(_HYPER, _EMBED),
+                "biases2": two_layers(_EMBED, 1),
+            }
+        )
+
+    def __call__(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """Return the team's value, (..., 1), from values (..., agents) and states (..., size)."""
+        part = self.module
+        weights = part["weights1"](state).abs()
+        weights = weights.reshape(*state.shape[:-1], self._agents, _EMBED)
+        mixed = (values.unsqueeze(-2) @ weights).squeeze(-2) + part["biases1"](state)
+        hidden = torch.nn.functional.elu(mixed)
+        team = (hidden * part["weights2"](state).abs()).sum(dim=-1, keepdim=True)
+        total: torch.Tensor = team + part["biases2"](state)
+        return total
+
+
+class QLearning(Algorithm):
     """Double Q-learning of values that a mixer combines, with a target network."""
 
-    def __init__(self, rows: Rows, params: Params, mixer: Mixer | None) -> None:
-        self._params = params
-        self.values = Values(rows, params, mixer)
-        self.models, self.counts = self.values.models, Counts(updates=0)
-        self._target = copy.deepcopy(self.values)
-        self._optimiser = adam(self.values.modules().values(), params.learning_rate)
+    def __init__(self, rows: Rows, params: Params, mixer: Mixer) -> None:
+        super().__init__(rows, params)
+        self.mixer = mixer
+        modules = [*named_models(self.models).values(), *_module_of(mixer).values()]
+        self._optimiser = adam(modules, params.learning_rate)
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the target networks equal to the present ones."""
+        self.target_models, self.target_mixer = copy.deepcopy((self.models, self.mixer))
 
     def parts(self) -> dict[str, Part]:
         """Return networks, targets, the optimiser, and gradient steps."""
-        targets = {f"target.{name}": module for name, module in self._target.modules().items()}
-        rest: dict[str, Part] = {"optimiser": self._optimiser, "counts": self.counts}
-        return {**self.values.modules(), **targets, **rest}
-
-    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
-        """Return the best choices, and random ones for a share of them."""
-        params = self._params
-        share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
-        return greedy(outputs, legal, share)
+        return {
+            **super().parts(),
+            **_module_of(self.mixer),
+            **named_models(self.target_models, "target."),
+            **_module_of(self.target_mixer, "target."),
+            "optimiser": self._optimiser,
+        }
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Make one gradient step; return its report."""
-        params, inputs = self._params, batch.with_last_actions()
-        values, before = self.values(inputs, batch.counts), batch.before
+        params, before = self._params, batch.before
+        seen = self._groups, batch.with_last_actions(), batch.counts
+        values, _ = outputs_of(self.models, *seen)
         chosen = values[before].gather(2, batch.actions.unsqueeze(2)).squeeze(2)
-        learned = self.values.mixed(chosen, batch.state[before])
+        learned = self.mixer(chosen, batch.state[before])
         with torch.no_grad():
             legal = batch.legal[batch.after]
             preferred = values[batch.after].masked_fill(~legal, -torch.inf).argmax(2, keepdim=True)
-            later = self._target(inputs, batch.counts)[batch.after].gather(2, preferred).squeeze(2)
-            following = self._target.mixed(later, batch.state[batch.after])
+            targeted, _ = outputs_of(self.target_models, *seen)
+            later = targeted[batch.after].gather(2, preferred).squeeze(2)
+            following = self.target_mixer(later, batch.state[batch.after])
             aims = targets(batch, following, params.gamma, params.trace)
         loss = torch.nn.functional.mse_loss(learned, aims)
         descend(self._optimiser, loss, params.max_grad_norm)
-        self.counts.updates += 1
-        if self.counts.updates % params.target_every == 0:
-            self._target = copy.deepcopy(self.values)
+        self.count_step()
         return {"loss": float(loss.detach()), "value": float(learned.detach().mean())}
 
 
-def _iql(rows: Rows, params: Params) -> QLearning:
-    """Return independent Q-learning."""
-    return QLearning(rows, params, None)
-
-
-def _vdn(rows: Rows, params: Params) -> QLearning:
-    """Return Q-learning of the sum of values."""
-    return QLearning(rows, params, add)
+def _module_of(mixer: Mixer, prefix: str = "") -> dict[str, torch.nn.Module]:
+    """Return the network of a mixer by its name in a saved state, if it has one."""
+    return {f"{prefix}mixer": mixer.module} if isinstance(mixer, Monotone) else {}
 
 
 def _qmix(rows: Rows, params: Params) -> QLearning:
@@ -156,7 +175,7 @@ def entry(name: str) -> LearnerEntry:
 
 
 _METHODS = {
-    "iql": Method(_iql, team=False, state=False),
-    "vdn": Method(_vdn, state=False),
+    "iql": Method(partial(QLearning, mixer=apart), team=False, state=False),
+    "vdn": Method(partial(QLearning, mixer=add), state=False),
     "qmix": Method(_qmix),
 }

@@ -28,17 +28,17 @@ import torch
 
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners.checkpoint import Counts, Part
+from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
+    Algorithm,
     Method,
     adam,
     descend,
     entry_of,
-    falling_share,
-    seat_networks,
+    named_models,
 )
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, greedy, outputs_of, targets
+from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
 from coopbench_envs.parameters import Allowed, between, one_of
 
 ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
@@ -130,37 +130,30 @@ class Joint:
         return value
 
 
-class Qtran:
+class Qtran(Algorithm):
     """QTRAN-base with double Q-learning and target networks."""
 
     def __init__(self, rows: Rows, params: Params) -> None:
-        size = rows.state().shape[1]
-        self._params, self._groups, self.counts = params, rows.groups, Counts(updates=0)
-        self.models = seat_networks(rows, params)
-        self.joint = Joint(
-            size, params.hidden, rows.outputs, params.embed, seat_terms=params.seat_terms
-        )
-        self._renew()
-        learned = (model.module for model in self.models)
+        super().__init__(rows, params)
+        sizes = rows.state().shape[1], params.hidden, rows.outputs, params.embed
+        self.joint = Joint(*sizes, seat_terms=params.seat_terms)
+        learned = named_models(self.models).values()
         self._optimiser = adam([*learned, self.joint.module], params.learning_rate)
+        self.renew()
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         """Make the target networks equal to the present ones."""
         self._target_models, self._target_joint = copy.deepcopy((self.models, self.joint))
 
     def parts(self) -> dict[str, Part]:
         """Return networks, targets, the optimiser, and gradient steps."""
-        parts: dict[str, Part] = {"optimiser": self._optimiser, "counts": self.counts}
-        parts |= {"joint": self.joint.module, "target.joint": self._target_joint.module}
-        for prefix, models in (("", self.models), ("target.", self._target_models)):
-            parts |= {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
-        return parts
-
-    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
-        """Return the best choices of the seats, and random ones for a share of them."""
-        params = self._params
-        share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
-        return greedy(outputs, legal, share)
+        return {
+            **super().parts(),
+            **named_models(self._target_models, "target."),
+            "joint": self.joint.module,
+            "target.joint": self._target_joint.module,
+            "optimiser": self._optimiser,
+        }
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Make one gradient step; return its report."""
@@ -185,9 +178,7 @@ class Qtran:
         elsewhere = (other.clamp(max=0.0) ** 2).mean()
         loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
         descend(self._optimiser, loss, params.max_grad_norm)
-        self.counts.updates += 1
-        if self.counts.updates % params.target_every == 0:
-            self._renew()
+        self.count_step()
         names = ("loss", "optimal", "non_optimal", "value")
         numbers = (learned, optimal, elsewhere, joint.mean())
         return {name: float(x.detach()) for name, x in zip(names, numbers, strict=True)}

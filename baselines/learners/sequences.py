@@ -31,6 +31,11 @@ __all__ = [
 
 # Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
 Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# Parameters of torch's layers in the order of those of ``Layer``.
+_NAMES = {
+    LINEAR: ("weight", "bias"),
+    GRU: ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0"),
+}
 _BLOCKS = 64  # that hold all episodes, were each as long as possible
 
 
@@ -323,6 +328,11 @@ class Recurrent:
             }
         )
 
+    @property
+    def layers(self) -> list[torch.nn.Module]:
+        """Return the layers in their order."""
+        return list(self.module.values())
+
     def run(
         self, inputs: torch.Tensor, memory: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -394,22 +404,19 @@ def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -
     return torch.from_numpy(aims)
 
 
-def layers_of(models: Sequence[Recurrent]) -> tuple[Layer, ...]:
-    """Return the layers of all models as data."""
+def layers_of(models: Sequence[Sequence[torch.nn.Module]]) -> tuple[Layer, ...]:
+    """Return the layers of all models, linear ones and GRUs in their order, as data."""
+    return tuple(_layer(modules) for modules in zip(*models, strict=True))
 
-    def stacked(name: str, part: str) -> np.ndarray:
-        arrays = [array_of(getattr(model.module[name], part)) for model in models]
-        return np.stack([array.T if array.ndim > 1 else array for array in arrays])
 
-    kind, memory = LINEAR, ["weight", "bias"]
-    if models[0].hidden:
-        kind = GRU
-        memory = [f"{part}_{where}_l0" for where in ("ih", "hh") for part in ("weight", "bias")]
-    return (
-        Layer(LINEAR, stacked("enter", "weight"), stacked("enter", "bias")),
-        Layer(kind, *(stacked("memory", part) for part in memory)),
-        Layer(LINEAR, stacked("leave", "weight"), stacked("leave", "bias")),
-    )
+def _layer(modules: Sequence[torch.nn.Module]) -> Layer:
+    """Return one layer of all models as data."""
+    kind = GRU if isinstance(modules[0], torch.nn.GRU) else LINEAR
+    parts = []
+    for name in _NAMES[kind]:
+        arrays = [array_of(module.get_parameter(name)) for module in modules]
+        parts.append(np.stack([array.T if array.ndim > 1 else array for array in arrays]))
+    return Layer(kind, *parts)
 
 
 def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
