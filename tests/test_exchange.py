@@ -19,7 +19,7 @@ from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.exchange import import_results
 from coopbench.exchange import runs as exchange_runs
-from coopbench.exchange.marl_eval_import import read_marl_eval
+from coopbench.exchange.marl_eval_import import read_marl_eval as read
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown
@@ -81,6 +81,10 @@ def _raw():
     }
     runs = {"seed_0": run, "seed_1": copy.deepcopy(run)}
     return {"Hills": {"up": {"IPPO": runs, "QMIX": copy.deepcopy(runs)}}}
+
+
+def read_marl_eval(file, absolute="unknown"):
+    return read(file, exchange_runs.Options(absolute=absolute)).runs
 
 
 def _written(tmp_path, content):
@@ -247,8 +251,9 @@ def test_environments_are_groups_of_tasks(tmp_path):
         ("dunes-up", "return"): 4.5,
         ("dunes-up", "file_length"): 1.0,
     }
-    with pytest.raises(ValueError, match="Unknown metric 'won' in the absolute metrics of Dunes"):
-        import_results(_written(tmp_path, raw), "won")
+    won = import_results(_written(tmp_path, raw), "won", scale="given")
+    assert [task.id for task in won.protocol.task] == ["up"]
+    assert any("Dunes has no won" in note for note in won.notes)
     with pytest.raises(ValueError, match=r"played by another program.*nothing can"):
         coopbench.evaluate(report.protocol, ["random"])
 
@@ -297,8 +302,6 @@ AT = "Hills / up / QMIX / seed_1"
         (_set(*RUN, "step_1", "return", ["1", 1.0]), "has '1' at position 0"),
         (_set(*RUN, "step_1", "return", 1.0), r"return is 1\.0; allowed: a list"),
         (_set(*RUN, "step_1", "return", []), "return is an empty list"),
-        (_set(*RUN, "step_1", "return", [1.0]), f"{AT} / step_1 has 1 values of return, .*IPPO"),
-        (_set(*RUN, "step_1", "won ", [1]), "step_1 has the metrics return, won, won , "),
         (_set(*RUN, "step_1", {"step_count": 10}), "step_1 has no metric"),
         (_set(*RUN, "step_2", "step_count", 10), f"{AT} / step_2: step_count is 10 after 10"),
         (_set(*RUN, "step_2", "step_count", 20.0), r"step_count is 20\.0; allowed: a whole"),
@@ -355,15 +358,39 @@ def test_files_that_are_none(tmp_path, monkeypatch):
 
 def test_scores_need_a_range_and_a_known_ending(tmp_path):
     raw = _raw()
-    with pytest.raises(ValueError, match="Unknown metric 'retrn' in the absolute metrics of Hills"):
+    with pytest.raises(ValueError, match=r"Unknown metric 'retrn' in .*results\.json"):
         import_results(_written(tmp_path, raw), "retrn")
     for run in (run for runs in raw["Hills"]["up"].values() for run in runs.values()):
         for part in run.values():
             part["won"] = [0.0]
-    with pytest.raises(ValueError, match=r"Hills / up: every won is 0\.0"):
+    with pytest.raises(ValueError, match=r"Hills / up, where every won is 0 and gives no scale"):
         import_results(_written(tmp_path, raw), "won")
-    with pytest.raises(ValueError, match=r"ending of a file to import '\.txt'"):
+    (tmp_path / "scores.txt").touch()
+    with pytest.raises(ValueError, match=r"scores\.txt is of no kind that can be imported"):
         import_results(tmp_path / "scores.txt")
+
+
+def test_evaluations_unlike_others_are_left_out_by_name(tmp_path):
+    """One with fewer values, one without the score, and a metric that one run alone has."""
+    raw = _raw()
+    runs = raw["Hills"]["up"]
+    runs["QMIX"]["seed_0"]["step_1"]["return"] = [1.0]
+    runs["QMIX"]["seed_1"]["absolute_metrics"] = {"won": [1.0]}
+    for part in runs["IPPO"]["seed_0"].values():
+        part["extra"] = [1.0]
+    report = import_results(_written(tmp_path, raw))
+    notes = " ".join(report.notes)
+    for text in (
+        "QMIX / seed_0 / step_1 has 1 values of return, most have 2",
+        "QMIX / seed_1 / absolute_metrics lacks return",
+        "some evaluations lack extra",
+    ):
+        assert text in notes
+    assert {(m.policy, m.run, m.state) for m in report.missing_runs} == {
+        ("QMIX", 0, "partial"),
+        ("QMIX", 1, "missing"),
+    }
+    assert "extra" not in {row.metric for row in report.estimates}
 
 
 # --- CSV and pandas ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ episodes. Every run counts as having played episodes of its own.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,72 +16,155 @@ import numpy as np
 from coopbench.episodes.metrics import COMMON
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange.marl_eval_import import read_marl_eval
-from coopbench.exchange.runs import ABSOLUTE, Run
-from coopbench.exchange.scores_csv import read_scores_csv
+from coopbench.exchange.mlflow_import import has_mlflow, read_mlflow
+from coopbench.exchange.runs import ABSOLUTE, LABELS, Options, Reading, Run
+from coopbench.exchange.sb3_import import (
+    has_evaluations,
+    has_monitors,
+    read_evaluations,
+    read_monitors,
+)
+from coopbench.exchange.table_import import read_table
+from coopbench.exchange.tensorboard_import import has_events, read_events
+from coopbench.exchange.wandb_import import is_wandb, read_wandb
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
-from coopbench_envs.parameters import named, unknown
+from coopbench_envs.parameters import named
 
 SCALES = ("minmax", "given")  # of scores, see ``import_results``
-# Readers by the ending of the file: (path, kind of absolute metric) -> runs.
-IMPORTERS: dict[str, Callable[[Path, str], Sequence[Run]]] = {
-    ".json": read_marl_eval,
-    ".csv": read_scores_csv,
-}
+Reader = Callable[[Path, Options], Reading]
+# Readers by how a file or a folder is recognised; the first that recognises it reads it.
+IMPORTERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
+    (has_evaluations, read_evaluations),
+    (has_monitors, read_monitors),
+    (has_events, read_events),
+    (has_mlflow, read_mlflow),
+    (is_wandb, read_wandb),
+    (lambda path: path.suffix.lower() == ".csv", read_table),
+    (lambda path: path.suffix.lower() == ".json", read_marl_eval),
+)
+_KINDS = (
+    ".json of marl-eval; .csv with named columns, of Weights & Biases, or monitor.csv of "
+    "Stable-Baselines3; its evaluations.npz; event files of TensorBoard; folders with any of the "
+    "last three, and mlruns of MLflow"
+)
 _ORIGIN = "These results were made elsewhere: no episode was played again, and nothing is verified."
 _MOVING = (
     "0 and 1 of normalised scores are the lowest and highest value of each task in this file: they "
     "move when an algorithm is added, so scores of two files cannot be compared."
 )
+_SHOWN = 20  # lines about what was left out; of more only the number
 
 
 def import_results(
-    path: str | Path, metric: str = "return", absolute: str = "unknown", scale: str = "minmax"
+    path: str | Path,
+    metric: str = "return",
+    absolute: str = "unknown",
+    scale: str = "minmax",
+    *,
+    columns: Mapping[str, str] | None = None,
+    names: str = "",
 ) -> Report:
-    """Read a file of another program, and analyse it like results of this package.
+    """Read a file or a folder of another program, and analyse it like results of this package.
 
     ``metric`` is the score that is compared and aggregated. ``absolute`` says what the file's
     absolute metrics are, a key of ``ABSOLUTE``. With the ``scale`` "minmax" 0 and 1 are the lowest
     and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all algorithms,
     runs and evaluations (Gorsane et al. 2022); with "given" the file's scores are normalised
-    already. Environments are groups of tasks.
+    already. Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task",
+    "run", "step" or "episode": name in the file}; ``names`` is a pattern of the names of runs or of
+    their folders, such as "{task}__{algorithm}__{run}__*". What cannot be compared with the rest is
+    left out, and named in the report's notes.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: for an unknown ending, option or metric, a file that its reader refuses, and a
-            task on which nothing varies.
+        ValueError: for an unknown kind of file, option or metric, a file that its reader refuses,
+            and if nothing is left.
     """
-    file = Path(path)
+    place = Path(path)
     named("scale", scale, dict.fromkeys(SCALES))
     named("kind of absolute metric", absolute, ABSOLUTE)
-    reader = named("ending of a file to import", file.suffix.lower(), IMPORTERS)
-    runs = reader(file, absolute)
-    for environment in dict.fromkeys(run.environment for run in runs):
-        members = [run for run in runs if run.environment == environment]
-        names = dict.fromkeys(name for run in members for name in run.absolute)
-        if metric not in names:
-            where = f"the absolute metrics of {environment}"
-            raise ValueError(unknown("metric", metric, names, where))
-    if scale == "minmax":
-        _check_ranges(runs, metric)
-    notes = [_ORIGIN, f"Absolute metrics are {ABSOLUTE[absolute]} ({absolute})."]
+    for label in columns or {}:
+        named("column", label, dict.fromkeys((*LABELS, "step", "episode")))
+    reading = _reader(place)(place, Options(metric, absolute, columns or {}, names))
+    if reading.absolute and absolute not in ("unknown", reading.absolute):
+        raise ValueError(
+            f"{place} has no episodes of the kind {absolute!r}; its scores are "
+            f"{ABSOLUTE[reading.absolute]} ({reading.absolute})."
+        )
+    kind = reading.absolute or absolute
+    runs, left_out = _comparable(reading.runs, metric, scale)
+    notes = [_ORIGIN, f"Absolute metrics are {ABSOLUTE[kind]} ({kind})."]
     notes += [_MOVING] if scale == "minmax" else []
-    return Report(*_converted(runs, metric, scale, file.name), tuple(notes))
+    notes += _listed([*reading.left_out, *left_out])
+    return Report(*_converted(runs, metric, scale, place.name), tuple(notes))
 
 
-def _check_ranges(runs: Iterable[Run], metric: str) -> None:
-    """Raise ``ValueError`` for a task on which all values of a metric are equal."""
+def _reader(place: Path) -> Reader:
+    if not place.exists():
+        raise FileNotFoundError(f"There is no file {place} to import.")
+    for recognises, reader in IMPORTERS:
+        if recognises(place):
+            return reader
+    raise ValueError(f"{place} is of no kind that can be imported; allowed: {_KINDS}.")
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    """Return what was left out as notes, of many the first."""
+    shown = [f"Left out or changed: {text}." for text in texts[:_SHOWN]]
+    more = len(texts) - _SHOWN
+    return [*shown, f"Left out or changed: {more} more."] if more > 0 else shown
+
+
+def _comparable(
+    runs: Sequence[Run], metric: str, scale: str
+) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+    """Return the runs that can be compared, and what was left out.
+
+    Of each task these are the runs with the usual number of values; a task on which nothing varies
+    has no scale.
+    """
+    counts: dict[tuple[str, str], Counter[int]] = {}
+    for run in runs:
+        if metric in run.absolute:
+            place = run.environment, run.task
+            counts.setdefault(place, Counter())[len(run.absolute[metric])] += 1
+    usual = {place: numbers.most_common(1)[0][0] for place, numbers in counts.items()}
+    constant = _constant(runs, metric) if scale == "minmax" else {}
+    left_out = [
+        f"{environment} / {task}, where every {metric} is {value:g} and gives no scale"
+        for (environment, task), value in constant.items()
+    ]
+    kept = []
+    for run in runs:
+        place = run.environment, run.task
+        if place in constant:
+            continue
+        count = len(run.absolute[metric]) if metric in run.absolute else usual.get(place, 0)
+        if count == usual.get(place, 0) or (len(run.steps) == 1 and run.steps[0] == 0):
+            kept.append(run)
+            continue
+        where = f"{run.environment} / {run.task} / {run.algorithm} / {run.name}"
+        left_out.append(f"{where}, with {count} values of {metric}; most have {usual[place]}")
+    if not any(run.absolute for run in kept):
+        raise ValueError(
+            f"Nothing is left to compare: {'; '.join(left_out[:_SHOWN]) or 'there are no scores'}."
+        )
+    return tuple(kept), tuple(left_out)
+
+
+def _constant(runs: Iterable[Run], metric: str) -> dict[tuple[str, str], float]:
+    """Return the tasks on which all values of a metric are equal, with that value."""
     values: dict[tuple[str, str], list[np.ndarray]] = {}
     for run in runs:
         parts = [part[metric].ravel() for part in (run.metrics, run.absolute) if metric in part]
         values.setdefault((run.environment, run.task), []).extend(parts)
-    for (environment, task), parts in values.items():
-        whole = np.concatenate([*parts, np.empty(0)])
-        if whole.size and np.ptp(whole) == 0.0:
-            raise ValueError(
-                f"{environment} / {task}: every {metric} is {whole[0]}, so there is no range to "
-                f"normalise by. Remove the task, or use the values as they are."
-            )
+    whole = {place: np.concatenate([*parts, np.empty(0)]) for place, parts in values.items()}
+    return {
+        place: float(sample[0])
+        for place, sample in whole.items()
+        if sample.size and np.ptp(sample) == 0.0
+    }
 
 
 def _converted(

@@ -3,45 +3,57 @@
 The JSON is that of Gorsane et al. 2022, "Towards a Standardised Performance Evaluation Protocol
 for Cooperative MARL", as their public package marl-eval reads it: environment, task, algorithm,
 run, then evaluations with a ``step_count``, and ``absolute_metrics``; every metric is a list of
-values. docs/exchange.md says what is refused, and why.
+values. docs/exchange.md says what is refused, what is left out, and why.
 """
 
 import json
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import ABSOLUTE, Names, Run, read_import
+from coopbench.exchange.runs import ABSOLUTE, Names, Options, Reading, Run, read_import
+from coopbench_envs.parameters import named
 
 _BESIDE = ("step_count", "elapsed_time")  # stand among the metrics of an evaluation, but are none
 
 
-def read_marl_eval(path: Path, absolute: str = "unknown") -> tuple[Run, ...]:
+def read_marl_eval(path: Path, options: Options) -> Reading:
     """Read the runs of a marl-eval JSON file, with names as they are spelled there.
 
-    ``absolute`` says what the file's absolute metrics are, a key of ``ABSOLUTE``.
+    Evaluations without the score, with another number of values than most of their task, and
+    metrics that some evaluation of an environment lacks are left out, and listed.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is too large, is not JSON of this form, or contradicts itself or
-            ``absolute``; the message names environment, task, algorithm, run and evaluation.
+            ``options.absolute``; the message names environment, task, algorithm, run and
+            evaluation.
     """
-    checks, read = _Checks(), list[Run]()
+    checks, read, left_out = _Checks(), list[Run](), list[str]()
+    measured = dict[str, None]()
     for environment, tasks in checks.some(_json(path), "environment", str(path)).items():
         where = f"{path}: {environment}"
-        runs = tuple(_runs(checks, tasks, environment, where))
-        if not any(run.absolute for run in runs):
+        found = list(_runs(checks, tasks, environment, where))
+        if not any(part.final for run in found for part in run.parts):
             raise ValueError(
                 f"{where} holds no run with absolute_metrics; there is nothing to use."
             )
-        _check_kind(runs, absolute, where)
+        names = dict.fromkeys(name for run in found for part in run.parts for name in part.samples)
+        measured |= names
+        if options.metric not in names:
+            left_out.append(f"{where} has no {options.metric}")
+            continue
+        runs, notes = _comparable(found, options.metric, where)
+        _check_kind(runs, options.absolute, where)
         read += runs
-    return tuple(read)
+        left_out += notes
+    named("metric", options.metric, measured, str(path))
+    return Reading(tuple(read), tuple(left_out))
 
 
 class _Object(list[Any]):
@@ -66,7 +78,6 @@ class _Checks:
 
     def __init__(self) -> None:
         self._names = Names("rename it in the file, or spell both alike if they are one")
-        self._first: dict[tuple[str, ...], tuple[str, str]] = {}
 
     def members(self, value: Any, kind: str, where: str) -> dict[str, Any]:
         """Return the members of a JSON object; raise if one is repeated."""
@@ -87,69 +98,121 @@ class _Checks:
             raise ValueError(f"{where} has no {kind}; remove it from the file, or add one.")
         return members
 
-    def same(self, key: tuple[str, ...], value: str, where: str) -> None:
-        """Raise if ``value`` differs from the first value with the same key."""
-        place, other = self._first.setdefault(key, (where, value))
-        if other != value:
-            raise ValueError(f"{where} has {value}, {place} has {other}; allowed: the same.")
+
+class _Part(NamedTuple):
+    """An evaluation, or the absolute metrics of a run."""
+
+    name: str
+    final: bool
+    kind: str  # parts of a task of one kind have equally many values
+    step: int  # of training; of the absolute metrics 0
+    samples: dict[str, np.ndarray]  # metric -> (values,)
 
 
-def _runs(checks: _Checks, tasks: Any, environment: str, where: str) -> Iterator[Run]:
+class _FoundRun(NamedTuple):
+    """A run as the file holds it."""
+
+    environment: str
+    task: str
+    algorithm: str
+    name: str
+    parts: tuple[_Part, ...]
+
+
+def _runs(checks: _Checks, tasks: Any, environment: str, where: str) -> Iterator[_FoundRun]:
     for task, algorithms in checks.some(tasks, "task", where).items():
         of_task = f"{where} / {task}"
         for algorithm, runs in checks.some(algorithms, "algorithm", of_task).items():
             of_algorithm = f"{of_task} / {algorithm}"
             for name, parts in checks.some(runs, "run", of_algorithm).items():
-                reader = _RunReader(checks, environment, task, f"{of_algorithm} / {name}")
-                yield Run(environment, task, algorithm, name, *reader.read(parts))
+                found = tuple(_parts(checks, parts, f"{of_algorithm} / {name}"))
+                yield _FoundRun(environment, task, algorithm, name, found)
 
 
-@dataclass(frozen=True)
-class _RunReader:
-    """Reads a run, and checks it against the runs that were read before."""
+def _parts(checks: _Checks, parts: Any, where: str) -> Iterator[_Part]:
+    """Yield the evaluations of a run, and its absolute metrics if there are any."""
+    members = checks.members(parts, "evaluation", where)
+    final = [name for name in members if "absolute" in name.lower()]
+    if len(final) > 1:
+        raise ValueError(
+            f"{where} has {', '.join(final)}; allowed: one with 'absolute' in its name."
+        )
+    steps: list[int] = []
+    for name in members:
+        place = f"{where} / {name}"
+        entry = checks.members(members[name], "metric", place)
+        if name in final:
+            if entry:
+                yield _Part(name, True, "absolute", 0, _samples(entry, place))
+            continue
+        steps.append(_step_count(entry, steps, place))
+        # A policy that is not trained has one evaluation, which repeats its absolute metrics and
+        # has as many values as they have.
+        untrained = len(members) == 2 and len(final) == 1 and steps == [0]
+        kind = "untrained" if untrained else "evaluation"
+        yield _Part(name, False, kind, steps[-1], _samples(entry, place))
 
-    checks: _Checks
-    environment: str
-    task: str
-    where: str
 
-    def read(self, parts: Any) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return steps, metrics and absolute metrics, as in ``Run``."""
-        members = self.checks.members(parts, "evaluation", self.where)
-        final = [name for name in members if "absolute" in name.lower()]
-        if len(final) > 1:
-            raise ValueError(
-                f"{self.where} has {', '.join(final)}; allowed: one with 'absolute' in its name."
-            )
-        steps: list[int] = []
-        rows, absolute = [], {}
-        for name in members:
-            entry = self.checks.members(members[name], "metric", f"{self.where} / {name}")
-            if name not in final:
-                steps.append(_step_count(entry, steps, f"{self.where} / {name}"))
-                # A policy that is not trained has one evaluation, which repeats its absolute
-                # metrics and has as many values as they have.
-                untrained = len(members) == 2 and len(final) == 1 and steps == [0]
-                part = "evaluation without training" if untrained else "evaluation"
-                rows.append(self._lists(entry, name, part))
-            elif entry:
-                absolute = self._lists(entry, name, "absolute")
-        metrics = {name: np.array([row[name] for row in rows]) for name in (rows or [{}])[0]}
-        return np.array(steps, np.int64), metrics, absolute
+def _samples(entry: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+    metrics = [metric for metric in entry if metric not in _BESIDE]
+    if not metrics:
+        raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
+    return {metric: _numbers(entry[metric], f"{where} / {metric}") for metric in metrics}
 
-    def _lists(self, entry: Mapping[str, Any], name: str, part: str) -> dict[str, np.ndarray]:
-        """Return the values of every metric; raise if other parts have other metrics or counts."""
-        where, checks = f"{self.where} / {name}", self.checks
-        metrics = [metric for metric in entry if metric not in _BESIDE]
-        if not metrics:
-            raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
-        kind = "absolute" if part == "absolute" else "evaluation"
-        checks.same((self.environment, kind), f"the metrics {', '.join(sorted(metrics))}", where)
-        samples = {metric: _numbers(entry[metric], f"{where} / {metric}") for metric in metrics}
-        for metric, sample in samples.items():
-            key = self.environment, self.task, part, metric
-            checks.same(key, f"{len(sample)} values of {metric}", where)
-        return samples
+
+def _comparable(
+    found: Sequence[_FoundRun], score: str, where: str
+) -> tuple[tuple[Run, ...], list[str]]:
+    """Return the runs of one environment with equal metrics and numbers of values.
+
+    Returns also what was left out for that, a line each.
+    """
+    measured = {name for run in found for part in run.parts for name in part.samples}
+    scored = [part for run in found for part in run.parts if score in part.samples]
+    shared = {name for name in measured if all(name in part.samples for part in scored)}
+    counts = defaultdict[tuple[str, str, str], Counter[int]](Counter)
+    for run in found:
+        for part in run.parts:
+            for name in shared & set(part.samples):
+                counts[run.task, part.kind, name][len(part.samples[name])] += 1
+    usual = {key: numbers.most_common(1)[0][0] for key, numbers in counts.items()}
+    notes = [f"{where}: some evaluations lack {name}" for name in sorted(measured - shared)]
+    runs = []
+    for run in found:
+        kept = []
+        for part in run.parts:
+            place = f"{where} / {run.task} / {run.algorithm} / {run.name} / {part.name}"
+            reason = _unlike(part, run.task, score, shared, usual)
+            if reason:
+                notes.append(f"{place} {reason}")
+            else:
+                kept.append(part)
+        rows = [part for part in kept if not part.final]
+        final = [part for part in kept if part.final]
+        steps = np.array([part.step for part in rows], np.int64)
+        names = [name for name in run.parts[0].samples if name in shared] if kept else []
+        metrics = {name: np.array([part.samples[name] for part in rows]) for name in names}
+        absolute = {name: final[0].samples[name] for name in names} if final else {}
+        labels = run.environment, run.task, run.algorithm, run.name
+        runs.append(Run(*labels, steps, metrics if rows else {}, absolute))
+    return tuple(runs), notes
+
+
+def _unlike(
+    part: _Part,
+    task: str,
+    score: str,
+    shared: set[str],
+    usual: Mapping[tuple[str, str, str], int],
+) -> str:
+    """Return what a part lacks, or has another number of than most of its task; empty: nothing."""
+    if score not in part.samples:
+        return f"lacks {score}"
+    for name in sorted(shared):
+        count, most = len(part.samples[name]), usual[task, part.kind, name]
+        if count != most:
+            return f"has {count} values of {name}, most have {most}"
+    return ""
 
 
 def _step_count(entry: Mapping[str, Any], before: Sequence[int], where: str) -> int:

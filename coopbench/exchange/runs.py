@@ -1,7 +1,9 @@
 """Runs as files of other programs hold them, and what the readers of these files share."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +15,19 @@ ABSOLUTE = {
     "best_checkpoint": "the best checkpoint of each run, played on fresh episodes",
     "max_episode": "the highest single value of all evaluations of each run, which is optimistic",
     "last": "the policy at the end of each run",
-    "unknown": "of unknown kind: nobody has said what was played",
+    "unknown": "of unknown kind: neither the file nor --absolute names it",
 }
+LABELS = ("algorithm", "task", "run")  # of a run
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller says about a file."""
+
+    metric: str = "return"  # the score
+    absolute: str = "unknown"  # what its absolute metrics are, a key of ``ABSOLUTE``
+    columns: Mapping[str, str] = field(default_factory=dict)  # {label: name of the column}
+    names: str = ""  # pattern of the names of runs, see ``curves.labels_of``
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,14 @@ class Run:
     steps: np.ndarray  # (evaluations,) int64, steps of the environment trained so far, rising
     metrics: dict[str, np.ndarray]  # name -> (evaluations, values) float64
     absolute: dict[str, np.ndarray]  # name -> (values,) float64; empty if the file has none
+
+
+class Reading(NamedTuple):
+    """What a reader has found."""
+
+    runs: tuple[Run, ...]
+    left_out: tuple[str, ...] = ()  # what was left out, and how values were summarised
+    absolute: str = ""  # what the absolute metrics are, a key of ``ABSOLUTE``; empty: as told
 
 
 def read_import(path: Path) -> bytes:

@@ -185,8 +185,10 @@ def import_results(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A JSON file in the format of marl-eval; a .csv file with the columns algorithm, "
-            "task, run and one for each metric; or a folder of railways of flatland-rl."
+            help="A .json file of marl-eval; a .csv file with the columns algorithm, task, run and "
+            "one for each metric, or of Weights & Biases; monitor.csv or evaluations.npz of "
+            "Stable-Baselines3, an event file of TensorBoard, a folder with any of these three, or "
+            "mlruns of MLflow; or a file or folder of railways of flatland-rl."
         ),
     ],
     absolute: Annotated[
@@ -203,6 +205,23 @@ def import_results(
             "normalised already."
         ),
     ] = "minmax",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL=NAME,...",
+            help="Names of the columns algorithm, task, run, step and episode, for instance "
+            "algorithm=algo,task=env,run=seed,step=global_step.",
+        ),
+    ] = "",
+    runs: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERN",
+            help="How runs or their folders are named, for instance "
+            "'{task}__{algorithm}__{run}__*'. Default: folders algorithm/task/run, or as CleanRL "
+            "or Stable-Baselines3 name them.",
+        ),
+    ] = "",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -213,8 +232,10 @@ def import_results(
 ) -> None:
     """Make the report of results of other programs, with the same tables and plots as of our own.
 
-    A folder of railways, .pkl files of flatland-rl or .npz files, becomes one file of instances of
-    Rail-v0. Pickles are read without executing anything that they name; flatland-rl is not needed.
+    What cannot be compared with the rest is left out, and named in the notes.
+
+    Railways that flatland-rl has saved (.pkl, .mpk), or .npz files, become one file of instances of
+    Rail-v0. Nothing that a file names is executed; flatland-rl is not needed.
     """
     from coopbench_envs.rail.importing import import_railways, is_railway
 
@@ -226,4 +247,17 @@ def import_results(
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        present(read(file, metric, absolute, scale), out)
+        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), names=runs)
+        present(chosen, out)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Parse "label=name,label=name"."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    for label, equals, name in pairs:
+        if not equals or not name:
+            raise ValueError(
+                f"--columns was {text!r}; allowed: LABEL=NAME, several with commas; {label!r} has "
+                f"no name."
+            )
+    return {label.strip(): name.strip() for label, _, name in pairs}
