@@ -11,6 +11,7 @@ from pathlib import Path
 
 import audit
 import plots
+import published_tables
 import rail_tables
 import results_tables
 import speed_tables
@@ -150,6 +151,7 @@ def pages() -> dict[Path, dict[str, str]]:
     parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
     contents[docs / "training.md"] = parts
     contents[docs / "results.md"] = results_tables.parts()
+    contents[docs / "published.md"] = published_tables.parts()
     contents[docs / "speed.md"] = contents[docs / "statistics.md"] = speed_tables.parts()
     for name in ("validity", "validity-tables"):
         contents[docs / f"{name}.md"] = audit.parts()
