@@ -1,10 +1,12 @@
 """Marks: functions for compiled code, which numba gets to see only where something is compiled."""
 
+import dis
 import functools
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["CALLED", "INLINED", "MERGED", "Marked", "plain"]
+__all__ = ["CALLED", "INLINED", "MERGED", "Marked", "plain", "rebound"]
 
 # What becomes of a marked function in compiled code. Merged: its source takes the place of each
 # call. Inlined: it is compiled once, and its code takes the place of each call. Called: it is
@@ -48,6 +50,41 @@ class Marked:
     @property
     def _numba_type_(self) -> Any:
         return self.dispatcher._numba_type_
+
+
+def rebound(kernels: Any, names: Mapping[str, Any]) -> Any:
+    """Return marked functions, one or a NamedTuple of them, with other values of global ``names``.
+
+    The functions that they reach read these values, too. What reads none of them stays itself.
+    """
+    made: dict[Marked, Marked] = {}
+
+    def anew(value: Any) -> Any:
+        if isinstance(value, tuple):
+            parts = map(anew, value)
+            return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+        if not isinstance(value, Marked):
+            return value
+        if value not in made:
+            function = value.py_func
+            loads = (i for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL")
+            read = {i.argval: function.__globals__.get(i.argval) for i in loads}
+            changed = {n: names[n] if n in names else anew(old) for n, old in read.items()}
+            changed = {n: new for n, new in changed.items() if new is not read[n]}
+            made[value] = Marked(_copy(function, changed), value.kind) if changed else value
+        return made[value]
+
+    return anew(kernels)
+
+
+def _copy(function: types.FunctionType, changed: Mapping[str, Any]) -> types.FunctionType:
+    """Return a function that reads some globals otherwise."""
+    names = {**function.__globals__, **changed}
+    copy = types.FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    functools.update_wrapper(copy, function)
+    return copy
 
 
 def plain(function: Any) -> Any:

@@ -217,17 +217,17 @@ def _map(ax: Any, name: str) -> None:
 
     colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
     # Enlarged where they would be too small to see.
-    least = 0.008 * max(c.width, c.height)
+    least = 0.008 * max(c.map.width, c.map.height)
     agents = np.maximum(fields["agent_rad"], least)
-    discs(fields["landmark_pos"], c.landmark_rad, facecolors="#acacac", linewidths=0)
+    discs(fields["landmark_pos"], c.map.landmark_rad, facecolors="#acacac", linewidths=0)
     lines = np.stack([fields["agent_pos"], fields["goal_pos"]], axis=1)
     for line, colour in zip(lines, colours, strict=True):
         ax.plot(*line.T, color=colour, alpha=0.45, linewidth=0.9)
     discs(fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
     discs(fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6)
-    edge = c.landmark_rad
-    ax.set_xlim(-0.5 * c.width - edge, 0.5 * c.width + edge)
-    ax.set_ylim(-0.5 * c.height - edge, 0.5 * c.height + edge)
+    edge = c.map.landmark_rad
+    ax.set_xlim(-0.5 * c.map.width - edge, 0.5 * c.map.width + edge)
+    ax.set_ylim(-0.5 * c.map.height - edge, 0.5 * c.map.height + edge)
     ax.set_aspect("equal")
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 

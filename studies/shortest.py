@@ -74,14 +74,14 @@ def free_points(x, y, walls, reach):
 def ratios(engine, points):
     """Bound, straight line and way of the reward over the shortest path, (3, agents)."""
     c, s = engine.constants, engine.state
-    side, rows = 2 * c.half_cell, []
+    side, rows = 2 * c.own.half_cell, []
     h = side / points
     x, y = (
-        np.arange(c.centres[0, k] - 0.5 * (side - h), c.centres[-1, k] + 0.5 * side, h)
+        np.arange(c.map.centres[0, k] - 0.5 * (side - h), c.map.centres[-1, k] + 0.5 * side, h)
         for k in range(2)
     )
     for lane in range(engine.lanes):
-        reach = c.landmark_rad + s.agent_rad[lane].max()
+        reach = c.map.landmark_rad + s.agent_rad[lane].max()
         free = free_points(x, y, s.landmark_pos[lane], reach)
         for a, goal in enumerate(s.goal_pos[lane]):
             straight = np.hypot(x[None] - goal[0], y[:, None] - goal[1])

@@ -43,7 +43,6 @@ def line(start, end, count=2001):
 @given(worlds)
 def test_barriers_follow_from_the_geometry(world):
     centres, columns, landmarks, (least, reach), barriers, rng = drawn(world)
-    assert lattice.columns_of(centres) == columns
     for k, centre in enumerate(centres):
         shift = rng.uniform(-0.45, 0.45, 2) * SIDE
         assert lattice.cell_at(centres, columns, *(centre + shift)) == k

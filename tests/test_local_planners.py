@@ -103,9 +103,9 @@ def test_the_pull_of_a_goal_nearby_ends_on_it_after_one_step():
     shares = np.array([0.4, 0.8])
     engine = Engine("Routing-v0", 1, num_agents=2, map_params={"obstacle_density": 0.0})
     c, starts = engine.constants, np.array([[-0.5, 0.0], [0.5, 0.0]])
-    speeds = shares * c.accel * c.impulse / (1.0 - c.retained)
+    speeds = shares * c.drive.accel * c.drive.impulse / (1.0 - c.drive.retained)
     velocities = np.stack([0.0 * speeds, speeds], axis=1)
-    goals = starts + velocities * c.step_dt
+    goals = starts + velocities * c.drive.step_dt
     engine.reset(
         np.zeros(1), state={"agent_pos": starts, "agent_vel": velocities, "goal_pos": goals}
     )
@@ -174,12 +174,14 @@ def test_both_versions_show_the_same_closeness():
     """An obstacle 0.2 from touch, along x; the last one is out of sight."""
     old, new = Game.at("Routing-v0"), Game.at("Routing-v1")
     c = old.constants
-    distance = 0.2 + c.agent_rad_high + c.landmark_rad
+    distance = 0.2 + c.map.agent_rad_high + c.map.landmark_rad
     first = np.zeros((1, 1, old.layout["objects"].stop), np.float32)
-    length = (1.0 - (c.window + c.landmark_rad) / distance) / (c.window - c.agent_rad_high)
+    length = (1.0 - (c.rules.window + c.map.landmark_rad) / distance) / (
+        c.rules.window - c.map.agent_rad_high
+    )
     first[0, 0, old.layout["objects"].start] = distance * length
     second = np.zeros((1, 1, new.layout["obstacles"].stop), np.float32)
-    reach = c.window + c.agent_rad_high + c.landmark_rad
+    reach = c.rules.window + c.map.agent_rad_high + c.map.landmark_rad
     second[0, 0, new.layout["obstacles"].index][:3] = distance / reach, 0.0, 1.0
     for game, seen in ((old, first), (new, second)):
         away, closeness = Objects(game)(seen)

@@ -52,7 +52,7 @@ def _planned(policy, lanes):
 def _first_ways(lanes):
     """Distances of the agents from their goals over cells, in fifths of a cell; 65535: none."""
     engine, player = _planned("astar_pibt", lanes)
-    gaps = engine.state.agent_pos[:, :, None] - engine.constants.centres
+    gaps = engine.state.agent_pos[:, :, None] - engine.constants.map.centres
     cells = np.linalg.norm(gaps, axis=3).argmin(2)
     return np.take_along_axis(player._memory.team.ways, cells[..., None], 2)[..., 0]
 
@@ -61,15 +61,15 @@ def _steps(engine, lane, cell):
     """Cells that the largest agent reaches straight from a cell, with the lengths of the steps."""
     c, state = engine.constants, engine.state
     walls = state.landmark_pos[lane][state.landmark_pos[lane, :, 0] != ABSENT]
-    row, column = divmod(cell, c.columns)
+    row, column = divmod(cell, c.map.columns)
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
-            target = (row + down) * c.columns + column + right
-            inside = 0 <= row + down < len(c.centres) // c.columns
-            if (down or right) and inside and 0 <= column + right < c.columns:
-                line = np.linspace(c.centres[cell], c.centres[target], 41)
+            target = (row + down) * c.map.columns + column + right
+            inside = 0 <= row + down < len(c.map.centres) // c.map.columns
+            if (down or right) and inside and 0 <= column + right < c.map.columns:
+                line = np.linspace(c.map.centres[cell], c.map.centres[target], 41)
                 gaps = np.linalg.norm(line[:, None] - walls, axis=2)
-                if gaps.min() >= c.landmark_rad + c.agent_rad_high - 1e-9:
+                if gaps.min() >= c.map.landmark_rad + c.map.agent_rad_high - 1e-9:
                     yield target, 7 if down and right else 5
 
 
@@ -78,9 +78,9 @@ def test_distances_are_those_of_a_plain_search():
     ways = player._memory.team.ways
     c, far = engine.constants, np.iinfo(ways.dtype).max
     for lane in range(2):
-        graph = [list(_steps(engine, lane, k)) for k in range(len(c.centres))]
+        graph = [list(_steps(engine, lane, k)) for k in range(len(c.map.centres))]
         for agent in range(2):
-            gaps = np.linalg.norm(c.centres - engine.state.goal_pos[lane, agent], axis=1)
+            gaps = np.linalg.norm(c.map.centres - engine.state.goal_pos[lane, agent], axis=1)
             expected = {int(gaps.argmin()): 0}
             border = list(expected)
             while border:  # relax until nothing changes
@@ -107,14 +107,17 @@ def test_rounds_keep_agents_apart(seed):
         cell = player._memory.team.cell[0]
         rounds.add(tuple(map(tuple, cell.tolist())))
     assert len(rounds) > 3
-    centres, side = engine.constants.centres, engine.constants.width / engine.constants.columns
+    centres, side = (
+        engine.constants.map.centres,
+        engine.constants.map.width / engine.constants.map.columns,
+    )
     for cells in rounds:
         pairs = np.array(cells)
         assert len(set(pairs[:, NEXT])) == len(pairs)
         for share in np.linspace(0.0, 1.0, 11):
             at = (1 - share) * centres[pairs[:, NEXT]] + share * centres[pairs[:, AFTER]]
             gaps = np.linalg.norm(at[:, None] - at, axis=2)[~np.eye(len(at), dtype=bool)]
-            assert gaps.min() > 2 * engine.constants.agent_rad_high
+            assert gaps.min() > 2 * engine.constants.map.agent_rad_high
         moved = centres[pairs[:, AFTER]] - centres[pairs[:, NEXT]]
         assert abs(moved).max() < 1.01 * side
     assert measure(engine, "coordination")[0] == 1.0
@@ -145,13 +148,13 @@ def test_paths_are_clear_and_short():
     """Lengths are near those over cells, which eight directions make up to 8 % too long."""
     engine, player = _planned("prioritised_rrt_star", lanes=4)
     memory, first, c = player._memory, _first_ways(4), engine.constants
-    side, ratios = c.width / c.columns, []
+    side, ratios = c.map.width / c.map.columns, []
     for lane in range(4):
         for agent in np.flatnonzero(memory.planned[lane]):
             path = memory.plan[lane, agent].astype(float)
             line = np.concatenate([path[:-1] + s * np.diff(path, axis=0) for s in (0, 0.5)])
             gaps = np.linalg.norm(line[:, None] - engine.state.landmark_pos[lane], axis=2)
-            assert gaps.min() > c.landmark_rad + c.agent_rad_high
+            assert gaps.min() > c.map.landmark_rad + c.map.agent_rad_high
             length = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
             cells = first[lane, agent] * side / 5
             ratios.append(length / cells)

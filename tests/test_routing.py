@@ -100,7 +100,7 @@ def test_initial_observations_with_their_ties(recording):
     objects = np.concatenate([recording["agent_pos"][0], recording["landmark_pos"]])
     for a in np.flatnonzero(off):
         distance = np.sort(np.hypot(*(objects - recording["agent_pos"][0, a]).T))
-        nearest = engine.constants.max_obs
+        nearest = engine.constants.rules.max_obs
         assert np.diff(distance[1 : nearest + 2]).min() < 1e-6
     assert off.sum() == (recording["name"] in TIED)
 
@@ -129,7 +129,7 @@ def scattered(engine, spread, seed):
     """Random states over the middle part of the world, or beyond its walls, with random speeds."""
     rng = np.random.default_rng(seed)
     c, shape = engine.constants, engine.state.agent_pos.shape
-    half = 0.5 * spread * np.array([c.width, c.height])
+    half = 0.5 * spread * np.array([c.map.width, c.map.height])
     engine.reset(
         np.arange(engine.lanes),
         state={
@@ -141,12 +141,17 @@ def scattered(engine, spread, seed):
     return rng.uniform(-1, 1, shape)
 
 
+def narrowed(c, changes):
+    """Return the constants with other bins."""
+    return c._replace(bins=c.bins._replace(**changes))
+
+
 def variant(name, **changes):
-    """Register Routing with constants replaced that must not change a bit."""
+    """Register Routing with other bins, which must not change a bit."""
     changed = dataclasses.replace(
         routing.SPEC,
         id=f"test/{name}-v0",
-        constants=lambda p: routing.constants(p)._replace(**changes),
+        constants=lambda p: narrowed(routing.constants(p), changes),
     )
     coopbench_envs.register(changed)
     return changed.id
@@ -166,7 +171,7 @@ MOVES = [{}, {"dynamics": "mixed", "dynamics_params": {"blocks": BLOCKS}}]
         {"room": 3},
         {"skin": 0.0},
         {"skin": 1.5},
-        {"bins_per_length": 9.0, "bins_x": 40, "bins_y": 30},
+        {"per_length": 9.0, "along_x": 40, "along_y": 30},
     ],
     ids=["no room", "no skin", "thick skin", "fine bins"],
 )
@@ -256,16 +261,16 @@ def test_reset_draws_distinct_cells():
     engine = Engine(ID, 50, **SMALL)
     engine.reset(np.arange(50))
     c, state = engine.constants, engine.state
-    corners = state.landmark_pos[:, : c.num_obstacles] - c.outline[0]
+    corners = state.landmark_pos[:, : c.map.num_obstacles] - c.map.outline[0]
     cells = np.concatenate([state.agent_pos, state.goal_pos, corners], 1)
     assert cells.shape[1] == 2 * 6 + 6
     for lane in cells.round(6):
         assert len(np.unique(lane, axis=0)) == len(lane)
-    away = np.abs(cells[:, :, None] - c.centres).max(-1).min(-1)
+    away = np.abs(cells[:, :, None] - c.map.centres).max(-1).min(-1)
     close(away, 0.0, 1e-9)
     assert len({lane.tobytes() for lane in cells}) == 50
     assert not state.on_goal.any()
-    assert (state.time_to_reach_goal == c.max_time).all()
+    assert (state.time_to_reach_goal == c.rules.max_time).all()
 
 
 def test_radii_follow_their_ranges():
@@ -288,7 +293,7 @@ def test_landmarks_are_where_the_recordings_have_them(recording):
     c = engine.constants
 
     def cell(points):
-        nearest = [np.abs(c.centres - point).sum(-1).argmin() for point in points]
+        nearest = [np.abs(c.map.centres - point).sum(-1).argmin() for point in points]
         return np.array(nearest, int)[None]
 
     start, landmarks = recording["agent_pos"][0], recording["landmark_pos"].copy()
@@ -299,18 +304,18 @@ def test_landmarks_are_where_the_recordings_have_them(recording):
         "agent_rad": recording["agent_rad"][None],
         "goal_rad": recording["goal_rad"][None],
     }
-    if len(c.outline):
-        arrays["obstacle_cell"] = cell(landmarks[: c.num_obstacles] - c.outline[0])
+    if len(c.map.outline):
+        arrays["obstacle_cell"] = cell(landmarks[: c.map.num_obstacles] - c.map.outline[0])
     else:
-        arrays["map_index"] = np.abs(c.discs - landmarks).max((1, 2)).argmin()[None]
-        drawn_from = set(c.free[arrays["map_index"][0]])
+        arrays["map_index"] = np.abs(c.map.discs - landmarks).max((1, 2)).argmin()[None]
+        drawn_from = set(c.map.free[arrays["map_index"][0]])
         assert {*arrays["agent_cell"][0], *arrays["goal_cell"][0]} <= drawn_from
     fields = routing.instances(c, arrays)
     close(fields["agent_pos"][0], start, 1e-6)
     close(fields["goal_pos"][0], recording["goal_pos"], 1e-6)
     close(fields["landmark_pos"][0], landmarks, 1e-6)
-    assert c.step_dt * (c.horizon - 1) == c.max_time
-    close(c.max_time, recording["time_to_reach_goal"][0], 1e-5)
+    assert c.drive.step_dt * (c.horizon - 1) == c.rules.max_time
+    close(c.rules.max_time, recording["time_to_reach_goal"][0], 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -358,14 +363,14 @@ def test_instances_need_radii_that_the_map_would_draw():
     sizes = {"num_rows": 7, "num_cols": 4, "agent_rad_range": (0.02, 0.15)}
     constants = Engine(ID, **{**SMALL, "map_params": sizes}).constants
     arrays = {name: np.zeros((1, 6), int) for name in ("agent_cell", "goal_cell")}
-    arrays["obstacle_cell"] = np.full((1, constants.num_obstacles), 20)
+    arrays["obstacle_cell"] = np.full((1, constants.map.num_obstacles), 20)
     with pytest.raises(ValueError, match="agent_rad"):
         routing.instances(constants, arrays)
 
 
 def test_page_documents_the_parameters_of_maps_and_dynamics():
     page = (Path(__file__).parents[1] / "docs/environments/routing.md").read_text("utf-8")
-    maps = [module.Params for module in routing.MAPS.values()]
+    maps = [generator.params for generator in routing.MAPS.values()]
     for params in (*maps, *routing.DYNAMICS.values(), dynamics.Block):
         for name, (_, default, allowed) in describe(params).items():
             assert f"| `{name}` | `{default}` |" in page

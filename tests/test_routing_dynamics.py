@@ -198,7 +198,7 @@ def test_only_driving_agents_of_a_mixture_have_a_heading():
 def test_lists_look_ahead_as_far_as_the_fastest_block_goes():
     slow = {"dynamics": "diffdrive", "dynamics_params": {"linear_speed": [-0.7, 0.1]}}
     engine = Engine(ID, **mixed([{"count": 4}, slow], frameskip=3))
-    assert engine.constants.skin == pytest.approx(2 * 0.7 * 0.04)
+    assert engine.constants.bins.skin == pytest.approx(2 * 0.7 * 0.04)
 
 
 def test_greedy_pushes_each_block_as_hard_as_it_needs():

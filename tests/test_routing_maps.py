@@ -25,7 +25,7 @@ def make(name, lanes=1, num_agents=3, **map_params):
 
 
 def cells_of(c, places):
-    return np.abs(c.centres - places[..., None, :]).sum(-1).argmin(-1)
+    return np.abs(c.map.centres - places[..., None, :]).sum(-1).argmin(-1)
 
 
 @pytest.fixture
@@ -54,8 +54,9 @@ def test_agents_and_goals_lie_on_distinct_free_cells(name):
     engine.reset(np.arange(200))
     c, s = engine.constants, engine.state
     agents, goals = cells_of(c, s.agent_pos), cells_of(c, s.goal_pos)
+    assert (np.diff(c.map.centres[:, 1].reshape(-1, c.map.columns)) == 0).all()
     for cells, places in ((agents, s.agent_pos), (goals, s.goal_pos)):
-        np.testing.assert_allclose(c.centres[cells], places, atol=1e-12)
+        np.testing.assert_allclose(c.map.centres[cells], places, atol=1e-12)
         assert (np.diff(np.sort(cells, axis=1)) > 0).all()
     # Goals are drawn independently of agents: sometimes both have the same cell.
     shared = (agents[:, :, None] == goals[:, None]).any((1, 2))
@@ -63,7 +64,7 @@ def test_agents_and_goals_lie_on_distinct_free_cells(name):
     assert (s.on_goal == (agents == goals)).all()
     for lane in range(200):
         landmarks = s.landmark_pos[lane][s.landmark_pos[lane, :, 0] != ABSENT]
-        discs = landmarks[: c.num_obstacles] if c.num_obstacles else landmarks
+        discs = landmarks[: c.map.num_obstacles] if c.map.num_obstacles else landmarks
         assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
 
 
@@ -73,16 +74,16 @@ def test_every_map_and_free_cell_is_drawn_equally_often(name):
     engine.reset(np.arange(6000))
     c = engine.constants
     landmarks = engine.state.landmark_pos
-    counts = np.array([(landmarks == discs).all((1, 2)).sum() for discs in c.discs])
+    counts = np.array([(landmarks == discs).all((1, 2)).sum() for discs in c.map.discs])
     assert counts.sum() == 6000
     assert abs(counts - 6000 / len(counts)).max() < 250
     drawn = [cells_of(c, places) for places in (engine.state.agent_pos, engine.state.goal_pos)]
     for cells in drawn:
-        first = (landmarks == c.discs[0]).all((1, 2))
-        frequency = np.bincount(cells[first].ravel(), minlength=len(c.centres))
-        expected = 2 * first.sum() / c.free.shape[1]
-        assert set(np.flatnonzero(frequency)) == set(c.free[0])
-        assert abs(frequency[c.free[0]] - expected).max() < 5 * np.sqrt(expected)
+        first = (landmarks == c.map.discs[0]).all((1, 2))
+        frequency = np.bincount(cells[first].ravel(), minlength=len(c.map.centres))
+        expected = 2 * first.sum() / c.map.free.shape[1]
+        assert set(np.flatnonzero(frequency)) == set(c.map.free[0])
+        assert abs(frequency[c.map.free[0]] - expected).max() < 5 * np.sqrt(expected)
 
 
 def test_discs_that_are_not_there_are_never_met():
@@ -95,7 +96,7 @@ def test_discs_that_are_not_there_are_never_met():
     corner = [[-0.35, -0.3], [-9.0, -9.0]]  # also far outside, beside the last bin
     fields = {"agent_pos": [corner], "goal_pos": [s.goal_pos[lane]]}
     alone.reset(np.zeros(1), state=fields)
-    assert both.state.bin_first[lane, -1] == alone.constants.num_landmarks
+    assert both.state.bin_first[lane, -1] == alone.constants.map.num_landmarks
     both.reset(
         state={
             "landmark_pos": s.landmark_pos[lane],
@@ -120,11 +121,11 @@ def test_discs_that_are_not_there_are_never_met():
 def test_string_grid_has_row_zero_at_the_bottom_and_a_border():
     engine = make("string_grid", map_str="\n  ..#\n\n  ...\n")
     c = engine.constants
-    assert (c.width, c.height) == pytest.approx((0.5, 0.4))
-    inner = mazes.wall_cells(c).reshape(4, 5)[1:-1, 1:-1]
+    assert (c.map.width, c.map.height) == pytest.approx((0.5, 0.4))
+    inner = mazes.wall_cells(c.map).reshape(4, 5)[1:-1, 1:-1]
     assert inner.tolist() == [[False, False, True], [False, False, False]]
-    assert c.num_landmarks == 14 + 1
-    assert (c.agent_rad_low, c.goal_rad_low) == pytest.approx((0.03, 0.012))
+    assert c.map.num_landmarks == 14 + 1
+    assert (c.map.agent_rad_low, c.map.goal_rad_low) == pytest.approx((0.03, 0.012))
 
 
 def test_explicit_and_fixed_cells():
@@ -140,10 +141,10 @@ def test_explicit_and_fixed_cells():
 
 def test_free_pos_str_and_max_free_pos_keep_cells():
     c = make("string_grid", map_str=ROOM, free_pos_str="...#\n####\n####\n").constants
-    assert c.free.tolist() == [[7, 8, 9]]
+    assert c.map.free.tolist() == [[7, 8, 9]]
     c = make("string_grid", map_str=ROOM, max_free_pos=4).constants
-    assert len(set(c.free[0])) == 4
-    assert not mazes.wall_cells(c)[0, c.free[0]].any()
+    assert len(set(c.map.free[0])) == 4
+    assert not mazes.wall_cells(c.map)[0, c.map.free[0]].any()
 
 
 def test_dug_mazes_are_connected_deterministic_and_follow_their_parameters():
@@ -182,10 +183,10 @@ def test_dug_mazes_are_connected_deterministic_and_follow_their_parameters():
 def test_published_mazes_have_their_published_numbers_of_walls():
     for probability, walls in ((0.4, 170), (0.65, 158), (1.0, 140)):
         settings = {**PUBLISHED, "extra_connection_probability": probability}
-        assert make("labmaze_grid", **settings).constants.num_landmarks == walls
+        assert make("labmaze_grid", **settings).constants.map.num_landmarks == walls
     later = make("labmaze_grid", **PUBLISHED, seed=5).constants
     first = make("labmaze_grid", **PUBLISHED).constants
-    assert (later.free[0] == first.free[5]).all()
+    assert (later.map.free[0] == first.map.free[5]).all()
 
 
 def test_movingai_reads_scales_and_outlines(octile, tmp_path):
@@ -194,16 +195,16 @@ def test_movingai_reads_scales_and_outlines(octile, tmp_path):
     walls = movingai.is_wall(movingai.read_octile(tmp_path / "one.map", "map"), "@")
     assert walls.sum() == 64
     c = make("movingai", path=path, height=20, width=30).constants
-    assert (c.width, c.height) == pytest.approx((2.8, 1.8))
-    cells = mazes.wall_cells(c).reshape(18, 28)
+    assert (c.map.width, c.map.height) == pytest.approx((2.8, 1.8))
+    cells = mazes.wall_cells(c.map).reshape(18, 28)
     assert cells[8, 1:3].all()  # both sides of the left edge, which is at column 3
     assert not cells[8, 4:23].any()  # the inside is hollow
-    free = set(c.free[0])
+    free = set(c.map.free[0])
     assert 8 * 28 + 12 not in free  # but nobody begins there
     assert 0 in free
     octile(["...", ".@.", "..."], "two")
     both = make("movingai", path=str(tmp_path), height=20, width=30, only_edges=False).constants
-    assert len(both.discs) == 2
+    assert len(both.map.discs) == 2
     assert (
         mazes.wall_cells(both)[0].reshape(18, 28)[8] == ([False] * 2 + [True] * 24 + [False] * 2)
     ).all()
@@ -212,7 +213,7 @@ def test_movingai_reads_scales_and_outlines(octile, tmp_path):
 def test_wide_maps_are_scaled_in_both_directions(octile):
     path = octile(["....@@@@"] * 4)
     c = make("movingai", path=path, height=8, width=16, only_edges=False).constants
-    assert mazes.wall_cells(c).reshape(6, 14).tolist() == [[False] * 7 + [True] * 7] * 6
+    assert mazes.wall_cells(c.map).reshape(6, 14).tolist() == [[False] * 7 + [True] * 7] * 6
 
 
 def test_sobel_against_convolution():
@@ -231,9 +232,11 @@ def test_sobel_against_convolution():
 def test_instances_of_mazes():
     c = make("labmaze_grid", num_agents=2, **PUBLISHED).constants
     arrays = {"map_index": np.array([3, 9], np.int8)}
-    arrays |= {name: c.free[[3, 9], :2].astype(np.int16) for name in ("agent_cell", "goal_cell")}
+    arrays |= {
+        name: c.map.free[[3, 9], :2].astype(np.int16) for name in ("agent_cell", "goal_cell")
+    }
     fields = routing.instances(c, arrays)
-    np.testing.assert_array_equal(fields["landmark_pos"], c.discs[[3, 9]])
+    np.testing.assert_array_equal(fields["landmark_pos"], c.map.discs[[3, 9]])
     assert fields["on_goal"].all()
     for changes, words in (
         ({"map_index": np.array([3, 10])}, ("'map_index'", "[0, 9]", "3 to 10")),
@@ -255,7 +258,7 @@ def test_instances_of_mazes():
 def test_nobody_begins_or_ends_on_an_obstacle(name):
     small = {"num_rows": 14, "num_cols": 14}
     c = make(name, num_agents=2, **small).constants
-    cells = np.arange(c.num_obstacles + 4)
+    cells = np.arange(c.map.num_obstacles + 4)
     arrays = {"agent_cell": cells[:2], "goal_cell": cells[2:4], "obstacle_cell": cells[4:]}
     arrays = {key: np.stack([each, each]) for key, each in arrays.items()}
     routing.instances(c, arrays)

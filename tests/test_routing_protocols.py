@@ -361,7 +361,7 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     protocol = with_maps(HARD, folder)
     assert protocol.digest != HARD.digest
     assert all(task.instances is None for task in protocol.task)
-    assert len(constants(protocol.task[0]).discs) == 2
+    assert len(constants(protocol.task[0]).map.discs) == 2
     reasons = deviations(protocol, EpisodeTable(()))
     assert any("it uses map files of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)

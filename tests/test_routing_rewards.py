@@ -58,7 +58,7 @@ def test_a_return_is_progress_and_arrivals_less_time_and_contacts(name, on_goal)
         off = ~s.on_goal & live
         step = 3.0 * pays - (0.5 * off + 0.25 * (off & s.hit_agent)) / 300
         left = np.where(s.on_goal, 0.0, s.way_left)
-        step += np.where(live, 2.0 / c.diagonal * (way - left), 0.0)
+        step += np.where(live, 2.0 / c.own.diagonal * (way - left), 0.0)
         np.testing.assert_allclose(rewards, step / 6, atol=1e-12)
         earned |= pays
         way = s.way_left.copy()

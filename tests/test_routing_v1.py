@@ -7,7 +7,7 @@ from scipy.ndimage import label
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.pathfinding import lattice, routing_v1
+from coopbench_envs.pathfinding import routing_v1
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID, OLD = "coopbench/Routing-v1", "coopbench/Routing-v0"
@@ -51,12 +51,12 @@ def test_agents_start_clear_and_can_reach_their_goals(name):
     for lane in range(6):
         start, goal, rad = s.agent_pos[lane], s.goal_pos[lane], s.agent_rad[lane]
         walls = present(engine, lane)
-        assert (apart(start, walls) >= (rad + c.landmark_rad)[:, None] - 1e-9).all()
+        assert (apart(start, walls) >= (rad + c.map.landmark_rad)[:, None] - 1e-9).all()
         touching = rad[:, None] + rad
         assert (apart(start, start) >= touching)[others].all()
         assert (apart(goal, goal) >= touching)[others].all()
         assert (np.linalg.norm(start - goal, axis=1) >= rad + s.goal_rad[lane]).all()
-        part, cells = s.floor[lane], [apart(p, c.centres).argmin(1) for p in (start, goal)]
+        part, cells = s.floor[lane], [apart(p, c.map.centres).argmin(1) for p in (start, goal)]
         assert (part[cells[0]] > 0).all()
         np.testing.assert_array_equal(part[cells[0]], part[cells[1]])
 
@@ -106,9 +106,9 @@ def test_no_way_is_shorter_or_faster_than_the_bound(name):
     arrived = s.arrivals > 0
     assert arrived.sum() > 20
     assert (s.path_length >= bound - 1e-9)[arrived].all()
-    assert (s.time_to_reach_goal >= bound / c.top_speed)[arrived].all()
+    assert (s.time_to_reach_goal >= bound / c.own.top_speed)[arrived].all()
     quickest = [metrics(engine, lane)["shortest_time"] for lane in range(30)]
-    np.testing.assert_allclose(quickest, (bound / c.top_speed).max(1))
+    np.testing.assert_allclose(quickest, (bound / c.own.top_speed).max(1))
     spl = np.where(s.on_goal, bound / np.maximum(s.path_length, bound), 0.0)
     stayed = s.arrivals == 1
     assert (s.efficiency >= spl - 1e-12)[stayed].all()  # who stays on it may still move about
@@ -123,7 +123,7 @@ def before_the_wall(rows, rad, goal_rad):
     sizes = {"agent_rad_range": (0.02, 0.13), "goal_rad_range": (goal_rad, goal_rad)}
     world = {"map_str": rows, "add_border": False, "landmark_rad": 0.1, **sizes}
     engine = Engine(ID, map="string_grid", num_agents=2, map_params=world)
-    centres = engine.constants.centres.reshape(7, 11, 2)
+    centres = engine.constants.map.centres.reshape(7, 11, 2)
     state = {"agent_pos": centres[[2, 1], [4, 6]], "goal_pos": centres[[4, 1], [4, 2]]}
     engine.reset(np.zeros(1), state=state | {"agent_rad": np.array(rad)})
     return engine
@@ -183,7 +183,9 @@ def test_dynamics_are_those_of_version_0():
             play(engine, force)
         for name in ("agent_pos", "agent_vel", "collided", "num_collisions", "time_to_reach_goal"):
             mine, its = getattr(new.state, name), getattr(old.state, name)
-            where = its < old.constants.max_time if name == "time_to_reach_goal" else its == its
+            where = (
+                its < old.constants.rules.max_time if name == "time_to_reach_goal" else its == its
+            )
             np.testing.assert_array_equal(mine[where], its[where], err_msg=name)
     assert old.state.collided.any()
 
@@ -213,8 +215,8 @@ def test_the_horizon_is_exact():
     assert not engine.control.done[0]
     play(engine, np.zeros((1, 6, 2)))
     assert engine.control.truncated[0]
-    assert engine.constants.max_time == pytest.approx(7 * 0.16)
-    assert metrics(engine)["makespan"] == engine.constants.max_time
+    assert engine.constants.rules.max_time == pytest.approx(7 * 0.16)
+    assert metrics(engine)["makespan"] == engine.constants.rules.max_time
 
 
 # -- on the goal ---------------------------------------------------------------------------------
@@ -285,8 +287,8 @@ def test_lifelong_goals_follow_each_other(env_id):
     engine.reset(np.arange(4))
     player = begun(engine, "greedy")
     c, s = engine.constants, engine.state
-    obstacles = s.landmark_pos[:, : c.num_obstacles] - c.outline[0]
-    blocked = np.array([apart(c.centres, each).min(1) < 1e-9 for each in obstacles])
+    obstacles = s.landmark_pos[:, : c.map.num_obstacles] - c.map.outline[0]
+    blocked = np.array([apart(c.map.centres, each).min(1) < 1e-9 for each in obstacles])
     parts = [label(~walls.reshape(5, 5))[0].ravel() for walls in blocked]
     arrivals, before = np.zeros((4, 3)), s.goal_pos.copy()
     for _ in range(600):
@@ -294,9 +296,9 @@ def test_lifelong_goals_follow_each_other(env_id):
         moved = (s.goal_pos != before).any(-1)
         np.testing.assert_array_equal(moved, s.on_goal)
         for lane, agent in np.argwhere(moved):
-            away = apart(s.goal_pos[lane, agent][None], c.centres)[0]
+            away = apart(s.goal_pos[lane, agent][None], c.map.centres)[0]
             assert away.min() < 1e-12
-            start = apart(before[lane, agent][None], c.centres)[0].argmin()
+            start = apart(before[lane, agent][None], c.map.centres)[0].argmin()
             assert parts[lane][away.argmin()] == parts[lane][start] > 0
         arrivals += moved
         before = s.goal_pos.copy()
@@ -330,7 +332,7 @@ def test_ways_and_deadlocks_are_measured():
 
 def test_official_instances_are_taken_as_they_are():
     engine = Engine(ID, 3, **MAPS["rooms"])
-    width = engine.constants.columns
+    width = engine.constants.map.columns
     arrays = {
         "agent_cell": np.array([[width + 1, width + 2, width + 3, width + 4]] * 3),
         "goal_cell": np.array([[width + 1, width + 2, width + 4, width + 3]] * 3),
@@ -341,7 +343,7 @@ def test_official_instances_are_taken_as_they_are():
         engine.state.shortest[0], [0, 0, 0.1 - 0.012, 0.1 - 0.012], atol=1e-12
     )
     assert (engine.state.reachable).all()
-    assert lattice.columns_of(engine.constants.centres) == 8
+    assert width == 8
 
 
 @pytest.mark.parametrize(

@@ -68,18 +68,18 @@ class AstarPibt:
     def __init__(self, game: Game, parameters: Params) -> None:
         self._drive = make_drive(game, "astar_pibt")
         c = game.constants
-        cells = len(c.centres)
+        cells = len(c.map.centres)
         self._kind = np.uint16 if _LONGEST * cells < np.iinfo(np.uint16).max else np.int32
         self._task = Task(
-            centres=c.centres,
-            columns=c.columns,
-            side=c.width / c.columns,
-            landmark_rad=c.landmark_rad,
-            widest=c.agent_rad_high,
+            centres=c.map.centres,
+            columns=c.map.columns,
+            side=c.map.width / c.map.columns,
+            landmark_rad=c.map.landmark_rad,
+            widest=c.map.agent_rad_high,
             far=int(np.iinfo(self._kind).max),
             stop=self._drive.stop,
             # A new goal would make a plan for the whole episode void.
-            plans=1 if c.lifelong else parameters.plans,
+            plans=1 if c.rules.lifelong else parameters.plans,
             rounds=int(c.horizon * self._drive.rate),
             queues=(np.zeros(cells, np.int32), np.zeros(cells, np.int32)),
             desk=make_desk(c.num_agents),

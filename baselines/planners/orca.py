@@ -38,26 +38,23 @@ class Orca:
         require_forces(game, "orca")
         c = game.constants
         # A step makes of velocity v and action a the velocity kept * v + gain * a.
-        substep = c.retained ** np.arange(c.substeps)[:, None]
-        self._retained = (c.retained**c.substeps)[:, None]
-        self._gain = (c.accel * c.impulse * substep.sum(axis=0))[:, None]
+        substep = c.drive.retained ** np.arange(c.drive.substeps)[:, None]
+        self._retained = (c.drive.retained**c.drive.substeps)[:, None]
+        self._gain = (c.drive.accel * c.drive.impulse * substep.sum(axis=0))[:, None]
         top = self._gain[:, 0]
         self._rules = Rules(
-            x_low=c.x_low,
-            y_low=c.y_low,
-            bins_per_length=c.bins_per_length,
-            bins_x=c.bins_x,
-            bins_y=c.bins_y,
-            disc_rad=c.landmark_rad,
-            step_dt=c.step_dt,
-            top=np.where(c.max_speed >= 0.0, np.minimum(top, c.max_speed), top),
+            bins=c.bins,
+            disc_rad=c.map.landmark_rad,
+            step_dt=c.drive.step_dt,
+            top=np.where(c.drive.max_speed >= 0.0, np.minimum(top, c.drive.max_speed), top),
             ahead=parameters.ahead,
             wall_ahead=parameters.wall_ahead,
             margin=parameters.margin,
-            sight=c.window,
-            largest=c.agent_rad_high,
+            sight=c.rules.window,
+            largest=c.map.agent_rad_high,
         )
-        self._scratch = allocate(c.bins_x * c.bins_y, len(game.agents), parameters.neighbours)
+        bins = c.bins.along_x * c.bins.along_y
+        self._scratch = allocate(bins, len(game.agents), parameters.neighbours)
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""

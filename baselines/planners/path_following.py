@@ -54,27 +54,27 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
     """
     game.require(policy, "goal")
     c = game.constants
-    if c.dynamics_code.any():
+    if c.drive.code.any():
         raise ValueError(
             f"Policy {policy!r} cannot play {game.env_id} with dynamics other than 'holonomic': "
             f"it steers by forces."
         )
-    side = c.width / c.columns
-    powers = c.retained[:, None] ** np.arange(c.substeps + 1)
+    side = c.map.width / c.map.columns
+    powers = c.drive.retained[:, None] ** np.arange(c.drive.substeps + 1)
     # A force of one substep acts in that one and in all that follow.
     pushes = np.cumsum(powers[:, :-1], 1).sum(1)
-    speeds = c.accel * c.impulse / np.maximum(1.0 - c.retained, 1e-300)
-    speeds = np.where(c.max_speed >= 0.0, np.minimum(speeds, c.max_speed), speeds)
-    braking = 2.0 * c.accel * c.impulse / c.dt * _SLACK * side
-    pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.step_dt)
+    speeds = c.drive.accel * c.drive.impulse / np.maximum(1.0 - c.drive.retained, 1e-300)
+    speeds = np.where(c.drive.max_speed >= 0.0, np.minimum(speeds, c.drive.max_speed), speeds)
+    braking = 2.0 * c.drive.accel * c.drive.impulse / c.drive.dt * _SLACK * side
+    pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.drive.step_dt)
     return Drive(
-        glide=c.dt * powers[:, 1:].sum(1),
-        gain=c.dt * c.accel * c.impulse * pushes,
-        disc=c.shortens,
+        glide=c.drive.dt * powers[:, 1:].sum(1),
+        gain=c.drive.dt * c.drive.accel * c.drive.impulse * pushes,
+        disc=c.rules.shortens,
         pace=pace,
         rate=min(1.0, pace / side if steps is None else 1.0 / steps),
         missed=_MISSED * side,
-        stop=c.stops,
+        stop=c.rules.stops,
     )
 
 

@@ -70,9 +70,9 @@ class Objects:
         c, layout = game.constants, game.layout
         self._parts = ("objects",) if "objects" in layout else ("agents", "obstacles")
         game.require("potential_field", "goal", *self._parts)
-        self._layout, self._window, self._disc_rad = layout, c.window, c.landmark_rad
+        self._layout, self._window, self._disc_rad = layout, c.rules.window, c.map.landmark_rad
         # Nobody sees its own radius: take the middle of what is possible.
-        self._rad = 0.5 * (c.agent_rad_low + c.agent_rad_high)
+        self._rad = 0.5 * (c.map.agent_rad_low + c.map.agent_rad_high)
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return directions away from objects (lanes, agents, objects, 2) and how close they are.

@@ -82,10 +82,10 @@ class PrioritisedRrtStar:
         self._points = parameters.samples
         self._rounds = min(int(c.horizon * self._drive.rate) + 2, _ROUNDS)
         self._task = Task(
-            centres=c.centres,
-            columns=c.columns,
-            landmark_rad=c.landmark_rad,
-            widest=c.agent_rad_high,
+            centres=c.map.centres,
+            columns=c.map.columns,
+            landmark_rad=c.map.landmark_rad,
+            widest=c.map.agent_rad_high,
             step=_STEPS * self._drive.pace,
             order=np.zeros(c.num_agents, np.int32),
             path=np.zeros((self._rounds + 1, 2)),
@@ -94,7 +94,7 @@ class PrioritisedRrtStar:
             moved=np.zeros(self._rounds + 1, np.bool_),
         )
         self._field = make_field(
-            1, c.num_agents, len(c.centres), c.num_landmarks, parameters.samples
+            1, c.num_agents, len(c.map.centres), c.map.num_landmarks, parameters.samples
         )
 
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:

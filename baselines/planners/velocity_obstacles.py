@@ -11,7 +11,7 @@ import numpy as np
 
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine
-from coopbench_envs.pathfinding.neighbours import NARROW, bin_at, bin_of, narrow_bin_of
+from coopbench_envs.pathfinding.neighbours import NARROW, Bins, bin_at, bin_of, narrow_bin_of
 
 _DISCS = 24  # nearest discs of walls that an agent minds
 _TOUCH = 1.01  # times the sum of radii: discs closer than that touch
@@ -34,11 +34,7 @@ class World(NamedTuple):
 class Rules(NamedTuple):
     """Numbers of one game and of the policy."""
 
-    x_low: float  # corner of the bins
-    y_low: float
-    bins_per_length: float
-    bins_x: int
-    bins_y: int
+    bins: Bins
     disc_rad: float
     step_dt: float  # duration of a step
     top: np.ndarray  # (agents,) highest speed
@@ -87,14 +83,14 @@ def plan(w, r, s, velocities):
         for a in range(velocities.shape[1]):
             choose(w, r, s, i, a, velocities)
         for a in range(velocities.shape[1]):
-            s.head[bin_at(r, w.pos[i, a, 0], w.pos[i, a, 1])] = -1
+            s.head[bin_at(r.bins, w.pos[i, a, 0], w.pos[i, a, 1])] = -1
 
 
 @routine
 def enter(w, r, s, i):
     """Chain the agents of lane ``i`` by bin."""
     for a in range(w.pos.shape[1] - 1, -1, -1):
-        b = bin_at(r, w.pos[i, a, 0], w.pos[i, a, 1])
+        b = bin_at(r.bins, w.pos[i, a, 0], w.pos[i, a, 1])
         s.after[a] = s.head[b]
         s.head[b] = a
 
@@ -161,25 +157,25 @@ def add_walls(w, r, s, i, a):
 
 
 @routine
-def bins_around(r, x, y, radius):
+def bins_around(bins, x, y, radius):
     """Return first and last column of the bins within ``radius``, first row and end of rows.
 
-    Rows are given by their first bin, so that they can be walked in steps of ``bins_x``.
+    Rows are given by their first bin, so that they can be walked in steps of ``along_x``.
     """
-    x_0 = bin_of(x - radius, r.x_low, r.bins_per_length, r.bins_x)
-    x_1 = bin_of(x + radius, r.x_low, r.bins_per_length, r.bins_x)
-    y_0 = bin_of(y - radius, r.y_low, r.bins_per_length, r.bins_y)
-    y_1 = bin_of(y + radius, r.y_low, r.bins_per_length, r.bins_y)
-    return x_0, x_1, y_0 * r.bins_x, (y_1 + 1) * r.bins_x
+    x_0 = bin_of(x - radius, bins.x_low, bins.per_length, bins.along_x)
+    x_1 = bin_of(x + radius, bins.x_low, bins.per_length, bins.along_x)
+    y_0 = bin_of(y - radius, bins.y_low, bins.per_length, bins.along_y)
+    y_1 = bin_of(y + radius, bins.y_low, bins.per_length, bins.along_y)
+    return x_0, x_1, y_0 * bins.along_x, (y_1 + 1) * bins.along_x
 
 
 @routine
 def find_discs(w, r, s, i, a, radius):
     """List the nearest discs within ``radius`` of agent ``a``; return how many there are."""
     x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
-    _, _, begin, end = bins_around(r, x, y, radius)
-    x_0, x_1 = narrow_bin_of(r, x - radius), narrow_bin_of(r, x + radius)
-    for row in range(NARROW * begin, NARROW * end, NARROW * r.bins_x):
+    _, _, begin, end = bins_around(r.bins, x, y, radius)
+    x_0, x_1 = narrow_bin_of(r.bins, x - radius), narrow_bin_of(r.bins, x + radius)
+    for row in range(NARROW * begin, NARROW * end, NARROW * r.bins.along_x):
         for k in range(w.bin_first[i, row + x_0], w.bin_first[i, row + x_1 + 1]):
             o = w.bin_landmark[i, k]
             dx, dy = w.discs[i, o, 0] - x, w.discs[i, o, 1] - y
@@ -221,8 +217,8 @@ def add_agents(w, r, s, i, a, count):
 def find_agents(w, r, s, i, a):
     """List the nearest agents in sight of agent ``a``; return how many there are."""
     x, y, count = w.pos[i, a, 0], w.pos[i, a, 1], 0
-    x_0, x_1, begin, end = bins_around(r, x, y, r.sight + w.rad[i, a] + r.largest)
-    for row in range(begin, end, r.bins_x):
+    x_0, x_1, begin, end = bins_around(r.bins, x, y, r.sight + w.rad[i, a] + r.largest)
+    for row in range(begin, end, r.bins.along_x):
         for b in range(row + x_0, row + x_1 + 1):
             o = s.head[b]
             while o >= 0:

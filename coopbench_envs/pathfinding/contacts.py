@@ -67,10 +67,10 @@ def push_apart(c, s, i):
     contacts there is: an object out of reach adds nothing, so a longer list gives the same bits.
     All forces are zero before: whoever moves an agent by its force sets that to zero again.
     """
-    n, objects = c.num_agents, c.num_agents + c.num_landmarks
+    n, objects = c.num_agents, c.num_agents + c.map.num_landmarks
     a, o, k, last = np.int64(0), np.int64(0), 0, s.touches[i]
     if s.crowded[i]:
-        last = n * c.num_landmarks + n * (n - 1) // 2
+        last = n * c.map.num_landmarks + n * (n - 1) // 2
     while k < last:
         count = 0
         while k < last and count < s.contact_x.shape[1]:
@@ -104,7 +104,7 @@ def approach(c, s, i, a, o, k):
         dx, dy, reach = x - body[i, o, X], y - body[i, o, Y], rad + body[i, o, RAD]
     else:
         w = o - np.uint64(c.num_agents)
-        dx, dy, reach = x - landmarks[i, w, 0], y - landmarks[i, w, 1], rad + c.landmark_rad
+        dx, dy, reach = x - landmarks[i, w, 0], y - landmarks[i, w, 1], rad + c.map.landmark_rad
     s.contact_agent[i, k], s.contact_object[i, k] = a, o
     s.contact_x[i, k], s.contact_y[i, k], s.contact_reach[i, k] = dx, dy, reach
     return dx * dx + dy * dy <= CLOSE * CLOSE * reach * reach
@@ -117,8 +117,9 @@ def press(c, s, i):
         dx, dy, reach = s.contact_x[i, k], s.contact_y[i, k], s.contact_reach[i, k]
         distance = math.sqrt(dx * dx + dy * dy)
         depth = max(reach - distance, 0.0)  # of what is not in contact nothing is used
-        overlap = c.contact_margin * softplus(depth / c.contact_margin)
-        push = c.contact_force * overlap / max(distance, 1e-8)  # no direction without a distance
+        overlap = c.rules.contact_margin * softplus(depth / c.rules.contact_margin)
+        # Without a distance there is no direction.
+        push = c.rules.contact_force * overlap / max(distance, 1e-8)
         s.contact_push[i, k] = push if distance <= reach else -1.0
 
 

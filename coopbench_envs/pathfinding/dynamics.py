@@ -68,10 +68,18 @@ DYNAMICS = {**WAYS, "mixed": Mixed}
 Blocks = list[tuple[int, Any]]  # (agents, parameters) in the order of agents
 
 
-class Drives(NamedTuple):
-    """The dynamics as the kernels read them: arrays over agents, 0 where one does not apply."""
+# Which kinds of agents the functions below are compiled for; bound anew for the agents of a task.
+PUSHED = True  # holonomic ones
+STEERED = True  # differential drives
 
-    dynamics_code: np.ndarray
+
+class Drives(NamedTuple):
+    """The dynamics as the kernels read them, ``c.drive``.
+
+    Arrays are over agents, 0 where one does not apply.
+    """
+
+    code: np.ndarray  # HOLONOMIC or DIFFDRIVE
     accel: np.ndarray  # force per unit of action
     max_speed: np.ndarray  # < 0: none
     retained: np.ndarray  # share of the velocity that remains after a substep
@@ -82,6 +90,8 @@ class Drives(NamedTuple):
     turn_high: np.ndarray  # and at 1
     terminal_square: np.ndarray  # square of the speed that a constant action of length 1 leads to
     dt: float  # duration of a substep
+    substeps: int  # of a step
+    step_dt: float  # duration of a step
 
 
 def read_blocks(name: str, values: Mapping[str, Any], num_agents: int, where: str) -> Blocks:
@@ -121,12 +131,13 @@ def _read_block(values: Any, where: str) -> tuple[int, Any]:
     return block.count, resolve(way, block.dynamics_params, f"{where} ({block.dynamics})")
 
 
-def make_drives(blocks: Blocks) -> Drives:
+def make_drives(blocks: Blocks, substeps: int) -> Drives:
     """Return the parameters of all blocks, repeated for each agent of a block."""
     counts = [count for count, _ in blocks]
     columns = zip(*(_numbers(way) for _, way in blocks), strict=True)
     arrays = [np.repeat(np.asarray(column), counts) for column in columns]
-    return Drives._make([*arrays, blocks[0][1].dt])
+    dt = blocks[0][1].dt
+    return Drives._make([*arrays, dt, substeps, dt * substeps])
 
 
 def _numbers(p: Any) -> tuple[Any, ...]:
@@ -158,7 +169,7 @@ def _top_speed(p: Any, substeps: int) -> float:
 def first_angles(c: Any, agent_pos: np.ndarray, goal_pos: np.ndarray) -> np.ndarray:
     """Return the headings of ``face_goal``, (episodes, agents), from arrays of positions."""
     angles = np.zeros(agent_pos.shape[:-1])
-    turning = c.dynamics_code == DIFFDRIVE
+    turning = c.drive.code == DIFFDRIVE
     if turning.any():
         way = (goal_pos - agent_pos)[:, turning]
         angles[:, turning] = np.vectorize(heading, [float])(way[..., 0], way[..., 1])
@@ -171,7 +182,7 @@ def face_goal(c, s, i):
     goal, pos, angle = s.goal_pos, s.agent_pos, s.agent_angle
     for a in range(c.num_agents):
         angle[i, a] = 0.0
-        if c.dynamics_code[a] == DIFFDRIVE:
+        if STEERED and c.drive.code[a] == DIFFDRIVE:
             dx, dy = goal[i, a, 0] - pos[i, a, 0], goal[i, a, 1] - pos[i, a, 1]
             angle[i, a] = heading(dx, dy)
 
@@ -182,8 +193,8 @@ def driven(c, a, vx, vy, ahead, aside, push_x, push_y):
 
     Its position follows from the new velocity (semi-implicit Euler).
     """
-    vx = c.retained[a] * vx + c.impulse[a] * (push_x + c.accel[a] * ahead)
-    vy = c.retained[a] * vy + c.impulse[a] * (push_y + c.accel[a] * aside)
+    vx = c.drive.retained[a] * vx + c.drive.impulse[a] * (push_x + c.drive.accel[a] * ahead)
+    vy = c.drive.retained[a] * vy + c.drive.impulse[a] * (push_y + c.drive.accel[a] * aside)
     return vx, vy
 
 
@@ -208,31 +219,31 @@ def rolled(c, a, angle, action, push_x, push_y):
     """
     speed = forward_speed(c, a, action)
     sine, cosine = sine_cosine(angle)
-    return speed * cosine + c.impulse[a] * push_x, speed * sine + c.impulse[a] * push_y
+    return speed * cosine + c.drive.impulse[a] * push_x, speed * sine + c.drive.impulse[a] * push_y
 
 
 @routine
 def forward_speed(c, a, action):
     """Return the speed of a differential drive along its heading."""
-    return between_limits(c.slowest[a], c.fastest[a], action)
+    return between_limits(c.drive.slowest[a], c.drive.fastest[a], action)
 
 
 @routine
 def turned(c, a, angle, action):
     """Return the heading of a differential drive after a substep."""
-    rate = between_limits(c.turn_low[a], c.turn_high[a], action)
-    return wrapped(angle + rate * c.dt)
+    rate = between_limits(c.drive.turn_low[a], c.drive.turn_high[a], action)
+    return wrapped(angle + rate * c.drive.dt)
 
 
 @routine
 def squared_speed(c, s, i, a, actions):
     """Return the square of a speed that agent ``a`` cannot exceed without contacts."""
-    if c.dynamics_code[a] == DIFFDRIVE:
+    if STEERED and c.drive.code[a] == DIFFDRIVE:
         speed = forward_speed(c, a, actions[i, a, 0])
         return speed * speed
     action = actions[i, a, 0] * actions[i, a, 0] + actions[i, a, 1] * actions[i, a, 1]
     vx, vy = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1]
-    return max(vx * vx + vy * vy, c.terminal_square[a] * action)
+    return max(vx * vx + vy * vy, c.drive.terminal_square[a] * action)
 
 
 @routine

@@ -232,7 +232,7 @@ def bound_ways(c, s, i, first, last):
     points of two cells is shorter than the number of moves over open sides, less one, in sides. The
     straight distance is a bound, too, and the better one if no side closes the straight line.
     """
-    centres, columns, goal, pos = c.centres, c.columns, s.goal_pos, s.agent_pos
+    centres, columns, goal, pos = c.map.centres, c.map.columns, s.goal_pos, s.agent_pos
     is_open = True
     for a in range(first, last):
         s.shortest[i, a] = max(apart(goal, pos, i, a) - s.goal_rad[i, a], 0.0)
@@ -260,9 +260,9 @@ def way_from(ways, i, a, k):
 def find_way(c, s, i, a):
     """Return how far agent ``a`` has to go until it is on its goal, along the ways there."""
     x, y, k = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], max(s.way_cell[i, a], 0)
-    off_middle = max(abs(x - c.centres[k, 0]), abs(y - c.centres[k, 1]))
-    if s.way_cell[i, a] < 0 or off_middle > c.half_cell:
-        enter_cell(c, s, i, a, cell_at(c.centres, c.columns, x, y), x, y)
+    off_middle = max(abs(x - c.map.centres[k, 0]), abs(y - c.map.centres[k, 1]))
+    if s.way_cell[i, a] < 0 or off_middle > c.own.half_cell:
+        enter_cell(c, s, i, a, cell_at(c.map.centres, c.map.columns, x, y), x, y)
     way = min(way_over(s, i, a, 0, x, y), way_over(s, i, a, 1, x, y))
     return max(way - s.goal_rad[i, a], 0.0)
 
@@ -283,14 +283,14 @@ def enter_cell(c, s, i, a, here, x, y):
     """
     goal_x, goal_y = s.goal_pos[i, a, 0], s.goal_pos[i, a, 1]
     goal = s.goal_cell[i, a]
-    k = nearest_connected(s.floor, i, c.centres, c.columns, here, goal, x, y)
+    k = nearest_connected(s.floor, i, c.map.centres, c.map.columns, here, goal, x, y)
     s.way_cell[i, a] = here if k == here else -1  # which neighbour is nearest changes inside it
     for m in range(2):
-        s.way_over[i, a, m, 0] = goal_x if k == goal else c.centres[k, 0]
-        s.way_over[i, a, m, 1] = goal_y if k == goal else c.centres[k, 1]
-        s.way_over[i, a, m, 2] = way_from(s.ways, i, a, k) * (spacing(c.centres) / _FIFTHS)
+        s.way_over[i, a, m, 0] = goal_x if k == goal else c.map.centres[k, 0]
+        s.way_over[i, a, m, 1] = goal_y if k == goal else c.map.centres[k, 1]
+        s.way_over[i, a, m, 2] = way_from(s.ways, i, a, k) * (spacing(c.map.centres) / _FIFTHS)
         if m == 0:
-            k = step_down(s.moves, s.floor, s.ways, i, a, c.columns, k, goal)
+            k = step_down(s.moves, s.floor, s.ways, i, a, c.map.columns, k, goal)
 
 
 @subroutine

@@ -24,11 +24,6 @@ _TRIES = 64  # draws per cell, after which an agent keeps its goal
 _TOUCH = 1e-9  # discs that exactly touch are apart
 
 
-def columns_of(centres: np.ndarray) -> int:
-    """Return the number of columns of cells whose centres are (cells, 2), row by row along x."""
-    return int(np.argmax(centres[:, 1] != centres[0, 1])) or len(centres)
-
-
 @routine
 def cell_at(centres, columns, x, y):
     """Return the cell whose centre is nearest; for a point outside, one at the edge.
@@ -214,13 +209,21 @@ def is_straight_open(barriers, i, centres, columns, one, other, a):
     return True
 
 
+@subroutine
+def explore(c, s, i):
+    """Number the connected parts of the map; return the number of the largest."""
+    landmarks, rad = s.landmark_pos, s.agent_rad
+    mark_barriers(s.barriers, i, c.map.centres, c.map.columns, landmarks, c.map.landmark_rad, rad)
+    return label(s.barriers, s.floor, i, c.map.columns, s.queue)
+
+
 @routine
 def send_on(c, s, i, a, rng):
     """Give agent ``a`` a new goal: the centre of another cell in the part of the old goal."""
     floor, goal, cells = s.floor, s.goal_pos, s.floor.shape[1]
-    old = cell_at(c.centres, c.columns, goal[i, a, 0], goal[i, a, 1])
+    old = cell_at(c.map.centres, c.map.columns, goal[i, a, 0], goal[i, a, 1])
     for _ in range(_TRIES * cells):
         k = integer(rng, i, cells)
         if k != old and floor[i, k] > 0 and floor[i, k] == floor[i, old]:
-            goal[i, a, 0], goal[i, a, 1] = c.centres[k, 0], c.centres[k, 1]
+            goal[i, a, 0], goal[i, a, 1] = c.map.centres[k, 0], c.map.centres[k, 1]
             return

@@ -25,6 +25,8 @@ from coopbench_envs.pathfinding.contacts import (
 )
 from coopbench_envs.pathfinding.dynamics import (
     HOLONOMIC,
+    PUSHED,
+    STEERED,
     driven,
     is_too_fast,
     rolled,
@@ -51,9 +53,9 @@ def advance(c, s, i, actions):
     for a in range(c.num_agents):
         s.hit_agent[i, a] = False
         s.hit_wall[i, a] = False
-    left = c.substeps
+    left = c.drive.substeps
     while left > 0:
-        if left < c.substeps:
+        if left < c.drive.substeps:
             survey(c, s, i)
         left -= play(c, s, i, actions, left)
     for a in range(c.num_agents):
@@ -89,15 +91,15 @@ def divide(c, s, i, actions, substeps):
     that touch a landmark. The list is reduced to their contacts.
     """
     n, together, alone, contacts, last = c.num_agents, 0, 0, 0, 0
-    seconds = c.dt * substeps
+    seconds = c.drive.dt * substeps
     for a in range(n):
         first = last
         while last < s.touches[i] and s.touch_agent[i, last] == a:
             last += 1
         square = squared_speed(c, s, i, a, actions)
-        is_near = square * seconds * seconds <= 0.25 * c.skin * c.skin
-        limit = _BELOW * c.max_speed[a] * c.max_speed[a]
-        is_slow = (c.max_speed[a] < 0.0) | (square <= limit)
+        is_near = square * seconds * seconds <= 0.25 * c.bins.skin * c.bins.skin
+        limit = _BELOW * c.drive.max_speed[a] * c.drive.max_speed[a]
+        is_slow = (c.drive.max_speed[a] < 0.0) | (square <= limit)
         may_fly = is_near & is_slow & is_exact(s, i, a) & (not (s.crowded[i] | s.paired[i, a]))
         if may_fly and fly(c, s, i, a, actions, substeps, first, last):
             alone += 1
@@ -134,14 +136,14 @@ def fly(c, s, i, a, actions, substeps, first, last):
     keeps where the agent was before.
     """
     x, y, angle = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_angle[i, a]
-    vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.dt
+    vx, vy, dt = s.agent_vel[i, a, 0], s.agent_vel[i, a, 1], c.drive.dt
     ahead, aside = actions[i, a, 0], actions[i, a, 1]
     # The compiler moves this condition out of loops: agents without walls nearby run shorter ones.
     has_walls, touches = first < last, False
-    if c.stops and s.on_goal[i, a]:
+    if c.rules.stops and s.on_goal[i, a]:
         touches = touches_wall(c, s, i, a, x, y, first, last)
         vx, vy = 0.0, 0.0
-    elif c.dynamics_code[a] == HOLONOMIC:
+    elif not STEERED or (PUSHED and c.drive.code[a] == HOLONOMIC):
         for _ in range(substeps):
             if has_walls:
                 touches |= touches_wall(c, s, i, a, x, y, first, last)
@@ -187,7 +189,7 @@ def set_course(c, s, i, a, angle, actions, batch):
 @routine
 def touches_wall(c, s, i, a, x, y, first, last):
     """Return whether agent ``a`` may touch one of these landmarks of the list at (x, y)."""
-    touches, reach = False, CLOSE * (s.agent_rad[i, a] + c.landmark_rad)
+    touches, reach = False, CLOSE * (s.agent_rad[i, a] + c.map.landmark_rad)
     for k in range(first, last):
         o = np.uint64(np.int64(s.touch[i, k]) - c.num_agents)
         touches |= is_within(s.landmark_pos, i, o, x, y, reach)
@@ -203,24 +205,24 @@ def move(c, s, i, a, actions):
     body = s.body
     push_x, push_y = body[i, a, PUSH_X], body[i, a, PUSH_Y]
     body[i, a, PUSH_X], body[i, a, PUSH_Y] = 0.0, 0.0
-    if c.stops and s.on_goal[i, a]:
+    if c.rules.stops and s.on_goal[i, a]:
         body[i, a, VX], body[i, a, VY] = 0.0, 0.0
         return True
     one, two = actions[i, a, 0], actions[i, a, 1]
-    if c.dynamics_code[a] == HOLONOMIC:
+    if not STEERED or (PUSHED and c.drive.code[a] == HOLONOMIC):
         vx, vy = driven(c, a, body[i, a, VX], body[i, a, VY], one, two, push_x, push_y)
     else:
         vx, vy = rolled(c, a, body[i, a, ANGLE], one, push_x, push_y)
         body[i, a, ANGLE] = turned(c, a, body[i, a, ANGLE], two)
     # Stored in either case: else the compiler computes the slower velocity every time, too.
     body[i, a, VX], body[i, a, VY] = vx, vy
-    if is_too_fast(vx, vy, c.max_speed[a]):
-        vx, vy = slowed(vx, vy, c.max_speed[a])
+    if is_too_fast(vx, vy, c.drive.max_speed[a]):
+        vx, vy = slowed(vx, vy, c.drive.max_speed[a])
         body[i, a, VX], body[i, a, VY] = vx, vy
-    x, y = body[i, a, X] + vx * c.dt, body[i, a, Y] + vy * c.dt
+    x, y = body[i, a, X] + vx * c.drive.dt, body[i, a, Y] + vy * c.drive.dt
     body[i, a, X], body[i, a, Y] = x, y
     dx, dy = x - body[i, a, FROM_X], y - body[i, a, FROM_Y]
-    return dx * dx + dy * dy <= 0.25 * c.skin * c.skin
+    return dx * dx + dy * dy <= 0.25 * c.bins.skin * c.bins.skin
 
 
 @routine

@@ -6,6 +6,7 @@ holds until some agent has moved by half the skin. Objects are numbered: agents,
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,18 @@ NOTHING = np.int64(0x7F800000FFFFFFFF)  # farther than everything
 _SIZE = np.int32(0x7FFFFFFF)  # without the sign, which a nan has on some machines
 
 
+class Bins(NamedTuple):
+    """Where objects are looked for, ``c.bins``: square bins, and lists of possible contacts."""
+
+    x_low: float  # corner of the bins
+    y_low: float
+    per_length: float
+    along_x: int
+    along_y: int
+    skin: float  # extra range of the lists of possible contacts; affects speed, not results
+    room: int  # entries in the lists of possible contacts of all agents together
+
+
 @routine
 def bin_of(x, low, per_length, bins):
     """Return the index of the bin that contains ``x``; the nearest if outside, 0 for nan."""
@@ -31,45 +44,45 @@ def bin_of(x, low, per_length, bins):
 
 
 @routine
-def bin_at(c, x, y):
+def bin_at(bins, x, y):
     """Return the number of the bin at a point; bins are numbered row by row along x."""
-    column = bin_of(x, c.x_low, c.bins_per_length, c.bins_x)
-    return bin_of(y, c.y_low, c.bins_per_length, c.bins_y) * c.bins_x + column
+    column = bin_of(x, bins.x_low, bins.per_length, bins.along_x)
+    return bin_of(y, bins.y_low, bins.per_length, bins.along_y) * bins.along_x + column
 
 
 @routine
-def narrow_bin_of(c, x):
+def narrow_bin_of(bins, x):
     """Return the column of narrow bins, those of landmarks, that contains ``x``."""
-    return bin_of(x, c.x_low, NARROW * c.bins_per_length, NARROW * c.bins_x)
+    return bin_of(x, bins.x_low, NARROW * bins.per_length, NARROW * bins.along_x)
 
 
 @routine
-def narrow_bin_at(c, x, y):
+def narrow_bin_at(bins, x, y):
     """Return the number of the narrow bin at a point."""
-    row = bin_of(y, c.y_low, c.bins_per_length, c.bins_y)
-    return row * NARROW * c.bins_x + narrow_bin_of(c, x)
+    row = bin_of(y, bins.y_low, bins.per_length, bins.along_y)
+    return row * NARROW * bins.along_x + narrow_bin_of(bins, x)
 
 
 @routine
 def sort_landmarks(c, s, i):
     """Sort the landmarks by narrow bin (counting sort); in one they keep their order."""
     first, order, pos = s.bin_first, s.bin_landmark, s.landmark_pos
-    for b in range(c.bins_x * c.bins_y):
+    for b in range(c.bins.along_x * c.bins.along_y):
         s.bin_agent[i, b] = c.num_agents
-    bins = NARROW * c.bins_x * c.bins_y
+    bins = NARROW * c.bins.along_x * c.bins.along_y
     for b in range(bins):
         first[i, b] = 0
     present = 0
     for k in range(pos.shape[1]):
         if pos[i, k, 0] != ABSENT:
-            first[i, narrow_bin_at(c, pos[i, k, 0], pos[i, k, 1])] += 1
+            first[i, narrow_bin_at(c.bins, pos[i, k, 0], pos[i, k, 1])] += 1
             present += 1
     for b in range(1, bins):  # counts become ends
         first[i, b] += first[i, b - 1]
     first[i, bins] = present
     for k in range(pos.shape[1] - 1, -1, -1):  # ends become beginnings
         if pos[i, k, 0] != ABSENT:
-            b = narrow_bin_at(c, pos[i, k, 0], pos[i, k, 1])
+            b = narrow_bin_at(c.bins, pos[i, k, 0], pos[i, k, 1])
             first[i, b] -= 1
             order[i, first[i, b]] = k
 
@@ -80,7 +93,7 @@ def survey(c, s, i):
     n, pos, rad, head = c.num_agents, s.agent_pos, s.agent_rad, s.bin_agent
     largest = 0.0
     for a in range(n - 1, -1, -1):  # chains then run upwards
-        b = bin_at(c, pos[i, a, 0], pos[i, a, 1])
+        b = bin_at(c.bins, pos[i, a, 0], pos[i, a, 1])
         s.next_agent[i, a] = head[i, b]
         head[i, b] = a
         largest = max(largest, rad[i, a])
@@ -90,7 +103,7 @@ def survey(c, s, i):
     for a in range(n):
         look_around(c, s, i, a, largest)
     for a in range(n):
-        head[i, bin_at(c, pos[i, a, 0], pos[i, a, 1])] = n
+        head[i, bin_at(c.bins, pos[i, a, 0], pos[i, a, 1])] = n
 
 
 @routine
@@ -102,24 +115,25 @@ def look_around(c, s, i, a, largest):
     """
     first, order, head, after = s.bin_first, s.bin_landmark, s.bin_agent, s.next_agent
     x, y, rad = s.agent_pos[i, a, 0], s.agent_pos[i, a, 1], s.agent_rad[i, a]
-    sight = c.window + rad + max(largest, c.landmark_rad) + SLACK
-    r = max(sight, rad + max(largest, c.landmark_rad) + c.skin + SLACK)
-    x_0 = bin_of(x - r, c.x_low, c.bins_per_length, c.bins_x)
-    x_1 = bin_of(x + r, c.x_low, c.bins_per_length, c.bins_x)
-    y_0 = bin_of(y - r, c.y_low, c.bins_per_length, c.bins_y)
-    y_1 = bin_of(y + r, c.y_low, c.bins_per_length, c.bins_y)
+    sight = c.rules.window + rad + max(largest, c.map.landmark_rad) + SLACK
+    r = max(sight, rad + max(largest, c.map.landmark_rad) + c.bins.skin + SLACK)
+    x_0 = bin_of(x - r, c.bins.x_low, c.bins.per_length, c.bins.along_x)
+    x_1 = bin_of(x + r, c.bins.x_low, c.bins.per_length, c.bins.along_x)
+    y_0 = bin_of(y - r, c.bins.y_low, c.bins.per_length, c.bins.along_y)
+    y_1 = bin_of(y + r, c.bins.y_low, c.bins.per_length, c.bins.along_y)
     forget(s.seen, i, a)
     forget(s.seen_walls, i, a)
     begin = s.touches[i]
-    for row in range(y_0 * c.bins_x, (y_1 + 1) * c.bins_x, c.bins_x):
+    for row in range(y_0 * c.bins.along_x, (y_1 + 1) * c.bins.along_x, c.bins.along_x):
         for b in range(row + x_0, row + x_1 + 1):
             o = head[i, b]
             while o < c.num_agents:
                 if o != a:
                     meet_agent(c, s, i, a, o, sight, begin)
                 o = after[i, o]
-    x_0, x_1, near = narrow_bin_of(c, x - r), narrow_bin_of(c, x + r), 0
-    for row in range(y_0 * NARROW * c.bins_x, (y_1 + 1) * NARROW * c.bins_x, NARROW * c.bins_x):
+    x_0, x_1, near = narrow_bin_of(c.bins, x - r), narrow_bin_of(c.bins, x + r), 0
+    width = NARROW * c.bins.along_x
+    for row in range(y_0 * width, (y_1 + 1) * width, width):
         for k in range(first[i, row + x_0], first[i, row + x_1 + 1]):
             s.near[i, near] = order[i, k]
             near += is_within(s.landmark_pos, i, order[i, k], x, y, r)
@@ -139,7 +153,7 @@ def meet_agent(c, s, i, a, o, sight, begin):
     """Add agent ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, rad = s.agent_pos, s.agent_rad
     dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
-    close = rad[i, a] + rad[i, o] + c.skin + SLACK
+    close = rad[i, a] + rad[i, o] + c.bins.skin + SLACK
     # A pair is listed for its first agent only.
     if o > a and dx * dx + dy * dy <= close * close:
         note_touch(s, i, a, o, begin)
@@ -153,7 +167,8 @@ def meet_landmark(c, s, i, a, o, sight, begin):
     """Add landmark ``o`` to the possible contacts and the visible objects of ``a`` if it is."""
     pos, landmarks = s.agent_pos, s.landmark_pos
     dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
-    close = s.agent_rad[i, a] + c.landmark_rad + 0.5 * c.skin + SLACK  # only one of the two moves
+    # Only one of the two moves.
+    close = s.agent_rad[i, a] + c.map.landmark_rad + 0.5 * c.bins.skin + SLACK
     if dx * dx + dy * dy <= close * close:
         note_touch(s, i, a, c.num_agents + o, begin)
     if dx * dx + dy * dy <= sight * sight:

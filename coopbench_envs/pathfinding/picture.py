@@ -31,15 +31,15 @@ def picture(
     """
     view = _View(constants)
     canvas = rendering.Canvas(view.width, view.height)
-    left, top = view.x(-0.5 * constants.width), view.y(0.5 * constants.height)
+    left, top = view.x(-0.5 * constants.map.width), view.y(0.5 * constants.map.height)
     canvas.rectangle(left, top, *view.size, _FLOOR)
     landmarks = fields["landmark_pos"]
     for x, y in landmarks[landmarks[:, 0] != ABSENT]:
-        canvas.disc(view.x(x), view.y(y), view.length(constants.landmark_rad), _OBSTACLE)
+        canvas.disc(view.x(x), view.y(y), view.length(constants.map.landmark_rad), _OBSTACLE)
     for a in range(len(agents)):
         _goal(canvas, view, fields, a)
     for a in range(len(agents)):
-        _agent(canvas, view, fields, a, constants.dynamics_code[a] == DIFFDRIVE)
+        _agent(canvas, view, fields, a, constants.drive.code[a] == DIFFDRIVE)
     _header(canvas, constants, fields)
     return canvas.pixels()
 
@@ -48,19 +48,19 @@ def scene(constants: Any, state: Any, lane: int) -> Discs:
     """Return what the player of recordings draws of one lane."""
     walls = state.landmark_pos[lane]
     # Where maps have different numbers of landmarks, those that are left over lie far outside.
-    inside = (np.abs(walls) <= np.array([constants.width, constants.height])).all(axis=1)
+    inside = (np.abs(walls) <= np.array([constants.map.width, constants.map.height])).all(axis=1)
     return Discs(
-        world=(0.5 * constants.width, 0.5 * constants.height),
+        world=(0.5 * constants.map.width, 0.5 * constants.map.height),
         positions=state.agent_pos[lane],
         radii=state.agent_rad[lane],
         goals=state.goal_pos[lane],
         goal_radii=state.goal_rad[lane],
         walls=walls[inside],
-        wall_radius=constants.landmark_rad,
+        wall_radius=constants.map.landmark_rad,
         arrived=state.on_goal[lane],
         touching=state.collided[lane],
         headings=state.agent_angle[lane],
-        duration=constants.step_dt,
+        duration=constants.drive.step_dt,
     )
 
 
@@ -68,14 +68,14 @@ class _View:
     """Where lengths and points of the world lie in the picture; y points up in the world."""
 
     def __init__(self, constants: Any) -> None:
-        margin = 2 * constants.landmark_rad
-        across, up = constants.width + margin, constants.height + margin
+        margin = 2 * constants.map.landmark_rad
+        across, up = constants.map.width + margin, constants.map.height + margin
         self.scale = _SIDE / max(across, up)
         self.left, self.top = 0.5 * across, 0.5 * up
         # Even numbers of pixels: video encoders ask for them.
         self.width = 2 * round(0.5 * across * self.scale) + 2 * _EDGE
         self.height = 2 * round(0.5 * up * self.scale) + 2 * _EDGE + _HEADER
-        self.size = (constants.width * self.scale, constants.height * self.scale)
+        self.size = (constants.map.width * self.scale, constants.map.height * self.scale)
 
     def x(self, x: float) -> float:
         return _EDGE + (x + self.left) * self.scale
@@ -153,14 +153,15 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
 
     ``#`` obstacle, ``+`` goal, ``o`` agent, ``@`` agent on its goal, ``x`` agent in contact.
     """
-    cell = max(constants.width, constants.height) / (_COLUMNS - 1)
-    cell = max(cell, constants.landmark_rad)
-    columns, rows = round(constants.width / cell) + 1, round(0.5 * constants.height / cell) + 1
+    cell = max(constants.map.width, constants.map.height) / (_COLUMNS - 1)
+    cell = max(cell, constants.map.landmark_rad)
+    columns = round(constants.map.width / cell) + 1
+    rows = round(0.5 * constants.map.height / cell) + 1
     page = np.full((rows, columns), " ")
 
     def put(points: np.ndarray, signs: Any) -> None:
-        column = np.rint((points[:, 0] + 0.5 * constants.width) / cell)
-        row = np.rint((0.5 * constants.height - points[:, 1]) / (2 * cell))  # letters are tall
+        column = np.rint((points[:, 0] + 0.5 * constants.map.width) / cell)
+        row = np.rint((0.5 * constants.map.height - points[:, 1]) / (2 * cell))  # letters are tall
         inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
         marks = np.broadcast_to(signs, len(points))[inside]
         page[row[inside].astype(int), column[inside].astype(int)] = marks

@@ -5,6 +5,7 @@ other apart and receive a negative reward; the episode ends when all are on thei
 Equations, defaults and provenance: docs/environments/routing.md. Source: CAMAR.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
@@ -14,47 +15,36 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import consecutive
+from coopbench_envs.marks import rebound
 from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
-from coopbench_envs.pathfinding import picture
+from coopbench_envs.pathfinding import maps, picture
 from coopbench_envs.pathfinding.contacts import BATCH, COLUMNS, apart
 from coopbench_envs.pathfinding.dynamics import (
+    DIFFDRIVE,
     DYNAMICS,
+    HOLONOMIC,
+    Drives,
     face_goal,
     first_angles,
     longest_way,
     make_drives,
     read_blocks,
 )
-from coopbench_envs.pathfinding.lattice import columns_of, label, mark_barriers, send_on
-from coopbench_envs.pathfinding.maps import (
-    batched_string_grid,
-    caves_cont,
-    labmaze_grid,
-    mazes,
-    movingai,
-    random_grid,
-    string_grid,
-)
+from coopbench_envs.pathfinding.lattice import explore, send_on
+from coopbench_envs.pathfinding.maps import movingai
+from coopbench_envs.pathfinding.maps.common import Map
 from coopbench_envs.pathfinding.motion import advance
 from coopbench_envs.pathfinding.neighbours import (
     NARROW,
     NOTHING,
+    Bins,
     distance_of,
     object_of,
     sort_landmarks,
     survey,
 )
 
-MAPS = {
-    "random_grid": random_grid,
-    "caves_cont": caves_cont,
-    "string_grid": string_grid,
-    "batched_string_grid": batched_string_grid,
-    "labmaze_grid": labmaze_grid,
-    "movingai": movingai,
-}
-# A map's code is its position in MAPS; all after these two are mazes, drawn in the same way.
-RANDOM_GRID, CAVES_CONT = range(2)
+MAPS = maps.found()
 
 
 class Params(NamedTuple):
@@ -83,47 +73,9 @@ class Params(NamedTuple):
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
 
 
-class Constants(NamedTuple):
-    """Numbers and arrays of one task, as the kernels read them."""
+class Rules(NamedTuple):
+    """Numbers of one task beside its map and its dynamics, ``c.rules``."""
 
-    num_agents: int
-    horizon: int
-    map_code: int
-    centres: np.ndarray  # the fields of Map in maps/common.py
-    num_landmarks: int
-    landmark_rad: float
-    agent_rad_low: float
-    agent_rad_high: float
-    goal_rad_low: float
-    goal_rad_high: float
-    goal_share: float
-    width: float
-    height: float
-    num_obstacles: int
-    outline: np.ndarray
-    border: np.ndarray
-    discs: np.ndarray
-    free: np.ndarray
-    starts: np.ndarray
-    goals: np.ndarray
-    waves_x: int
-    waves_y: int
-    num_columns: int
-    first_wall: int
-    num_free: int
-    dynamics_code: np.ndarray  # the fields of Drives in dynamics.py
-    accel: np.ndarray
-    max_speed: np.ndarray
-    retained: np.ndarray
-    impulse: np.ndarray
-    slowest: np.ndarray
-    fastest: np.ndarray
-    turn_low: np.ndarray
-    turn_high: np.ndarray
-    terminal_square: np.ndarray
-    dt: float  # duration of a substep
-    substeps: int
-    step_dt: float  # duration of a step
     max_time: float  # time of arrival of an agent that never arrives
     window: float
     max_obs: int
@@ -133,14 +85,18 @@ class Constants(NamedTuple):
     lifelong: bool
     shortens: bool  # forces longer than 1 are shortened to length 1
     stops: bool  # agents that have arrived can no longer move
-    columns: int  # of the cells, which are numbered row by row along x
-    skin: float  # extra range of the lists of possible contacts; affects speed, not results
-    x_low: float  # corner of the bins
-    y_low: float
-    bins_per_length: float
-    bins_x: int
-    bins_y: int
-    room: int  # entries in the lists of possible contacts of all agents together
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    map_code: int  # position of the map in MAPS
+    map: Map
+    drive: Drives
+    bins: Bins
+    rules: Rules
 
 
 def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
@@ -150,50 +106,55 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
         TypeError: a parameter of the map or of the dynamics is unknown.
         ValueError: a value is not allowed, or values do not fit together.
     """
-    module = named("map", p.map, MAPS, where)
-    m = module.make_map(resolve(module.Params, p.map_params, module.NAME), p.num_agents)
+    generator = named("map", p.map, MAPS, where)
+    parameters = resolve(generator.params, p.map_params, f"map {p.map!r}")
+    m = generator.make_map(parameters, p.num_agents)
     if not m.agent_rad_high < p.window:
         raise ValueError(
             f"Parameter 'window' of {where} was {p.window:g} with agents of radius up to "
             f"{m.agent_rad_high:g}; allowed: more than that radius."
         )
     blocks = read_blocks(p.dynamics, p.dynamics_params, p.num_agents, where)
-    drives = make_drives(blocks)
-    substeps = p.frameskip + 1
-    step_dt = drives.dt * substeps
-    sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
-    # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.
-    bin_size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
-    skin = min(_ROUNDING * 2 * longest_way(blocks, substeps), sight)
+    drive = make_drives(blocks, p.frameskip + 1)
     return Constants(
         num_agents=p.num_agents,
         horizon=p.horizon,
         map_code=list(MAPS).index(p.map),
-        **m._asdict(),
-        **drives._asdict(),
-        substeps=substeps,
-        step_dt=step_dt,
-        max_time=(p.horizon - 1) * step_dt,
-        window=p.window,
-        max_obs=min(p.max_obs, p.num_agents + m.num_landmarks - 1),
-        pos_shaping_factor=p.pos_shaping_factor,
-        contact_force=p.contact_force,
-        contact_margin=p.contact_margin,
-        lifelong=p.lifelong,
-        shortens=False,
-        stops=False,
-        columns=columns_of(m.centres),
-        skin=skin,
+        map=m,
+        drive=drive,
+        bins=_bins(p, m, longest_way(blocks, drive.substeps)),
+        rules=Rules(
+            max_time=(p.horizon - 1) * drive.step_dt,
+            window=p.window,
+            max_obs=min(p.max_obs, p.num_agents + m.num_landmarks - 1),
+            pos_shaping_factor=p.pos_shaping_factor,
+            contact_force=p.contact_force,
+            contact_margin=p.contact_margin,
+            lifelong=p.lifelong,
+            shortens=False,
+            stops=False,
+        ),
+    )
+
+
+def _bins(p: Params, m: Map, way: float) -> Bins:
+    """Return the bins of a world whose agents go at most so long a way in one step."""
+    sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
+    # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.
+    size = max(sight, math.sqrt(m.width * m.height / len(m.centres)))
+    skin = min(_ROUNDING * 2 * way, sight)
+    return Bins(
         x_low=-0.5 * m.width,
         y_low=-0.5 * m.height,
-        bins_per_length=1 / bin_size,
-        bins_x=math.ceil(m.width / bin_size),
-        bins_y=math.ceil(m.height / bin_size),
+        per_length=1 / size,
+        along_x=math.ceil(m.width / size),
+        along_y=math.ceil(m.height / size),
+        skin=skin,
         room=p.num_agents * (4 + math.ceil(_landmarks_at_hand(m, skin) / 2)),
     )
 
 
-def _landmarks_at_hand(m: Any, skin: float) -> int:
+def _landmarks_at_hand(m: Map, skin: float) -> int:
     """Return a generous estimate of the landmarks that one agent may come into contact with."""
     if len(m.outline) > 1:
         return 8 * (len(m.outline) // 4)
@@ -254,11 +215,12 @@ _LATTICE = ("barriers", "floor", "queue")
 
 def allocate(c: Constants, lanes: int) -> State:
     """Return a new state for ``lanes`` games."""
-    n, landmarks, bins = c.num_agents, c.num_landmarks, c.bins_x * c.bins_y
-    cells, nodes = len(c.centres), (c.waves_x + 1) * (c.waves_y + 1)
-    caves = c.map_code == CAVES_CONT
+    n, landmarks, bins = c.num_agents, c.map.num_landmarks, c.bins.along_x * c.bins.along_y
+    cells, waves = len(c.map.centres), c.map.waves_x * c.map.waves_y
+    lattice = cells if c.rules.lifelong else 0
+    nodes = (c.map.waves_x + 1) * (c.map.waves_y + 1) if waves else 0
     number = _number(n + landmarks)
-    seen = np.full((lanes, n, c.max_obs), NOTHING)
+    seen = np.full((lanes, n, c.rules.max_obs), NOTHING)
     return State(
         time=np.zeros(lanes, np.int64),
         agent_pos=np.zeros((lanes, n, 2)),
@@ -273,16 +235,16 @@ def allocate(c: Constants, lanes: int) -> State:
         num_collisions=np.zeros((lanes, n), np.int64),
         collided=np.zeros((lanes, n), np.bool_),
         deck=np.zeros((lanes, cells), _number(cells)),
-        slopes=np.zeros((lanes, nodes if caves else 0, 2)),
-        noise=np.zeros((lanes, cells if caves else 0)),
+        slopes=np.zeros((lanes, nodes, 2)),
+        noise=np.zeros((lanes, cells if waves else 0)),
         bin_first=np.zeros((lanes, NARROW * bins + 1), number),
         bin_landmark=np.zeros((lanes, landmarks), number),
         bin_agent=np.full((lanes, bins), n, np.uint16),
         next_agent=np.zeros((lanes, n), np.uint16),
         near=np.zeros((lanes, landmarks), number),
         touches=np.zeros(lanes, np.int64),
-        touch_agent=np.zeros((lanes, c.room), np.uint16),
-        touch=np.zeros((lanes, c.room), number),
+        touch_agent=np.zeros((lanes, c.bins.room), np.uint16),
+        touch=np.zeros((lanes, c.bins.room), number),
         crowded=np.zeros(lanes, np.bool_),
         paired=np.zeros((lanes, n), np.bool_),
         body=np.zeros((lanes, n, COLUMNS)),
@@ -298,7 +260,7 @@ def allocate(c: Constants, lanes: int) -> State:
         seen_walls=seen,
         hit_agent=np.zeros((lanes, n), np.bool_),
         hit_wall=np.zeros((lanes, n), np.bool_),
-        **{name: np.zeros((lanes, cells if c.lifelong else 0), np.int32) for name in _LATTICE},
+        **{name: np.zeros((lanes, lattice), np.int32) for name in _LATTICE},
     )
 
 
@@ -311,15 +273,13 @@ def _number(objects: int) -> type:
     return np.uint16 if objects <= 0xFFFF else np.uint32
 
 
+draw_map: Any = None  # the kernel of a task's map, bound by ``kernels_for``
+
+
 @subroutine
 def draw_instance(c, s, i, rng):
     """Draw obstacles, positions of agents and goals, and radii, as the map does it."""
-    if c.map_code == RANDOM_GRID:
-        random_grid.place(c, s, i, rng)
-    elif c.map_code == CAVES_CONT:
-        caves_cont.place(c, s, i, rng)
-    else:
-        mazes.place(c, s, i, rng)
+    draw_map(c, s, i, rng)
 
 
 @kernel
@@ -331,7 +291,7 @@ def reset(c, s, i, rng):
         velocity[i, a, 0] = 0.0
         velocity[i, a, 1] = 0.0
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
-        s.time_to_reach_goal[i, a] = c.max_time
+        s.time_to_reach_goal[i, a] = c.rules.max_time
         s.num_collisions[i, a] = 0
         s.collided[i, a] = False
 
@@ -339,22 +299,14 @@ def reset(c, s, i, rng):
 @kernel
 def prepare(c, s, i):
     sort_landmarks(c, s, i)
-    if c.lifelong:
+    if c.rules.lifelong:
         explore(c, s, i)
-
-
-@subroutine
-def explore(c, s, i):
-    """Number the connected parts of the map; return the number of the largest."""
-    landmarks, rad = s.landmark_pos, s.agent_rad
-    mark_barriers(s.barriers, i, c.centres, c.columns, landmarks, c.landmark_rad, rad)
-    return label(s.barriers, s.floor, i, c.columns, s.queue)
 
 
 @kernel
 def step(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
-        rewards[i, a] = c.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
+        rewards[i, a] = c.rules.pos_shaping_factor * apart(s.goal_pos, s.agent_pos, i, a)
         for k in range(2):  # not published: squares of larger ones are infinite
             actions[i, a, k] = min(max(actions[i, a, k], -_STRONGEST), _STRONGEST)
     advance(c, s, i, actions)
@@ -364,33 +316,33 @@ def step(c, s, i, rng, actions, rewards, terminated):
 @routine
 def judge(c, s, i, rng, rewards, terminated):
     """Record arrivals and collisions, add rewards, and end the episode if all have arrived."""
-    n, shaping, on_goal = c.num_agents, c.pos_shaping_factor, s.on_goal
+    n, shaping, on_goal = c.num_agents, c.rules.pos_shaping_factor, s.on_goal
     together = True
     for a in range(n):
         distance, hit = apart(s.goal_pos, s.agent_pos, i, a), s.collided[i, a]
         arrived = distance < s.goal_rad[i, a]
         if arrived and not on_goal[i, a]:
-            s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
+            s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.drive.step_dt
         on_goal[i, a] = arrived
         s.num_collisions[i, a] += hit
         together = together and arrived
         rewards[i, a] += 0.5 * arrived - hit - shaping * distance
-        if arrived and c.lifelong:
+        if arrived and c.rules.lifelong:
             send_on(c, s, i, a, rng)
     for a in range(n):
         rewards[i, a] += 0.5 * together
-        terminated[i, a] = together and not c.lifelong
+        terminated[i, a] = together and not c.rules.lifelong
 
 
 @kernel
 def observe(c, s, i, obs):
     survey(c, s, i)
-    goal, pos, window = s.goal_pos, s.agent_pos, c.window
+    goal, pos, window = s.goal_pos, s.agent_pos, c.rules.window
     for a in range(c.num_agents):
         scale = max(apart(goal, pos, i, a), window)
         obs[i, a, 0] = (goal[i, a, 0] - pos[i, a, 0]) / scale
         obs[i, a, 1] = (goal[i, a, 1] - pos[i, a, 1]) / scale
-        for k in range(c.max_obs):
+        for k in range(c.rules.max_obs):
             see(c, s, i, a, k, obs)
 
 
@@ -401,13 +353,13 @@ def see(c, s, i, a, k, obs):
     It points away from the object, and is shorter the farther the object is.
     """
     o, pos, landmarks = object_of(s.seen[i, a, k]), s.agent_pos, s.landmark_pos
-    n, window, rad, dx, dy, scale = c.num_agents, c.window, s.agent_rad[i, a], 0.0, 0.0, 0.0
+    n, window, rad, dx, dy, scale = c.num_agents, c.rules.window, s.agent_rad[i, a], 0.0, 0.0, 0.0
     if o >= 0:
         if o < n:
             other = rad  # as published, the observer assumes that others have its radius
             dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
         else:
-            other = c.landmark_rad
+            other = c.map.landmark_rad
             dx, dy = landmarks[i, o - n, 0] - pos[i, a, 0], landmarks[i, o - n, 1] - pos[i, a, 1]
         distance = math.sqrt(dx * dx + dy * dy)
         # In float32, like the order of the objects: agents start exactly at the window's edge.
@@ -434,10 +386,17 @@ def measure(c, s, i, measures):
 
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds: the goal's direction in the unit disc, objects up to full overlap."""
-    largest = max(c.landmark_rad, c.agent_rad_high)
-    limit = np.float32((c.window + largest) / (c.window - c.agent_rad_high) * (1 + 1e-6))
-    high = np.concatenate([np.ones(2), np.full(2 * c.max_obs, limit)]).astype(np.float32)
+    window, radius = c.rules.window, c.map.agent_rad_high
+    largest = max(c.map.landmark_rad, radius)
+    limit = np.float32((window + largest) / (window - radius) * (1 + 1e-6))
+    high = np.concatenate([np.ones(2), np.full(2 * c.rules.max_obs, limit)]).astype(np.float32)
     return Box(-high, high, dtype=np.float32)
+
+
+def placed(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return what an exported instance fixes in every version: places, radii and headings."""
+    fields = list(MAPS.values())[c.map_code].instances(c, arrays)
+    return {**fields, "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"])}
 
 
 def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -446,14 +405,12 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     Arrays and errors are those of the map's own ``instances``; the fields go into
     ``reset(options={"state": ...})``.
     """
-    module = list(MAPS.values())[c.map_code]
-    fields = module.instances(c, arrays)
+    fields = placed(c, arrays)
     away = np.sqrt(((fields["goal_pos"] - fields["agent_pos"]) ** 2).sum(-1))
     return {
         **fields,
-        "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"]),
         "on_goal": away < fields["goal_rad"],
-        "time_to_reach_goal": np.full(away.shape, c.max_time),
+        "time_to_reach_goal": np.full(away.shape, c.rules.max_time),
     }
 
 
@@ -462,26 +419,40 @@ def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
 
     States that were recorded in float32 may lie above the largest by its rounding.
     """
-    return {"agent_rad": (0, c.agent_rad_high * (1 + 1e-6))}
+    return {"agent_rad": (0, c.map.agent_rad_high * (1 + 1e-6))}
 
 
+def kernels_for(c: Any, kernels: Kernels) -> Kernels:
+    """Return the kernels of a task: only its own map and its own dynamics are compiled."""
+    codes = set(c.drive.code.tolist())
+    place = list(MAPS.values())[c.map_code].place
+    return _bound(kernels, place, HOLONOMIC in codes, DIFFDRIVE in codes)
+
+
+@functools.cache
+def _bound(kernels: Kernels, place: Any, pushed: bool, steered: bool) -> Kernels:
+    bound: Kernels = rebound(kernels, {"draw_map": place, "PUSHED": pushed, "STEERED": steered})
+    return bound
+
+
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+)
 SPEC = EnvSpec(
     id="coopbench/Routing-v0",
     module=__name__,
-    kernels=Kernels(
-        allocate=allocate,
-        reset=reset,
-        step=step,
-        observe=observe,
-        measure=measure,
-        prepare=prepare,
-    ),
+    kernels=lambda c: kernels_for(c, KERNELS),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
     observation_space=observation_space,
     action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
-    layout=lambda c: consecutive({"goal": 2, "objects": (c.max_obs, 2)}),
+    layout=lambda c: consecutive({"goal": 2, "objects": (c.rules.max_obs, 2)}),
     metrics={
         "success_rate": "share of agents on their goals at the end, in [0, 1]",
         "flowtime": "sum over agents of the time of their last arrival; max_time if none",

@@ -25,8 +25,10 @@ from coopbench_envs.pathfinding.dynamics import (
     DIFFDRIVE,
     DYNAMICS,
     HOLONOMIC,
+    PUSHED,
+    STEERED,
+    Drives,
     face_goal,
-    first_angles,
 )
 from coopbench_envs.pathfinding.geodesics import (
     DIAGONAL,
@@ -41,12 +43,13 @@ from coopbench_envs.pathfinding.geodesics import (
     list_moves,
     measure_fields,
 )
-from coopbench_envs.pathfinding.lattice import cell_at, send_on, spacing
+from coopbench_envs.pathfinding.lattice import cell_at, explore, send_on, spacing
 from coopbench_envs.pathfinding.maps import movingai
+from coopbench_envs.pathfinding.maps.common import Map
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.motion import advance
-from coopbench_envs.pathfinding.neighbours import NOTHING, object_of, sort_landmarks, survey
-from coopbench_envs.pathfinding.routing import MAPS, draw_instance, explore
+from coopbench_envs.pathfinding.neighbours import NOTHING, Bins, object_of, sort_landmarks, survey
+from coopbench_envs.pathfinding.routing import MAPS, draw_instance
 from coopbench_envs.pathfinding.solvable import settle
 
 ON_GOAL = ("stay", "stop", "lifelong")
@@ -99,7 +102,7 @@ class Params(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What the kernels read beside the constants of version 0."""
+    """Numbers of one task that version 0 does not have, ``c.own``."""
 
     patience: int
     top_speed: np.ndarray  # (agents,) at a constant action of length 1
@@ -114,23 +117,33 @@ class Own(NamedTuple):
     contact_cost: float  # of an agent's step off its goal in contact with another agent
 
 
-Constants: Any = namedtuple("Constants", (*routing.Constants._fields, *Own._fields))  # type: ignore[misc]
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    map_code: int  # position of the map in MAPS
+    map: Map
+    drive: Drives
+    bins: Bins
+    rules: routing.Rules
+    own: Own
 
 
-def constants(p: Params) -> Any:
+def constants(p: Params) -> Constants:
     """Check the map and the dynamics against the task and derive what the kernels read."""
     shared = {name: getattr(p, name) for name in routing.Params._fields if name in p._fields}
     c = routing.constants(routing.Params(**shared), SPEC.id)
-    if c.free.size:
+    if c.map.free.size:
         _check_room(c, p.map)
     speeds = top_speeds(c)
-    diagonal = math.hypot(c.width, c.height)
+    diagonal = math.hypot(c.map.width, c.map.height)
     own = Own(
         patience=p.patience,
         top_speed=speeds,
         pace=max(speeds.max(), 1e-12),
         diagonal=diagonal,
-        half_cell=0.499999 * float(spacing(c.centres)),
+        half_cell=0.499999 * float(spacing(c.map.centres)),
         max_agents=p.max_agents,
         max_obstacles=p.max_obstacles,
         # An agent is paid its share of the team, so that teams of all sizes have like returns.
@@ -139,36 +152,38 @@ def constants(p: Params) -> Any:
         time_cost=p.time_cost / (p.horizon * p.num_agents),
         contact_cost=p.contact_cost / (p.horizon * p.num_agents),
     )
-    c = c._replace(
-        max_time=p.horizon * c.step_dt,
+    rules = c.rules._replace(
+        max_time=p.horizon * c.drive.step_dt,
         lifelong=p.on_goal == "lifelong",
         stops=p.on_goal == "stop",
         shortens=True,
     )
-    return Constants(**c._asdict(), **own._asdict())
+    return Constants(*c._replace(rules=rules), own)
 
 
 def _check_room(c: Any, name: str) -> None:
     """Raise ``ValueError`` if the smallest possible agents do not all fit into some fixed map."""
-    roomy = np.take_along_axis(roomy_cells(c, c.agent_rad_low), c.free, 1).sum(1)
+    roomy = np.take_along_axis(roomy_cells(c.map, c.map.agent_rad_low), c.map.free, 1).sum(1)
     maze = int(roomy.argmin())
     if roomy[maze] < c.num_agents:
         which = f", entry {maze}," if len(roomy) > 1 else ""
         raise ValueError(
             f"map {name!r}{which} has {roomy[maze]} free cells in whose middle an agent of radius "
-            f"{c.agent_rad_low:g} touches no wall; num_agents was {c.num_agents}; allowed: "
+            f"{c.map.agent_rad_low:g} touches no wall; num_agents was {c.num_agents}; allowed: "
             f"num_agents <= {roomy[maze]}, a smaller 'agent_rad_range', or a wider map."
         )
 
 
 def top_speeds(c: Any) -> np.ndarray:
     """Speed of every agent (agents,) that a constant action of length 1 leads to, untouched."""
-    gain, substeps = c.accel * c.impulse, c.horizon * c.substeps
+    drive = c.drive
+    gain, substeps = drive.accel * drive.impulse, c.horizon * drive.substeps
+    lost = np.maximum(1.0 - drive.retained, 1e-300)
     # Without damping the speed grows as long as the episode lasts.
-    pushed = gain * np.where(c.retained < 1.0, 1.0 / np.maximum(1.0 - c.retained, 1e-300), substeps)
-    pushed = np.where(c.max_speed >= 0.0, np.minimum(pushed, c.max_speed), pushed)
-    driven = np.maximum(np.abs(c.slowest), np.abs(c.fastest))
-    return np.where(c.dynamics_code == DIFFDRIVE, driven, pushed)
+    pushed = gain * np.where(drive.retained < 1.0, 1.0 / lost, substeps)
+    pushed = np.where(drive.max_speed >= 0.0, np.minimum(pushed, drive.max_speed), pushed)
+    driven = np.maximum(np.abs(drive.slowest), np.abs(drive.fastest))
+    return np.where(drive.code == DIFFDRIVE, driven, pushed)
 
 
 class Record(NamedTuple):
@@ -203,7 +218,7 @@ State: Any = namedtuple("State", (*_BASE, *Record._fields, *_SCRATCH))  # type: 
 
 def allocate(c: Any, lanes: int) -> Any:
     """Allocate the state of ``lanes`` games."""
-    n, cells = c.num_agents, len(c.centres)
+    n, cells = c.num_agents, len(c.map.centres)
     record = Record(
         arrivals=np.zeros((lanes, n), np.int64),
         agent_contacts=np.zeros((lanes, n), np.int64),
@@ -225,7 +240,7 @@ def allocate(c: Any, lanes: int) -> Any:
         way_left=np.zeros((lanes, n)),
     )
     fields = routing.allocate(c, lanes)._asdict() | record._asdict()
-    for kind, count in (("seen", c.max_agents), ("seen_walls", c.max_obstacles)):
+    for kind, count in (("seen", c.own.max_agents), ("seen_walls", c.own.max_obstacles)):
         fields[kind] = np.full((lanes, n, count), NOTHING)
     for name in ("barriers", "floor", "queue"):
         fields[name] = np.zeros((lanes, cells), np.int32)
@@ -253,7 +268,7 @@ def prepare(c, s, i):
     if not s.explored[i]:
         explore(c, s, i)
     s.explored[i] = False
-    list_moves(s.barriers, s.moves, i, c.columns)
+    list_moves(s.barriers, s.moves, i, c.map.columns)
     if s.time[i] == 0:
         open_records(c, s, i)
     for first in range(0, c.num_agents, WIDTH):
@@ -267,8 +282,8 @@ def open_records(c, s, i):
     for a in range(c.num_agents):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
         # Whoever begins on its goal has arrived, unless it gets a new one at once.
-        has_arrived = s.on_goal[i, a] and not c.lifelong
-        s.time_to_reach_goal[i, a] = 0.0 if has_arrived else c.max_time
+        has_arrived = s.on_goal[i, a] and not c.rules.lifelong
+        s.time_to_reach_goal[i, a] = 0.0 if has_arrived else c.rules.max_time
         s.num_collisions[i, a] = 0
         s.collided[i, a] = False
         s.arrivals[i, a] = has_arrived
@@ -295,20 +310,20 @@ def open_ways(c, s, i, first, last, is_new):
     """
     block, agents = s.ways[i, first // WIDTH], (first, last)
     for a in range(first, last):
-        goal = cell_at(c.centres, c.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
+        goal = cell_at(c.map.centres, c.map.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
         s.goal_cell[i, a] = goal
         if is_new:
-            here = cell_at(c.centres, c.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
+            here = cell_at(c.map.centres, c.map.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
             s.path_before[i, a] = s.path_length[i, a]
             s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, goal]
     if is_new:
         bound_ways(c, s, i, first, last)
     lengths, cells = (np.uint16(STRAIGHT), np.uint16(DIAGONAL)), s.goal_cell[i]
-    measure_fields(s.moves[i, WAYS], block, cells, agents, lengths, c.columns, s.queue[i])
-    extend_fields(block, s.floor[i], cells, agents, c.columns)
+    measure_fields(s.moves[i, WAYS], block, cells, agents, lengths, c.map.columns, s.queue[i])
+    extend_fields(block, s.floor[i], cells, agents, c.map.columns)
     for a in range(first, last):
         s.way_cell[i, a] = -1
-        stands = s.on_goal[i, a] and not c.lifelong
+        stands = s.on_goal[i, a] and not c.rules.lifelong
         s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
 
 
@@ -330,7 +345,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
 def clip(c, i, a, actions):
     """Shorten a force to length 1, so that no direction is faster than another."""
     length = math.sqrt(actions[i, a, 0] ** 2 + actions[i, a, 1] ** 2)
-    if c.dynamics_code[a] == HOLONOMIC and length > 1.0:
+    if PUSHED and c.drive.code[a] == HOLONOMIC and length > 1.0:
         actions[i, a, 0] /= length
         actions[i, a, 1] /= length
 
@@ -352,17 +367,17 @@ def judge(c, s, i, rng, rewards, terminated):
     together = True
     for a in range(c.num_agents):
         arrived = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
-        arrived = arrived or (c.stops and s.on_goal[i, a])
+        arrived = arrived or (c.rules.stops and s.on_goal[i, a])
         rewards[i, a] = pay(c, s, i, a, arrived)
-        if arrived and (c.lifelong or not s.on_goal[i, a]):
+        if arrived and (c.rules.lifelong or not s.on_goal[i, a]):
             arrive(c, s, i, a)
         s.on_goal[i, a] = arrived
         together = together and arrived
-        if arrived and c.lifelong:
+        if arrived and c.rules.lifelong:
             send_on(c, s, i, a, rng)
             open_ways(c, s, i, a, a + 1, True)
     for a in range(c.num_agents):
-        terminated[i, a] = together and not c.lifelong
+        terminated[i, a] = together and not c.rules.lifelong
 
 
 @routine
@@ -370,24 +385,24 @@ def pay(c, s, i, a, arrived):
     """Return the reward of agent ``a``; note how long its way to the goal is now."""
     way = s.way_left[i, a]
     s.way_left[i, a] = 0.0 if arrived else find_way(c, s, i, a)
-    reward = c.shaping * (way - s.way_left[i, a])
+    reward = c.own.shaping * (way - s.way_left[i, a])
     if not arrived:
-        return reward - c.time_cost - c.contact_cost * s.hit_agent[i, a]
-    if c.lifelong or s.arrivals[i, a] == 0:
-        reward += c.arrival_bonus
+        return reward - c.own.time_cost - c.own.contact_cost * s.hit_agent[i, a]
+    if c.rules.lifelong or s.arrivals[i, a] == 0:
+        reward += c.own.arrival_bonus
     return reward
 
 
 @routine
 def arrive(c, s, i, a):
     """Note when agent ``a`` came to its goal, and how its way compares with the shortest one."""
-    s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.step_dt
+    s.time_to_reach_goal[i, a] = (s.time[i] + 1) * c.drive.step_dt
     s.arrivals[i, a] += 1
     way = s.path_length[i, a] - s.path_before[i, a]
     ratio = 1.0
     if way > s.shortest[i, a]:
         ratio = s.shortest[i, a] / way
-    s.efficiency[i, a] = ratio + (s.efficiency[i, a] if c.lifelong else 0.0)
+    s.efficiency[i, a] = ratio + (s.efficiency[i, a] if c.rules.lifelong else 0.0)
 
 
 # --- what is seen and measured --------------------------------------------------------------------
@@ -399,18 +414,18 @@ def observe(c, s, i, obs):
     goal, pos, velocity = s.goal_pos, s.agent_pos, s.agent_vel
     for a in range(c.num_agents):
         distance = apart(goal, pos, i, a)
-        obs[i, a, 0] = pace_of(velocity[i, a, 0], c.pace)
-        obs[i, a, 1] = pace_of(velocity[i, a, 1], c.pace)
+        obs[i, a, 0] = pace_of(velocity[i, a, 0], c.own.pace)
+        obs[i, a, 1] = pace_of(velocity[i, a, 1], c.own.pace)
         obs[i, a, 2], obs[i, a, 3] = 0.0, 0.0
-        if c.dynamics_code[a] == DIFFDRIVE:
+        if STEERED and c.drive.code[a] == DIFFDRIVE:
             sine, cosine = sine_cosine(s.agent_angle[i, a])
             obs[i, a, 2], obs[i, a, 3] = cosine, sine
-        obs[i, a, 4] = (goal[i, a, 0] - pos[i, a, 0]) / max(distance, c.window)
-        obs[i, a, 5] = (goal[i, a, 1] - pos[i, a, 1]) / max(distance, c.window)
-        obs[i, a, 6] = min(distance / c.diagonal, 1.0)
-        for k in range(c.max_agents):
+        obs[i, a, 4] = (goal[i, a, 0] - pos[i, a, 0]) / max(distance, c.rules.window)
+        obs[i, a, 5] = (goal[i, a, 1] - pos[i, a, 1]) / max(distance, c.rules.window)
+        obs[i, a, 6] = min(distance / c.own.diagonal, 1.0)
+        for k in range(c.own.max_agents):
             see_agent(c, s, i, a, k, obs)
-        for k in range(c.max_obstacles):
+        for k in range(c.own.max_obstacles):
             see_obstacle(c, s, i, a, k, obs)
 
 
@@ -429,12 +444,12 @@ def see_agent(c, s, i, a, k, obs):
         obs[i, a, at + j] = 0.0
     if o >= 0:
         dx, dy = pos[i, o, 0] - pos[i, a, 0], pos[i, o, 1] - pos[i, a, 1]
-        reach = c.window + rad[i, a] + rad[i, o]
+        reach = c.rules.window + rad[i, a] + rad[i, o]
         if dx * dx + dy * dy < reach * reach:
             obs[i, a, at], obs[i, a, at + 1] = dx / reach, dy / reach
-            obs[i, a, at + 2] = pace_of(velocity[i, o, 0], c.pace)
-            obs[i, a, at + 3] = pace_of(velocity[i, o, 1], c.pace)
-            obs[i, a, at + 4] = rad[i, o] / c.window
+            obs[i, a, at + 2] = pace_of(velocity[i, o, 0], c.own.pace)
+            obs[i, a, at + 3] = pace_of(velocity[i, o, 1], c.own.pace)
+            obs[i, a, at + 4] = rad[i, o] / c.rules.window
             obs[i, a, at + 5] = 1.0
 
 
@@ -442,13 +457,13 @@ def see_agent(c, s, i, a, k, obs):
 def see_obstacle(c, s, i, a, k, obs):
     """Write where the ``k``-th nearest obstacle in sight is."""
     o, pos, landmarks = object_of(s.seen_walls[i, a, k]), s.agent_pos, s.landmark_pos
-    at = 7 + _PER_AGENT * c.max_agents + _PER_OBSTACLE * k
+    at = 7 + _PER_AGENT * c.own.max_agents + _PER_OBSTACLE * k
     for j in range(_PER_OBSTACLE):
         obs[i, a, at + j] = 0.0
     if o >= 0:
         o -= c.num_agents
         dx, dy = landmarks[i, o, 0] - pos[i, a, 0], landmarks[i, o, 1] - pos[i, a, 1]
-        reach = c.window + s.agent_rad[i, a] + c.landmark_rad
+        reach = c.rules.window + s.agent_rad[i, a] + c.map.landmark_rad
         if dx * dx + dy * dy < reach * reach:
             obs[i, a, at], obs[i, a, at + 1], obs[i, a, at + 2] = dx / reach, dy / reach, 1.0
 
@@ -469,11 +484,11 @@ def measure(c, s, i, measures):
         measures[i, 7] += s.path_length[i, a]
         measures[i, 8] += way_share(c, s, i, a)
         stood = s.time[i] - s.anchor_time[i, a]
-        measures[i, 9] += stood >= c.patience and not s.on_goal[i, a]
+        measures[i, 9] += stood >= c.own.patience and not s.on_goal[i, a]
         measures[i, 10] += s.arrivals[i, a]
         measures[i, 11] += s.reachable[i, a]
-        quickest = s.shortest[i, a] / max(c.top_speed[a], 1e-12)
-        measures[i, 12] = max(measures[i, 12], min(quickest, c.max_time))
+        quickest = s.shortest[i, a] / max(c.own.top_speed[a], 1e-12)
+        measures[i, 12] = max(measures[i, 12], min(quickest, c.rules.max_time))
     for m in (0, 4, 7, 8, 9, 11):
         measures[i, m] /= n
     for m in (3, 5, 6):
@@ -484,7 +499,7 @@ def measure(c, s, i, measures):
 @routine
 def way_share(c, s, i, a):
     """Shortest way over own way: of the goal that agent ``a`` stands on, or mean over its goals."""
-    if c.lifelong:
+    if c.rules.lifelong:
         return s.efficiency[i, a] / (s.arrivals[i, a] + 1)
     return s.efficiency[i, a] if s.on_goal[i, a] else 0.0
 
@@ -497,17 +512,18 @@ def layout(c: Any) -> Mapping[str, Part]:
             "heading": 2,
             "goal": 2,
             "distance": 1,
-            "agents": (c.max_agents, _PER_AGENT),
-            "obstacles": (c.max_obstacles, _PER_OBSTACLE),
+            "agents": (c.own.max_agents, _PER_AGENT),
+            "obstacles": (c.own.max_obstacles, _PER_OBSTACLE),
         }
     )
 
 
 def observation_space(c: Any, agent: int) -> Box:
     """Every part inside its own bounds; vectors of position have length 1 at most."""
-    size = min(1.0, c.agent_rad_high / c.window)
-    seen = [1.0, 1.0, _FASTEST, _FASTEST, size, 1.0] * c.max_agents
-    high = [_FASTEST, _FASTEST, 1.0, 1.0, 1.0, 1.0, 1.0, *seen, *[1.0, 1.0, 1.0] * c.max_obstacles]
+    size = min(1.0, c.map.agent_rad_high / c.rules.window)
+    seen = [1.0, 1.0, _FASTEST, _FASTEST, size, 1.0] * c.own.max_agents
+    walls = [1.0, 1.0, 1.0] * c.own.max_obstacles
+    high = [_FASTEST, _FASTEST, 1.0, 1.0, 1.0, 1.0, 1.0, *seen, *walls]
     low = -np.array(high)
     low[6] = 0.0
     low[11 : 7 + len(seen) : _PER_AGENT] = low[12 : 7 + len(seen) : _PER_AGENT] = 0.0
@@ -522,21 +538,21 @@ def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     Arrays and errors are those of the map's own ``instances``. They are taken as they are: agents
     may overlap, and what cannot be reached shows in the metric ``solvable``.
     """
-    fields = list(MAPS.values())[c.map_code].instances(c, arrays)
-    return {**fields, "agent_angle": first_angles(c, fields["agent_pos"], fields["goal_pos"])}
+    return routing.placed(c, arrays)
 
 
+KERNELS = Kernels(
+    allocate=allocate,
+    reset=reset,
+    step=step,
+    observe=observe,
+    measure=measure,
+    prepare=prepare,
+)
 SPEC = EnvSpec(
     id="coopbench/Routing-v1",
     module=__name__,
-    kernels=Kernels(
-        allocate=allocate,
-        reset=reset,
-        step=step,
-        observe=observe,
-        measure=measure,
-        prepare=prepare,
-    ),
+    kernels=lambda c: routing.kernels_for(c, KERNELS),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),

@@ -5,8 +5,7 @@ Everything works on lane ``i`` of the state of Routing-v1, after an instance has
 
 from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.pathfinding.contacts import apart
-from coopbench_envs.pathfinding.lattice import cell_at
-from coopbench_envs.pathfinding.routing import CAVES_CONT, RANDOM_GRID, explore
+from coopbench_envs.pathfinding.lattice import cell_at, explore
 
 _TRIES = 16  # draws per cell for one agent or goal before the instance is drawn anew
 
@@ -17,13 +16,13 @@ def settle(c, s, i, rng):
     part = explore(c, s, i)
     s.explored[i] = True
     for a in range(c.num_agents):
-        if c.starts.shape[1] == 0 and not place(c, s, i, a, part, s.agent_pos, rng):
+        if c.map.starts.shape[1] == 0 and not place(c, s, i, a, part, s.agent_pos, rng):
             return False
         agent = s.agent_pos
-        home = s.floor[i, cell_at(c.centres, c.columns, agent[i, a, 0], agent[i, a, 1])]
+        home = s.floor[i, cell_at(c.map.centres, c.map.columns, agent[i, a, 0], agent[i, a, 1])]
         if home == 0:
             return False
-        if c.goals.shape[1] == 0 and not place(c, s, i, a, home, s.goal_pos, rng):
+        if c.map.goals.shape[1] == 0 and not place(c, s, i, a, home, s.goal_pos, rng):
             return False
     return True
 
@@ -31,19 +30,13 @@ def settle(c, s, i, rng):
 @routine
 def place(c, s, i, a, part, places, rng):
     """Keep agent ``a``'s place (start or goal), or draw others until one suits; tell if one did."""
-    cells = s.deck.shape[1]
-    choices = c.free.shape[1]
-    if c.map_code == RANDOM_GRID:
-        choices = cells
-    elif c.map_code == CAVES_CONT:
-        choices = c.num_free
-    k = cell_at(c.centres, c.columns, places[i, a, 0], places[i, a, 1])
-    for _ in range(_TRIES * choices):
+    k = cell_at(c.map.centres, c.map.columns, places[i, a, 0], places[i, a, 1])
+    for _ in range(_TRIES * c.map.num_free):
         if s.floor[i, k] == part:
-            places[i, a, 0], places[i, a, 1] = c.centres[k, 0], c.centres[k, 1]
+            places[i, a, 0], places[i, a, 1] = c.map.centres[k, 0], c.map.centres[k, 1]
             if clear(s, i, a, places):
                 return True
-        k = s.deck[i, integer(rng, i, choices)]
+        k = s.deck[i, integer(rng, i, c.map.num_free)]
     return False
 
 

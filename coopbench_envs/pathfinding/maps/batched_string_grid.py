@@ -3,13 +3,11 @@
 Source: CAMAR, map ``batched_string_grid``.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
-
-import numpy as np
+from functools import partial
+from typing import Annotated, NamedTuple
 
 from coopbench_envs.parameters import Allowed
-from coopbench_envs.pathfinding.maps.common import Map, Range
+from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
 from coopbench_envs.pathfinding.maps.mazes import (
     ADD_BORDER,
     AGENT_RAD,
@@ -21,6 +19,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
     REMOVE_BORDER,
     make_mazes,
     maze_instances,
+    place,
 )
 from coopbench_envs.pathfinding.maps.string_grid import parse
 
@@ -71,6 +70,4 @@ def make_map(p: Params, num_agents: int) -> Map:
     return make_mazes([w for w, _ in parsed], [f for _, f in parsed], p, num_agents, where)
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances, as in ``maze_instances``."""
-    return maze_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(maze_instances, where=NAME))

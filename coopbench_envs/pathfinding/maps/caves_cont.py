@@ -4,14 +4,15 @@ Source: CAMAR, map ``caves_cont``.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.core import routine, subroutine, uniform
 from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import (
+    Generator,
     Map,
     Range,
     build,
@@ -80,6 +81,8 @@ def make_map(p: Params, num_agents: int) -> Map:
     walls = int(p.landmark_high_ratio * cells) - first
     return Map(
         centres=cell_centres(p.num_rows, p.num_cols, cell),
+        columns=p.num_cols,
+        num_free=free,
         num_landmarks=walls + len(border),
         landmark_rad=p.landmark_rad,
         **disc_radii(p.agent_rad_range, p.goal_rad_range, p.landmark_rad, NAME),
@@ -90,9 +93,7 @@ def make_map(p: Params, num_agents: int) -> Map:
         border=border,
         waves_x=int(p.num_cols / p.scale),
         waves_y=int(p.num_rows / p.scale),
-        num_columns=p.num_cols,
         first_wall=first,
-        num_free=free,
     )
 
 
@@ -103,13 +104,13 @@ def place(c, s, i, rng):
     deck, noise, cells = s.deck, s.noise, s.noise.shape[1]
     for k in range(cells):
         deck[i, k] = k
-        row = k // c.num_columns
-        u = (k - row * c.num_columns) * (c.waves_x / c.num_columns)
-        v = row * (c.waves_y * c.num_columns / cells)
-        noise[i, k] = abs(perlin(s.slopes, i, c.waves_y + 1, u, v))
-    walls, beyond = c.first_wall, c.first_wall + c.num_obstacles
-    select(deck, noise, i, 0, cells, c.num_free)
-    select(deck, noise, i, c.num_free, cells, walls)
+        row = k // c.map.columns
+        u = (k - row * c.map.columns) * (c.map.waves_x / c.map.columns)
+        v = row * (c.map.waves_y * c.map.columns / cells)
+        noise[i, k] = abs(perlin(s.slopes, i, c.map.waves_y + 1, u, v))
+    walls, beyond = c.map.first_wall, c.map.first_wall + c.map.num_obstacles
+    select(deck, noise, i, 0, cells, c.map.num_free)
+    select(deck, noise, i, c.map.num_free, cells, walls)
     select(deck, noise, i, walls, cells, beyond)
     for k in range(walls, beyond):
         noise[i, deck[i, k]] = -1.0
@@ -117,9 +118,9 @@ def place(c, s, i, rng):
         if noise[i, k] < 0.0:
             deck[i, walls] = k
             walls += 1
-    build(s.landmark_pos, deck, i, c.first_wall, c.centres, c.outline, c.border)
-    settle(s.agent_pos, deck, i, c.num_free, c.centres, rng)
-    settle(s.goal_pos, deck, i, c.num_free, c.centres, rng)
+    build(s.landmark_pos, deck, i, c.map.first_wall, c.map.centres, c.map.outline, c.map.border)
+    settle(s.agent_pos, deck, i, c.map.num_free, c.map.centres, rng)
+    settle(s.goal_pos, deck, i, c.map.num_free, c.map.centres, rng)
     draw_all_radii(c, s, i, rng)
 
 
@@ -198,6 +199,4 @@ def below(noise, i, one, other):
     return noise[i, one] < noise[i, other]
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances, as in ``obstacle_instances``."""
-    return obstacle_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(obstacle_instances, where=NAME))

@@ -1,6 +1,6 @@
 """Shared by all maps: constants that kernels read, radii, drawn cells, checked arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +19,15 @@ _NO_CELLS = np.zeros((1, 0), np.int32)
 
 
 class Map(NamedTuple):
-    """A map as the kernels read it; the origin of the world is at its centre.
+    """A map as the kernels read it, ``c.map``; the origin of the world is at its centre.
 
     Obstacles are either cells with an ``outline``, drawn for every episode, or the ``discs`` of one
     of several fixed mazes. Fields that a map does not use keep their defaults.
     """
 
-    centres: np.ndarray  # (cells, 2)
+    centres: np.ndarray  # (cells, 2), row by row along x
+    columns: int  # cells along x
+    num_free: int  # the first cells of ``State.deck``, where agents and goals may begin
     num_landmarks: int
     landmark_rad: float
     agent_rad_low: float
@@ -44,9 +46,19 @@ class Map(NamedTuple):
     goals: np.ndarray = _NO_CELLS  # (mazes, agents) int32, the same for goals
     waves_x: int = 0  # meshes of the noise of caves, along x
     waves_y: int = 0
-    num_columns: int = 0
-    first_wall: int = 0  # rank of the first and number of the lowest cells, see caves_cont
-    num_free: int = 0
+    first_wall: int = 0  # rank of the first wall, see caves_cont
+
+
+class Generator(NamedTuple):
+    """One way to draw instances: what a file of this folder defines as MAP, to register itself."""
+
+    params: type  # a NamedTuple of Annotated fields with defaults, given as ``map_params``
+    make_map: Callable[[Any, int], Map]  # (parameters, number of agents) -> the map
+    # Kernel (c, s, i, rng): draws landmark_pos, agent_pos, goal_pos and the radii of lane i, and
+    # leaves the ``num_free`` cells that agents and goals are drawn from first in ``s.deck``.
+    place: Any
+    # (constants, arrays by name) -> the same fields of exported instances, axis 0 the episode
+    instances: Callable[[Any, Mapping[str, Any]], dict[str, np.ndarray]]
 
 
 def radii(name: str, ends: Range, default: tuple[float, float], where: str) -> tuple[float, float]:
@@ -130,11 +142,11 @@ def build(landmark_pos, deck, i, first, centres, outline, border):
 @routine
 def draw_all_radii(c, s, i, rng):
     """Draw the radii of agents and goals."""
-    draw_radii(s.agent_rad, i, c.agent_rad_low, c.agent_rad_high, rng)
-    draw_radii(s.goal_rad, i, c.goal_rad_low, c.goal_rad_high, rng)
-    if c.goal_share > 0.0:
+    draw_radii(s.agent_rad, i, c.map.agent_rad_low, c.map.agent_rad_high, rng)
+    draw_radii(s.goal_rad, i, c.map.goal_rad_low, c.map.goal_rad_high, rng)
+    if c.map.goal_share > 0.0:
         for a in range(c.num_agents):
-            s.goal_rad[i, a] = c.goal_share * s.agent_rad[i, a]
+            s.goal_rad[i, a] = c.map.goal_share * s.agent_rad[i, a]
 
 
 @subroutine
@@ -146,11 +158,11 @@ def draw_radii(radii, i, low, high, rng):
             radii[i, a] = low + (high - low) * uniform(rng, i)
 
 
-def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+def obstacle_instances(c: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
     """Return the state fields of a map whose obstacles are cells with outlines.
 
     Args:
-        m: Constants with ``num_agents`` and the fields of ``Map``.
+        c: Constants with ``num_agents`` and ``map``.
         arrays: ``agent_cell`` and ``goal_cell`` (episodes, agents), ``obstacle_cell`` (episodes,
             obstacles), integers; ``agent_rad`` and ``goal_rad`` (episodes, agents) where the map
             draws radii from a range.
@@ -164,8 +176,9 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
         ValueError: an array is missing, has the wrong shape, or names a cell that does not exist,
             or an agent or a goal stands on an obstacle.
     """
-    agents = given_cells(m, arrays, "agent_cell", m.num_agents, where)
-    goals = given_cells(m, arrays, "goal_cell", m.num_agents, where)
+    m = c.map
+    agents = given_cells(m, arrays, "agent_cell", c.num_agents, where)
+    goals = given_cells(m, arrays, "goal_cell", c.num_agents, where)
     obstacles = given_cells(m, arrays, "obstacle_cell", m.num_obstacles, where)
     same_length([agents, goals, obstacles], where)
     episodes = len(agents)
@@ -178,7 +191,7 @@ def obstacle_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[st
         "agent_pos": m.centres[agents],
         "goal_pos": m.centres[goals],
         "landmark_pos": np.concatenate([discs.reshape(episodes, -1, 2), border], 1),
-        **instance_radii(m, arrays, episodes, where),
+        **instance_radii(c, arrays, episodes, where),
     }
 
 
@@ -207,7 +220,7 @@ def same_length(arrays: list[np.ndarray], where: str) -> None:
         )
 
 
-def given_cells(m: Any, arrays: Mapping[str, Any], name: str, size: int, where: str) -> np.ndarray:
+def given_cells(m: Map, arrays: Mapping[str, Any], name: str, size: int, where: str) -> np.ndarray:
     """Return the array ``name`` of cell indices, (episodes, size); ``ValueError`` if wrong."""
     cells = given_array(arrays, name, where)
     if cells.ndim != 2 or cells.shape[1] != size or cells.dtype.kind not in "iu":
@@ -233,10 +246,10 @@ def given_array(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
 
 
 def instance_radii(
-    m: Any, arrays: Mapping[str, Any], episodes: int, where: str
+    c: Any, arrays: Mapping[str, Any], episodes: int, where: str
 ) -> dict[str, np.ndarray]:
     """Return the radii of instances: from ``arrays``, or those that the map fixes."""
-    shape = (episodes, m.num_agents)
+    shape, m = (episodes, c.num_agents), c.map
     agent = _given_radii(arrays, "agent_rad", shape, (m.agent_rad_low, m.agent_rad_high), where)
     if m.goal_share > 0.0 and "goal_rad" not in arrays:
         return {"agent_rad": agent, "goal_rad": m.goal_share * agent}

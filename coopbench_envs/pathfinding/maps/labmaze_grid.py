@@ -6,16 +6,16 @@ with corridors, opens doors that connect all of them, and further doors with som
 Source: CAMAR, map ``labmaze_grid``.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from importlib import resources
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.core import draw, streams
 from coopbench_envs.parameters import between
-from coopbench_envs.pathfinding.maps.common import Map, Range
+from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
 from coopbench_envs.pathfinding.maps.mazes import (
     AGENT_RAD,
     FREE_POS,
@@ -26,6 +26,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
     is_wall,
     make_mazes,
     maze_instances,
+    place,
 )
 
 _MOST = 1 << 22  # cells of all mazes, which take some microseconds each
@@ -207,6 +208,4 @@ def _fill_dead_ends(region: np.ndarray, in_room: np.ndarray) -> None:
             ends.extend(place for place in around if not in_room[place])
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances, as in ``maze_instances``."""
-    return maze_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(maze_instances, where=NAME))

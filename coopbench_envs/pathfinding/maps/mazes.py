@@ -111,6 +111,8 @@ def make_mazes(
     chosen = np.stack([_choice(cells, size, _SUBSET) for cells in free]).astype(np.int32)
     return Map(
         centres=centres,
+        columns=columns,
+        num_free=size,
         num_landmarks=max(int(w.sum()) for w in walls),
         landmark_rad=p.landmark_rad,
         **disc_radii(p.agent_rad_range, p.goal_rad_range, p.landmark_rad, where[0]),
@@ -149,15 +151,15 @@ def _discs(walls: Sequence[np.ndarray], centres: np.ndarray) -> np.ndarray:
 def place(c, s, i, rng):
     """Draw an instance: a maze, then distinct cells for agents and, independently, for goals."""
     maze = 0
-    if c.discs.shape[0] > 1:
-        maze = integer(rng, i, c.discs.shape[0])
-    for o in range(c.discs.shape[1]):
-        s.landmark_pos[i, o, 0] = c.discs[maze, o, 0]
-        s.landmark_pos[i, o, 1] = c.discs[maze, o, 1]
-    for k in range(c.free.shape[1]):
-        s.deck[i, k] = c.free[maze, k]
-    settle(s.agent_pos, s.deck, i, c.centres, c.starts, maze, c.free.shape[1], rng)
-    settle(s.goal_pos, s.deck, i, c.centres, c.goals, maze, c.free.shape[1], rng)
+    if c.map.discs.shape[0] > 1:
+        maze = integer(rng, i, c.map.discs.shape[0])
+    for o in range(c.map.discs.shape[1]):
+        s.landmark_pos[i, o, 0] = c.map.discs[maze, o, 0]
+        s.landmark_pos[i, o, 1] = c.map.discs[maze, o, 1]
+    for k in range(c.map.num_free):
+        s.deck[i, k] = c.map.free[maze, k]
+    settle(s.agent_pos, s.deck, i, c.map.centres, c.map.starts, maze, c.map.num_free, rng)
+    settle(s.goal_pos, s.deck, i, c.map.centres, c.map.goals, maze, c.map.num_free, rng)
     draw_all_radii(c, s, i, rng)
 
 
@@ -172,11 +174,11 @@ def settle(places, deck, i, centres, fixed, maze, cells, rng):
         places[i, a, 1] = centres[cell, 1]
 
 
-def maze_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+def maze_instances(c: Any, arrays: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
     """Return the state fields of instances whose places are cell indices; see ``place``.
 
     Args:
-        m: Constants with ``num_agents`` and the fields of ``Map``.
+        c: Constants with ``num_agents`` and ``map``.
         arrays: ``agent_cell`` and ``goal_cell`` (episodes, agents), integers, cell = column +
             columns * row; ``map_index`` (episodes,) where there are several mazes; ``agent_rad``
             and ``goal_rad`` (episodes, agents) where the map draws radii from a range.
@@ -186,8 +188,9 @@ def maze_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, n
         ValueError: an array is missing, has the wrong shape, or names a cell or a maze that does
             not exist, or a cell inside a wall.
     """
-    agents = given_cells(m, arrays, "agent_cell", m.num_agents, where)
-    goals = given_cells(m, arrays, "goal_cell", m.num_agents, where)
+    m = c.map
+    agents = given_cells(m, arrays, "agent_cell", c.num_agents, where)
+    goals = given_cells(m, arrays, "goal_cell", c.num_agents, where)
     mazes = _given_mazes(m, arrays, len(agents), where)
     same_length([agents, goals, mazes], where)
     refuse_walls(wall_cells(m)[mazes], {"agent_cell": agents, "goal_cell": goals}, where)
@@ -195,35 +198,34 @@ def maze_instances(m: Any, arrays: Mapping[str, Any], where: str) -> dict[str, n
         "agent_pos": m.centres[agents],
         "goal_pos": m.centres[goals],
         "landmark_pos": m.discs[mazes],
-        **instance_radii(m, arrays, len(agents), where),
+        **instance_radii(c, arrays, len(agents), where),
     }
 
 
-def wall_cells(m: Any) -> np.ndarray:
+def wall_cells(m: Map) -> np.ndarray:
     """Bools (mazes, cells): which cells are walls."""
-    columns = round(m.width / (2 * m.landmark_rad))
     walls = np.zeros((len(m.discs), len(m.centres)), bool)
     for maze, discs in zip(walls, m.discs, strict=True):
         present = discs[discs[:, 0] != ABSENT]
         column, row = np.rint((present - m.centres[0]) / (2 * m.landmark_rad)).astype(int).T
-        maze[column + columns * row] = True
+        maze[column + m.columns * row] = True
     return walls
 
 
-def roomy_cells(m: Any, rad: float) -> np.ndarray:
+def roomy_cells(m: Map, rad: float) -> np.ndarray:
     """Return bools (mazes, cells): where an agent of radius ``rad`` at the centre fits."""
-    columns, reach = round(m.width / (2 * m.landmark_rad)), 0.5 * (1 + rad / m.landmark_rad)
-    walls = wall_cells(m).reshape(len(m.discs), -1, columns)
+    reach = 0.5 * (1 + rad / m.landmark_rad)
+    walls = wall_cells(m).reshape(len(m.discs), -1, m.columns)
     around = math.ceil(reach) - 1  # cells, like reach
     padded = np.pad(walls, ((0, 0), (around, around), (around, around)))
     near = np.zeros_like(walls)
     for down, right in itertools.product(range(2 * around + 1), repeat=2):
         if math.hypot(down - around, right - around) < reach * (1 - 1e-9):
-            near |= padded[:, down : down + walls.shape[1], right : right + columns]
+            near |= padded[:, down : down + walls.shape[1], right : right + m.columns]
     return ~near.reshape(len(m.discs), -1)
 
 
-def _given_mazes(m: Any, arrays: Mapping[str, Any], episodes: int, where: str) -> np.ndarray:
+def _given_mazes(m: Map, arrays: Mapping[str, Any], episodes: int, where: str) -> np.ndarray:
     if len(m.discs) == 1 and "map_index" not in arrays:
         return np.zeros(episodes, np.int64)
     mazes = given_array(arrays, "map_index", where)

@@ -6,6 +6,7 @@ map is resized, and its walls are reduced to their outlines. Source: CAMAR, map
 """
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from coopbench_envs.core import MapFiles
 from coopbench_envs.parameters import Allowed, between
-from coopbench_envs.pathfinding.maps.common import Map, Range
+from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
 from coopbench_envs.pathfinding.maps.mazes import (
     ADD_BORDER,
     AGENT_RAD,
@@ -28,6 +29,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
     is_wall,
     make_mazes,
     maze_instances,
+    place,
     reframe,
 )
 from coopbench_envs.reading import read_regular
@@ -193,6 +195,4 @@ def outlines(solid: np.ndarray, threshold: float) -> np.ndarray:
     return np.sqrt(along_x**2 + along_y**2) > threshold
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances, as in ``maze_instances``."""
-    return maze_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(maze_instances, where=NAME))

@@ -5,8 +5,8 @@ narrower than a cell. Source: CAMAR, map ``random_grid``.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from coopbench_envs.core import routine, subroutine
 from coopbench_envs.parameters import between
 from coopbench_envs.pathfinding.maps.common import (
     GOAL_SHARE,
+    Generator,
     Map,
     Range,
     build,
@@ -67,6 +68,8 @@ def make_map(p: Params, num_agents: int) -> Map:
     outline = np.concatenate(sides(p.obstacle_size, p.obstacle_size, discs, discs))
     return Map(
         centres=_centres(p, width, height),  # cell = row + num_rows * column, rows along x
+        columns=p.num_rows,
+        num_free=cells,
         outline=outline,
         border=border,
         num_obstacles=obstacles,
@@ -112,13 +115,13 @@ def _centres(p: Params, width: float, height: float) -> np.ndarray:
 @routine
 def place(c, s, i, rng):
     """Draw an instance: distinct cells from a shuffled deck for agents, obstacles and goals."""
-    goals = c.num_agents + c.num_obstacles
+    goals = c.num_agents + c.map.num_obstacles
     shuffle(s.deck, i, goals + c.num_agents, rng)
     for a in range(c.num_agents):
         for k in range(2):
-            s.agent_pos[i, a, k] = c.centres[s.deck[i, a], k]
-            s.goal_pos[i, a, k] = c.centres[s.deck[i, goals + a], k]
-    build(s.landmark_pos, s.deck, i, c.num_agents, c.centres, c.outline, c.border)
+            s.agent_pos[i, a, k] = c.map.centres[s.deck[i, a], k]
+            s.goal_pos[i, a, k] = c.map.centres[s.deck[i, goals + a], k]
+    build(s.landmark_pos, s.deck, i, c.num_agents, c.map.centres, c.map.outline, c.map.border)
     draw_all_radii(c, s, i, rng)
 
 
@@ -131,9 +134,4 @@ def shuffle(deck, i, count, rng):
     deal(deck, i, cells, count, rng)
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances whose places are cell indices; see ``place``.
-
-    Arrays, fields and errors are those of ``obstacle_instances``.
-    """
-    return obstacle_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(obstacle_instances, where=NAME))

@@ -3,13 +3,13 @@
 Source: CAMAR, map ``string_grid``.
 """
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.parameters import Allowed
-from coopbench_envs.pathfinding.maps.common import Map, Range
+from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
 from coopbench_envs.pathfinding.maps.mazes import (
     ADD_BORDER,
     AGENT_RAD,
@@ -22,6 +22,7 @@ from coopbench_envs.pathfinding.maps.mazes import (
     is_wall,
     make_mazes,
     maze_instances,
+    place,
     read_rows,
     reframe,
 )
@@ -110,6 +111,4 @@ def _explicit(
     return np.array([cells], np.int32)
 
 
-def instances(m: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the state fields of instances, as in ``maze_instances``."""
-    return maze_instances(m, arrays, NAME)
+MAP = Generator(Params, make_map, place, partial(maze_instances, where=NAME))
