@@ -15,18 +15,15 @@ import published_tables
 import rail_tables
 import results_tables
 import speed_tables
+import training_times
 
 import coopbench_envs
 from coopbench import catalogue
 from coopbench.analysis.findings import parts, row_types
-from coopbench.baselines.learner import LearnerEntry
-from coopbench.baselines.registry import learners, preset, presets
 from coopbench.certificates.battles import load_battles
 from coopbench.describe import describe_environment
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
-from coopbench_envs.parameters import Allowed
-from coopbench_envs.parameters import describe as describe_parameters
 from studies.battles.pages import counted, verdicts_table
 from studies.checks import structure
 
@@ -62,40 +59,6 @@ def trainers() -> str:
     """Table of all learners."""
     rows = [(f"`{name}`", text) for name, text in catalogue.learners().items()]
     return rows_table(["Learner", "What it does"], rows)
-
-
-def hyperparameters() -> str:
-    """Tables of the hyperparameters of all learners; one for learners that share them."""
-    shared: dict[type, list[LearnerEntry]] = {}
-    for entry in learners().values():
-        shared.setdefault(entry.params, []).append(entry)
-    parts = [
-        f"### {' and '.join(f'`{entry.name}`' for entry in entries)}\n\n{learner_table(entries[0])}"
-        for entries in shared.values()
-    ]
-    return "\n\n".join(parts)
-
-
-def learner_table(entry: LearnerEntry) -> str:
-    """Hyperparameters of a learner, with its default and the presets that have some for it."""
-    named = {name: preset(name, entry.name) for name in presets()}
-    named = {name: values for name, values in named.items() if values}
-    rows = [
-        (
-            f"`{key}`",
-            str(default),
-            *(str(values.get(key, default)) for values in named.values()),
-            text,
-        )
-        for key, (kind, default, allowed) in describe_parameters(entry.params).items()
-        for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
-    ]
-    return rows_table(["Hyperparameter", "Default", *named, "Meaning"], rows)
-
-
-def has_range(kind: str, allowed: Allowed) -> bool:
-    """Whether the allowed values of a parameter are narrower than its type."""
-    return bool(allowed.choices) or kind in ("int", "float")
 
 
 def protocols() -> str:
@@ -148,8 +111,7 @@ def pages() -> dict[Path, dict[str, str]]:
     for env_id in coopbench_envs.ids():
         contents[docs / "environments" / page_name(env_id)] = {"": facts(env_id)}
     contents[docs / "environments" / "rail.md"] |= rail_tables.parts()
-    parts = {"learners": trainers(), "hyperparameters": hyperparameters()}
-    contents[docs / "training.md"] = parts
+    contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "results.md"] = results_tables.parts()
     contents[docs / "published.md"] = published_tables.parts()
     contents[docs / "speed.md"] = contents[docs / "statistics.md"] = speed_tables.parts()

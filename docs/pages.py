@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import certificate_pages
+import hyperparameter_page
 import protocol_pages
 import reference
 import results_tables
@@ -149,6 +150,7 @@ MADE = {
     "commands.md": reference.commands,
     "protocol-keys.md": reference.protocol_keys,
     **certificate_pages.MADE,
+    **hyperparameter_page.MADE,
     **protocol_pages.MADE,
     **results_tables.MADE,
 }

@@ -1,0 +1,43 @@
+"""How long trainings take, for docs/training.md: from the facts that packed runs hold."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from results_tables import protocol_of
+
+from coopbench.report.markdown import rows_table
+from coopbench.results.packed_runs import SUFFIX, read_runs
+
+RUNS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "runs"
+MILLION, MINUTE = 1_000_000, 60.0
+
+
+def parts() -> dict[str, str]:
+    """Return the generated part of the page: one table for each protocol with packed runs."""
+    tables = [
+        f"Minutes of the fastest run for a million steps, tasks of `{folder.name}`:\n\n{times(folder)}"
+        for folder in sorted(RUNS.iterdir())
+    ]
+    return {"times": "\n\n".join(tables)}
+
+
+def times(folder: Path) -> str:
+    """Minutes of the fastest run for a million steps, for every task and learner of a protocol."""
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    learners = [file.name.removesuffix(SUFFIX) for file in files]
+    cells: dict[str, dict[str, float]] = {}
+    for file, learner in zip(files, learners, strict=True):
+        for task, rates in speeds(folder.name, file):
+            cells.setdefault(task, {})[learner] = MILLION / max(rates) / MINUTE
+    body = [
+        (f"`{task}`", *(f"{row[name]:.1f}" if name in row else "—" for name in learners))
+        for task, row in cells.items()
+    ]
+    return rows_table(["Task", *(f"`{name}`" for name in learners)], body)
+
+
+def speeds(name: str, file: Path) -> Iterator[tuple[str, list[float]]]:
+    """Yield each task with the steps per second of the runs that were trained on it."""
+    for task, runs in read_runs(file, protocol_of(name)).trained.items():
+        if isinstance(runs, dict):
+            yield task, [run.facts["steps_per_second"] for run in runs.values()]
