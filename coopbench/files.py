@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,6 +41,7 @@ UNREADABLE = (
 # Of every gzip file written here: deflate, no name, no time, system unknown.
 _GZIP = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
+_LEVELS = 50  # of a JSON file; functions that call themselves for each of them have to end
 
 
 def parsed(content: bytes, values: int = _VALUES) -> Any:
@@ -52,9 +53,22 @@ def parsed(content: bytes, values: int = _VALUES) -> Any:
     if sum(map(content.count, (b",", b"[", b"{"))) > values:
         raise ValueError(f"it holds more than {values:,} values")
     try:
-        return json.loads(content, object_pairs_hook=_distinct)
+        value = json.loads(content, object_pairs_hook=_distinct)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    level = [value]
+    for _ in range(_LEVELS):
+        level = [part for outer in level for part in _parts(outer)]
+    if level:
+        raise ValueError(f"it is nested too deep; allowed: {_LEVELS} levels")
+    return value
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return the values directly inside of a value of JSON."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

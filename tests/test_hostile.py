@@ -39,11 +39,13 @@ from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.serialise import as_csv, columns_as_csv
-from coopbench.results.manifest import write_manifest
+from coopbench.results import store
+from coopbench.results.manifest import cell_folders, write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
 from coopbench.workflows.consistency import episode_discrepancies, size_discrepancies
 from coopbench.workflows.identities import equal_play
+from coopbench.workflows.replay import find_episode
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
@@ -274,6 +276,9 @@ def test_only_regular_bounded_files_are_read(tmp_path):
 def test_a_file_has_each_key_once_and_an_archive_begins_with_itself(root):
     with pytest.raises(ValueError, match="a key twice"):
         parsed(b'{"a": {"b": 1, "b": 2}}')
+    assert parsed(b"[" * 50 + b"]" * 50)
+    with pytest.raises(ValueError, match="nested too deep; allowed: 50 levels"):
+        parsed(b'{"a":' * 51 + b"1" + b"}" * 51)
     file = root / "protocol.json"
     file.write_text(file.read_text().replace('"ad_hoc":', '"ad_hoc": true, "ad_hoc":'))
     with pytest.raises(ProtocolError, match="a key twice"):
@@ -304,6 +309,29 @@ def test_nothing_is_written_through_a_link(root, tmp_path, place):
     with pytest.raises(ValueError, match="is a link, through which nothing is written"):
         coopbench.evaluate(protocol, ["random"], root).save(root)
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("place", ["dilemma", FIXED])
+def test_nothing_is_read_through_a_link(root, tmp_path, place):
+    shutil.move(root / place, tmp_path / "elsewhere")
+    (root / place).symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    protocol = read_protocol(root)
+    with pytest.raises(DamagedResultError, match="is a link, through which nothing is read"):
+        store.read(root, protocol, Cell("dilemma", "random"))
+    with pytest.raises(ValueError, match="Unknown policy 'random'"):
+        find_episode(f"{root}/{FIXED}/0")
+
+
+def test_folders_in_folders_are_no_recursion(root):
+    place = os.open(root / "dilemma", os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("a", dir_fd=place)
+        outer, place = place, os.open("a", os.O_RDONLY, dir_fd=place)
+        os.close(outer)
+    os.close(place)
+    places = cell_folders(root)
+    subprocess.run(["rm", "-r", root / "dilemma/a"], check=True)
+    assert places == cell_folders(root)
 
 
 @pytest.mark.parametrize("name", ["training", "training/lock"])
@@ -458,6 +486,16 @@ def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
     assert [f"{size:,} bytes account for" in finding.text for finding in findings] == (
         [] if fits else [True]
     )
+
+
+@pytest.mark.parametrize(("size", "fits"), [(40_000, False), (8_000_000, True)])
+def test_observations_are_accounted_for_by_bytes(size, fits):
+    wide = {"num_rows": 40, "num_cols": 40}
+    protocol = ad_hoc("Routing-v1", 1_000, num_agents=500, max_agents=499, map_params=wide)
+    block = builders.make_block(Cell("routing-v1", "mine"), np.zeros((1_000, 500)))
+    stored = Stored({}, block, None, None, size=size)
+    texts = [one.text for one in size_discrepancies(protocol, protocol.task[0], stored)]
+    assert [text.startswith("its observations take") for text in texts] == ([] if fits else [True])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ changes if anything in the folder does.
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,9 +81,20 @@ def results_digest(root: Path, protocol: Protocol) -> str:
 
 
 def cell_folders(root: Path) -> list[str]:
-    """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed."""
-    folders = (Path(folder) for folder, _, files in os.walk(root) if "meta.json" in files)
-    return sorted(folder.relative_to(root).as_posix() for folder in folders if folder != root)
+    """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed.
+
+    Folders that cannot be listed hold nothing.
+    """
+    cells, folders = list[str](), [root]
+    while folders:  # ``os.walk`` calls itself for each level, and a stranger's may have thousands
+        folder = folders.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(folder / entry.name)
+                elif entry.name == "meta.json" and folder != root:
+                    cells.append(folder.relative_to(root).as_posix())
+    return sorted(cells)
 
 
 def unreadable(root: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
 results.jsonl.gz  one line per episode, packed with gzip; without time and name, so that the
-                same episodes give the same bytes; a plain results.jsonl is read as well
+                same episodes give the same bytes
 curves.npz      mean course of every metric over an episode
 trace.npz       checksum of every step; actions and rewards of the recorded episodes
 progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
@@ -60,7 +60,7 @@ SCHEMA = 3
 _LINE = 1 << 20  # bytes of one line
 _LISTS = 256  # and dictionaries in a line, on average
 _META = 50_000  # values in the metadata of a cell
-_RESULTS, _PLAIN = "results.jsonl.gz", "results.jsonl"  # the episodes, packed or as they are
+_RESULTS = "results.jsonl.gz"  # the episodes
 _COURSES = ("curves.npz", "trace.npz")
 _PROGRESS = "progress.npz"
 _PACKAGES, _VERSION = 50, re.compile(r"[\w.+!-]{1,100}")  # of an environment of another package
@@ -179,10 +179,11 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     folder = root / cell.folder
     if not (folder / "meta.json").is_file():
         return None
+    for place in (Path(cell.folder), *Path(cell.folder).parents[:-1]):
+        if (root / place).is_symlink():
+            raise DamagedResultError(f"{root / place} is a link, through which nothing is read.")
     meta = _read_meta(folder / "meta.json")
     _check_origin(folder, meta, protocol, cell)
-    if (folder / _RESULTS).exists() and (folder / _PLAIN).exists():
-        raise DamagedResultError(f"{folder} holds both {_RESULTS} and {_PLAIN}.")
     try:
         for name in ("hyperparameters", "training"):
             if not isinstance(meta.get(name), dict | None):
@@ -223,16 +224,15 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 
 
-def read_lines(folder: Path, stored: Stored) -> bytes:
+def read_lines(folder: Path) -> bytes:
     """Return the lines of the episodes of a stored cell, as its folder holds them.
 
     Raises ``DamagedResultError`` if they cannot be read.
     """
-    name = _results_file(stored.meta)
     try:
-        return _unpacked({name: read_bounded(folder / name)})
+        return gunzipped(read_bounded(folder / _RESULTS))
     except ValueError as error:
-        raise DamagedResultError(f"{folder / name} cannot be read ({error}).") from None
+        raise DamagedResultError(f"{folder / _RESULTS} cannot be read ({error}).") from None
 
 
 def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
@@ -308,7 +308,6 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     for name in (
         "meta.json",
         _RESULTS,
-        _PLAIN,
         *_COURSES,
         _PROGRESS,
         POLICY_FILE,
@@ -376,12 +375,7 @@ def files_of(meta: dict[str, Any]) -> list[str]:
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
     actions = [_ACTIONS] if _ACTIONS in meta["sha256"] else []
-    return [_results_file(meta), *_COURSES, *progress, *policy, *actions, *source]
-
-
-def _results_file(meta: dict[str, Any]) -> str:
-    """Return the name of the file with the episodes of a finished cell."""
-    return _PLAIN if _PLAIN in meta["sha256"] else _RESULTS
+    return [_RESULTS, *_COURSES, *progress, *policy, *actions, *source]
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:
@@ -399,7 +393,7 @@ def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
 def _parsed(
     cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
 ) -> Episodes:
-    rows = _rows(_unpacked(contents))
+    rows = _rows(gunzipped(contents[_RESULTS]))
     if not rows or len(rows) != meta["episodes"]:
         raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
     block = Episodes(
@@ -423,11 +417,6 @@ def _parsed(
     )
     _check_shapes(block)
     return block
-
-
-def _unpacked(contents: Mapping[str, bytes]) -> bytes:
-    """Return the lines of a cell from the contents of its files."""
-    return contents[_PLAIN] if _PLAIN in contents else gunzipped(contents[_RESULTS])
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

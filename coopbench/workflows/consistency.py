@@ -25,6 +25,8 @@ from coopbench_envs.foreign_names import is_foreign
 # Steps that any cell may say it has played, and for every byte of its files. A step of all lanes
 # takes as long as if there were so many more of them.
 _STEPS, _PER_BYTE, _LANES = 1 << 22, 256, 256
+# Bytes of observations of all lanes, likewise.
+_OBSERVED, _OBSERVED_PER_BYTE = 1 << 30, 1 << 12
 
 
 # --- the episodes ---------------------------------------------------------------------------------
@@ -83,19 +85,27 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
 
 
 def size_discrepancies(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Discrepancy]:
-    """Yield whether a cell has more steps than its files account for.
+    """Yield whether a cell has more steps, or wider observations, than its files account for.
 
-    Steps that were played leave checksums, so that long episodes make large files; of forged ones,
-    a few kilobytes could claim years.
+    Steps that were played leave checksums, and agents leave returns, so that long episodes of many
+    agents make large files; of forged ones, a few kilobytes could claim years, or all memory.
     """
     block, selection = stored.episodes, protocol.seeds.selection
     if block is None:
         return
+    game = game_of(task)
+    features = max((part.stop for part in game.layout.values()), default=0)
+    observed = np.dtype(np.float32).itemsize * features * len(game.agents) * len(block)
+    if observed > _OBSERVED + _OBSERVED_PER_BYTE * stored.size:
+        yield Discrepancy(
+            f"its observations take {observed:,} bytes, more than its files of {stored.size:,} "
+            f"bytes account for"
+        )
     allowed = _STEPS + _PER_BYTE * stored.size
     claims = {"episodes": (len(block) + _LANES) * int(block.lengths.max())}
     if stored.policy is not None and stored.progress is not None and selection is not None:
         sets = 1 + len(protocol.tasks_beside(task.trained_on or task.id))
-        horizon = int(game_of(task).constants.horizon)
+        horizon = int(game.constants.horizon)
         claims["selection episodes"] = sets * (selection.count + _LANES) * horizon
     for what, steps in claims.items():
         if steps > allowed:

@@ -24,6 +24,7 @@ from coopbench.protocol.task import Task
 from coopbench.report.gif import as_gif, check_options
 from coopbench.report.player import chosen_options
 from coopbench.results import store
+from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode import Episode
 from coopbench.workflows.episode_diff import differences, trace_of
@@ -197,7 +198,8 @@ def _named(stored: store.Stored) -> str | None:
 def _stored(root: Path, protocol: Protocol, task: Task, policy: str) -> tuple[Cell, store.Stored]:
     """Return the cell of a task that was played by ``policy``: its name, or its folder's."""
     try:
-        cells = [store.cell_of(file) for file in sorted((root / task.id).glob("**/meta.json"))]
+        places = [place for place in cell_folders(root) if place.startswith(f"{task.id}/")]
+        cells = [store.cell_of(root / place / "meta.json") for place in places]
         by_folder = {cell.folder.removeprefix(f"{task.id}/"): cell for cell in cells}
         by_name = {
             cell.policy if cell.run is None else folder: cell for folder, cell in by_folder.items()
