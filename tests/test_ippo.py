@@ -6,16 +6,15 @@ import toy_echo
 import toy_meeting
 import toy_team
 from builders import outputs_of
-from team_training import PENNIES, TEAM, known, played, recorded, same, trained
+from team_training import PENNIES, TEAM, known, played, same, trained
 
-from coopbench.baselines import train_ippo
 from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.registry import make_learner, preset
+from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
 ECHO, MEETING = toy_echo.SPEC.id, toy_meeting.SPEC.id
@@ -332,29 +331,3 @@ def test_the_learning_rate_falls_and_a_large_divergence_ends_an_update():
     bound = make_learner("ippo", ECHO, {}, 0, target_kl=0.01, **wild).learn(512)
     assert free["approx_kl"] > 0.1
     assert bound["approx_kl"] < free["approx_kl"]
-
-
-def test_the_script_learns_in_intervals_as_it_is_told(tmp_path, monkeypatch):
-    learners = recorded(train_ippo, monkeypatch)
-    words = ["--steps", "50", "--interval", "20", "--seed", "3", "--learning-rate", "0.5"]
-    train_ippo.main([*words, "--out", str(tmp_path / "policy.npz")])
-    (learner,) = learners
-    published = preset("coopetition-published", "ippo")
-    assert (learner.targets, learner.seed) == ([20, 40, 50], 3)
-    assert learner.values == published | {"learning_rate": 0.5} != published
-    assert read_policy((tmp_path / "policy.npz").read_bytes()).facts["seed"] == 50
-
-
-@pytest.mark.slow("thousands of steps")
-def test_the_script_trains_compares_and_saves(tmp_path, capsys):
-    for env_id, other in (("TrustDilemma-v1", "best_constant"), (PENNIES, "random")):
-        file = tmp_path / "policy.npz"
-        script = ["--env", env_id, "--steps", "4096", "--interval", "2048", "--out", str(file)]
-        train_ippo.main([*script, "--layers", "8"])
-        lines = capsys.readouterr().out.splitlines()
-        assert f"{other}: " in lines[0]
-        assert [line.split()[0] for line in lines[2:4]] == ["2,048", "4,096"]
-        policy = read_policy(file.read_bytes())
-        assert policy.facts["steps"] == 4096
-        evaluation = train_ippo.mean_return(policy, policy.facts["environment"])
-        assert f"{evaluation:.2f}" == lines[3].split()[2]

@@ -16,14 +16,12 @@ from team_training import (
     known,
     of_choices,
     preferred,
-    recorded,
     same,
     stepwise,
     trained,
 )
 
 import coopbench
-from coopbench.baselines import train_qmix
 from coopbench.baselines.learners import sequences
 from coopbench.baselines.learners.episode_learner import falling_share
 from coopbench.baselines.learners.gated import remember
@@ -248,42 +246,6 @@ def test_published_settings_are_allowed_on_the_largest_map(name):
     settings = preset("skirmish-published", name)
     assert settings
     make_learner(name, BATTLE, {"map": "27m_vs_30m"}, 0, **settings)
-
-
-def test_the_script_learns_in_intervals_as_it_is_told(tmp_path, monkeypatch):
-    learners, maps = recorded(train_qmix, monkeypatch), []
-
-    def score(policy, env_id, map_name):
-        maps.append(map_name)
-        return train_qmix.Score(0.5, 10.0)
-
-    monkeypatch.setattr(train_qmix, "score", score)
-    words = ["--map", "8m", "--steps", "50", "--interval", "20", "--seed", "3"]
-    train_qmix.main([*words, "--out", str(tmp_path / "policy.npz")])
-    (learner,) = learners
-    assert (learner.targets, learner.seed) == ([20, 40, 50], 3)
-    assert learner.parameters == {"map": "8m"}
-    assert maps == 4 * ["8m"]
-
-
-def test_the_script_evaluates_on_the_map_of_the_training(monkeypatch):
-    monkeypatch.setattr(train_qmix, "EPISODES", 2)
-    scores = {name: train_qmix.score("random", BATTLE, name) for name in ("3m", "8m")}
-    assert scores["3m"].mean_return != scores["8m"].mean_return
-
-
-@pytest.mark.slow("plays battles")
-def test_the_script_trains_compares_and_saves(tmp_path, capsys):
-    file = tmp_path / "policy.npz"
-    script = ["--steps", "640", "--interval", "320", "--replay", "100", "--out", str(file)]
-    train_qmix.main(script)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("smac_heuristic wins 1.00 of 32 battles")
-    assert [line.split()[0] for line in lines[2:4]] == ["320", "640"]
-    policy = read_policy(file.read_bytes())
-    assert policy.facts["steps"] == 640
-    result = train_qmix.score(policy, policy.facts["environment"], "3m")
-    assert f"{result.mean_return:.2f}" == lines[3].split()[2]
 
 
 def test_states_of_other_trainings_are_refused():

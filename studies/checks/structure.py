@@ -52,7 +52,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("best_script", "player"),
         ("match",),
         ("learners",),
-        ("train_ippo", "train_qmix"),
+        ("train_learner",),
     ),
     "coopbench.protocols": (("",),),
     "coopbench": (
