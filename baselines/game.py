@@ -14,7 +14,7 @@ from coopbench_envs.registration import spec
 
 if TYPE_CHECKING:  # these import numba, and to name a game takes none
     from coopbench_envs.core import EnvSpec
-    from coopbench_envs.engine import Engine
+    from coopbench_envs.lanes import Lanes
 
 __all__ = ["Game"]
 
@@ -36,7 +36,7 @@ class Game:
     codec: Any = None
 
     @classmethod
-    def of(cls, engine: "Engine") -> "Game":
+    def of(cls, engine: "Lanes") -> "Game":
         """Return the game of an engine."""
         return cls._made(engine.spec, engine.parameters, engine.constants)
 

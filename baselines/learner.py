@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, get_type_hints
 import numpy as np
 
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench_envs.core import EnvSpec
 
 __all__ = [
     "LATER",
@@ -28,7 +29,7 @@ class Training(NamedTuple):
     """Which training a learner is made for."""
 
     learner: str  # its name in the registry
-    env_id: str
+    env_id: str | EnvSpec
     parameters: Mapping[str, Any]  # of the environment
     seed: int
     params: Any  # hyperparameters

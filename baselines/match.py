@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import DISABLED
+from coopbench_envs.lanes import Lanes
 
 __all__ = [
     "OWN",
@@ -102,7 +103,7 @@ class Match:
     """
 
     def __init__(
-        self, engine: Engine, players: Sequence[Actor], seats: np.ndarray | None = None
+        self, engine: Lanes, players: Sequence[Actor], seats: np.ndarray | None = None
     ) -> None:
         self.engine, self.players = engine, tuple(players)
         self.seats = seating(engine.lanes, len(engine.agents), 0) if seats is None else seats
@@ -150,7 +151,7 @@ class Match:
         return self.engine.control.returns
 
 
-def begin_players(engine: Engine, players: Sequence[Actor], first: int = 0) -> None:
+def begin_players(engine: Lanes, players: Sequence[Actor], first: int = 0) -> None:
     """Start the players' episodes in all lanes of an engine that has been reset.
 
     Each draws from a stream of random numbers of its own, numbered from ``first``.

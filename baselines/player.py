@@ -12,7 +12,7 @@ from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Predicting, Torch, is_torch
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.core import streams
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
 
 __all__ = ["Player", "seated"]
 
@@ -32,6 +32,8 @@ class Player:
         )
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
+        # Networks of this package act on vectors, whatever an environment from elsewhere shows.
+        self._codec = game.codec if getattr(self._policy, "uses_vectors", False) else None
         # Whether it may act in some lanes alone: what it does in a lane depends on nothing else.
         self.separable = isinstance(policy, str) and not self._uses_state and game.codec is None
         self._memory: Any = None
@@ -72,7 +74,8 @@ class Player:
                 f"Policy {self.label!r} plans on the state of {self.game.env_id}, which is not "
                 f"available here; allowed: policies that act on observations."
             )
-        arguments = [observations, self._memory]
+        seen = observations if self._codec is None else self._codec.vectors(observations)
+        arguments = [seen, self._memory]
         if self._uses_state:
             arguments.append(state)
         if self._uses_masks:
@@ -91,6 +94,8 @@ class Player:
         return masks.astype(np.bool_)
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        if self._codec is not None:
+            actions = actions.reshape(len(observations), *self._codec.action_shape)
         if self.game.codec is not None:
             encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
             return encoded
@@ -113,7 +118,7 @@ class Player:
         return np.array(array, np.int64 if kinds == "iu" else np.float64)
 
 
-def seated(policy: Any, engine: Engine) -> Player:
+def seated(policy: Any, engine: Lanes) -> Player:
     """Return a player of ``policy`` in the game of an engine."""
     return Player(policy, Game.of(engine))
 

@@ -22,6 +22,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPolicy
 from coopbench.baselines.own_code import is_code, load_code
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
+from coopbench_envs.core import EnvSpec
 from coopbench_envs.parameters import Allowed, describe, named, resolve, unknown
 from coopbench_envs.reading import read_regular
 
@@ -302,7 +303,11 @@ def _entry(module: str, name: str) -> LearnerEntry:
 
 
 def make_learner(
-    name: str, env_id: str, parameters: Mapping[str, Any], seed: int, **hyperparameters: Any
+    name: str,
+    env_id: str | EnvSpec,
+    parameters: Mapping[str, Any],
+    seed: int,
+    **hyperparameters: Any,
 ) -> Learner:
     """Make the learner ``name`` for a game.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coopbench_envs.registration import ids, register, register_all, register_file, spec
 
 # Without sb3_vec_env, which cannot be imported with a star where Stable-Baselines3 is missing.
-__all__ = ["Engine", "ids", "register", "register_file", "spec"]
+__all__ = ["Engine", "ids", "make_vec", "register", "register_file", "spec"]
 
 register_all()
 
@@ -17,6 +17,7 @@ register_all()
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from coopbench_envs.engine import Engine as Engine
     from coopbench_envs.shells.sb3_vec_env import sb3_vec_env as sb3_vec_env
+    from coopbench_envs.shells.vectors import make_vec as make_vec
 else:  # type checkers would accept any name
 
     def __getattr__(name: str) -> Any:  # numba and stable-baselines3 are imported only when used
@@ -24,6 +25,10 @@ else:  # type checkers would accept any name
             from coopbench_envs.engine import Engine
 
             return Engine
+        if name == "make_vec":
+            from coopbench_envs.shells.vectors import make_vec
+
+            return make_vec
         if name == "sb3_vec_env":
             from coopbench_envs.shells.sb3_vec_env import sb3_vec_env
 

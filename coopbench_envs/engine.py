@@ -94,8 +94,8 @@ class Engine:
         self.spec = spec(env_id)
         if is_foreign(env_id):
             raise ValueError(
-                f"{env_id} is an environment of another package, which cannot be used here; "
-                f"allowed: evaluate, crossplay, report, verify."
+                f"{env_id} is an environment of another package, which is not compiled; allowed: "
+                f"evaluate, train, coopbench_envs.make_vec, coopbench_envs.sb3_vec_env."
             )
         self.lanes, self.threads = lanes, threads
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)

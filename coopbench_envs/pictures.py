@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs.core import EnvSpec
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
 from coopbench_envs.layouts import Part
 from coopbench_envs.rendering import BLUE, GRID, INK, PALE, Canvas
 
@@ -36,7 +36,7 @@ def check_picture_options(spec: EnvSpec, names: Iterable[str]) -> None:
             )
 
 
-def picture(engine: Engine, lane: int = 0, **options: Any) -> np.ndarray:
+def picture(engine: Lanes, lane: int = 0, **options: Any) -> np.ndarray:
     """Draw one lane, uint8 (height, width, 3): as its environment does, or what agents observe.
 
     Without a picture of its own a game is drawn as one row per agent with one bar per entry of the
@@ -54,7 +54,7 @@ def picture(engine: Engine, lane: int = 0, **options: Any) -> np.ndarray:
     return _bars(engine, lane)
 
 
-def text(engine: Engine, lane: int = 0) -> str:
+def text(engine: Lanes, lane: int = 0) -> str:
     """Describe one lane in text: as its environment does, or what agents observe, as numbers."""
     write = engine.spec.text
     if write is not None:
@@ -71,7 +71,7 @@ def text(engine: Engine, lane: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _title(engine: Engine, lane: int) -> str:
+def _title(engine: Lanes, lane: int) -> str:
     time, total = int(engine.view().time[lane]), float(engine.fetched()[0].returns[lane].sum())
     return f"{engine.spec.name}  step {time} of {engine.horizon}  return {total:.4g}"
 
@@ -81,7 +81,7 @@ def _numbers(values: np.ndarray) -> str:
     return f"{shown} ... ({len(values)})" if len(values) > _NUMBERS else shown
 
 
-def _bars(engine: Engine, lane: int) -> np.ndarray:
+def _bars(engine: Lanes, lane: int) -> np.ndarray:
     names = engine.agents[:_AGENTS]
     left = 2 * _EDGE + max(len(name) for name in names) * 7
     columns = list(_columns(engine.layout, left))
@@ -112,7 +112,7 @@ def _columns(layout: dict[str, Part], left: int) -> Iterator[tuple[str, Part, in
             left += size + _GAP
 
 
-def _heights(engine: Engine, lane: int, agent: int) -> np.ndarray:
+def _heights(engine: Lanes, lane: int, agent: int) -> np.ndarray:
     """What an agent observes as shares of its bounds, in [0, 1]."""
     space = engine.observation_spaces[agent]
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)

@@ -7,9 +7,12 @@ import builders
 import gymnasium as gym
 import numpy as np
 import pytest
+import stable_baselines3
 import toy_foreign
 
 import coopbench
+import coopbench_envs
+from coopbench.baselines.registry import make_learner
 from coopbench.errors import ProtocolError, ReplayError
 from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import ad_hoc, load_protocol
@@ -125,7 +128,6 @@ def test_names_of_other_forms_are_errors(name):
         ("pettingzoo:json", "neither parallel_env nor env.*pettingzoo:json:NAME"),
         ("pettingzoo:none.py:make", "There is no file none.py"),
         ("python:toy_foreign:nothing", "makes a object; allowed: a pettingzoo.ParallelEnv"),
-        ("python:toy_foreign:only_turns", "AEC environment whose agents take turns"),
         ("python:elsewhere", "function of another process"),
     ],
 )
@@ -427,12 +429,138 @@ def test_what_results_say_of_an_environment_is_checked(results, facts):
     assert any("left out" in note for note in coopbench.load_report(results).notes)
 
 
+# --- learners and interfaces ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords", "message"),
+    [
+        (
+            "gymnasium",
+            {"fault": "old reset"},
+            r"reset.*return the tuple \(observation, info\)",
+        ),
+        ("gymnasium", {"fault": "old step"}, "step.*must return the tuple.*given a tuple of 4 par"),
+        ("gymnasium", {"fault": "array"}, r"reward array\(\[1\.\]\).*must be one finite number"),
+        ("gymnasium", {"fault": "none"}, "reward None in step 1 of seed 0.*one finite number"),
+        ("gymnasium", {"fault": "text"}, "reward '1' in step 1 of seed 0.*one finite number"),
+        ("pettingzoo", {"fault": "alone"}, r"must return the tuple .* given a dict"),
+        ("pettingzoo", {"fault": "list"}, "returns observations as list; allowed: a dictionary"),
+    ],
+)
+def test_what_the_frameworks_do_not_define_is_named(name, keywords, message):
+    kind = {"gymnasium": "Faulty", "pettingzoo": "Pair"}[name]
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, parameters=keywords)
+
+
+def test_an_old_step_below_wrappers_is_named():
+    def wrapped():
+        return gym.wrappers.TimeLimit(toy_foreign.Faulty("old step"), 3)
+
+    with pytest.raises(ValueError, match=r"must return the tuple .*not enough values to unpack"):
+        coopbench.evaluate(wrapped, "random", episodes=1)
+
+
+def test_agents_that_take_turns_act_one_by_one():
+    play = engine("python:toy_foreign:only_turns")
+    both = engine(LAMPS)
+    for each in (play, both):
+        each.reset(np.array([3], np.uint64))
+    for _ in range(2):  # c_0 leaves after two rounds
+        for seat in range(3):
+            choices = play.control.masks[0].sum(axis=1)
+            assert choices[seat] > 1
+            assert choices.sum() == choices[seat] + 2
+            play.step(np.array([[1, 1, 1]]), 1)
+        both.step(np.array([[1, 1, 1]]), 1)
+        assert (play.control.returns == both.control.returns).all()
+    assert play.control.alive.tolist() == [[True, True, False]]
+
+
+def test_finished_lanes_begin_anew_in_the_same_step():
+    env = coopbench_envs.make_vec(LAMPS, 2, autoreset_mode="SameStep", max_episode_steps=4)
+    alone = coopbench_envs.make_vec(toy_foreign.Lamps, 2, max_steps=4)
+    actions = np.ones((2, 3), np.int64)
+    assert (env.reset(seed=5)[0] == alone.reset(seed=5)[0]).all()
+    for step in range(8):
+        observation, reward, ended, truncated, infos = env.step(actions)
+        last, same, *_, last_infos = alone.step(actions)
+        assert (reward == same).all()
+        assert (truncated == (step % 4 == 3)).all()
+        assert not ended.any()
+        if step % 4 == 3:
+            assert (np.stack(infos["final_obs"]) == last).all()
+            totals = (infos["final_info"]["metrics"], last_infos["metrics"])
+            assert (totals[0]["return"] == totals[1]["return"]).all()
+            last, *_ = alone.step(actions)
+        assert (observation == last).all()
+    assert env.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
+
+
+def test_different_observations_become_vectors_of_one_length():
+    play = ForeignEngine(foreign_spec(MIXED), 2)
+    play.reset(np.arange(2, dtype=np.uint64))
+    vectors = play.codec.vectors(play.control.obs)
+    assert vectors.shape == (2, 2, 6)  # one-hot n, and x
+    assert (vectors[:, 0, 0] == vectors[:, 1, 5]).all()
+    assert vectors[:, 1, 0].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"The actions of .*Mixed are no vectors of a fixed"):
+        coopbench_envs.make_vec(MIXED, 1)
+
+
+@pytest.mark.parametrize("learner", ["ippo", "qmix_shared"])
+def test_learners_train_on_them_and_go_on_bit_for_bit(learner):
+    values = {"lanes": 2, "batch_size": 4, "replay": 8, "reward": "team"}
+    if learner == "ippo":
+        values = {"lanes": 2, "rollout": 16, "batch_size": 8, "epochs": 1}
+    permit(LAMPS)
+    whole, part, rest = (make_learner(learner, LAMPS, {}, 1, **values) for _ in range(3))
+    assert whole.learn(130)["episode_length"] == 6
+    part.learn(75)
+    rest.load(part.save())
+    rest.learn(130)
+    for name, array in whole.save().items():
+        assert np.array_equal(array, rest.save()[name], equal_nan=True), name
+
+
+def test_saved_states_of_another_course_are_refused():
+    permit(LAMPS)
+    values = {"lanes": 2, "rollout": 16, "batch_size": 8}
+    learner = make_learner("ippo", LAMPS, {"chance": True}, 1, **values)
+    learner.learn(7)
+    with pytest.raises(ValueError, match="does not repeat the episode of seed"):
+        make_learner("ippo", LAMPS, {"chance": True}, 1, **values).load(learner.save())
+
+
+def test_a_training_run_is_reported_and_verified(tmp_path):
+    file = tmp_path / "lamps.toml"
+    selection = "[seeds]\nselection = { first = 100, count = 6 }\ntraining = [1, 2]\n"
+    training = '[training]\non = "each"\nplays = "own"\nruns = 2\nepisodes = 6\n'
+    training += "budgets.on_policy = { steps = 64, interval = 32 }\n"
+    file.write_text(TOML.replace("[seeds]\n", selection) + training, encoding="utf-8")
+    values = {"lanes": 2, "rollout": 16, "batch_size": 8}
+    report = coopbench.train(file, "ippo", tmp_path / "out", **values)
+    lengths = [block.lengths for block in report.episodes if block.cell.task == "long"]
+    assert np.unique(lengths).tolist() == [7]  # steps of the task
+    checks = coopbench.verify(tmp_path / "out", env=[LAMPS])
+    assert checks.holds, checks.to_json()
+
+
+def test_stable_baselines_trains_on_them():
+    env = coopbench_envs.sb3_vec_env(CARTPOLE, 2)
+    with pytest.raises(gym.error.ResetNeeded, match="call reset"):
+        env.step(np.zeros(2, np.int64))
+    stable_baselines3.PPO("MlpPolicy", env, n_steps=16, batch_size=16, seed=1).learn(64)
+    assert env.get_attr("engine")[0].control.episode.max() >= 1
+
+
 # --- what there is not ----------------------------------------------------------------------------
 
 
 def test_what_cannot_be_done_is_said(results):
     permit(LAMPS)
-    with pytest.raises(ValueError, match="another package, which cannot be used here"):
+    with pytest.raises(ValueError, match="another package, which is not compiled"):
         Engine(LAMPS)
     with pytest.raises(ValueError, match="another package"):
         coopbench.record(LAMPS, "random")

@@ -112,6 +112,41 @@ class Masked(gym.Env):
         return self._observed(), float(legal), False, False, {"legal": legal}
 
 
+class Faulty(gym.Env):
+    """Does something that Gymnasium does not define."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, fault=""):
+        self._fault, self._time = fault, 0
+
+    def reset(self, seed=None, options=None):
+        self._time = 0
+        observation = np.zeros(2, np.float32)
+        return observation if self._fault == "old reset" else (observation, {})
+
+    def step(self, action):
+        self._time += 1
+        reward = {"array": np.ones(1), "none": None, "text": "1"}.get(self._fault, 1.0)
+        over = self._time >= 4
+        if self._fault == "old step":
+            return np.zeros(2, np.float32), reward, over, {}
+        return np.zeros(2, np.float32), reward, over, False, {}
+
+
+class Pair(Lamps):
+    """The same lamps, but what is returned by name is a list, or observations stand alone."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self._fault = fault
+
+    def reset(self, seed=None, options=None):
+        observations, infos = super().reset(seed, options)
+        return observations if self._fault == "alone" else (list(observations.values()), infos)
+
+
 def parallel_env(**keywords):
     return Lamps(**keywords)
 

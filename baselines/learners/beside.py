@@ -7,7 +7,7 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN, Partner, seating
 from coopbench.baselines.player import Player
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
 
 __all__ = ["Beside"]
 
@@ -20,7 +20,7 @@ class Beside:
     seats and meets every partner in every place equally often. Partners act on observations alone.
     """
 
-    def __init__(self, engine: Engine, partners: Sequence[str], share: float) -> None:
+    def __init__(self, engine: Lanes, partners: Sequence[str], share: float) -> None:
         agents = len(engine.agents)
         if agents < 2:
             raise ValueError(

@@ -14,8 +14,9 @@ from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.beside import Beside
 from coopbench.baselines.learners.checkpoint import part, under
 from coopbench.baselines.networks.network import Layer, Network, encoded
-from coopbench_envs.core import streams
-from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.core import EnvSpec, streams
+from coopbench_envs.engine import SAME_STEP
+from coopbench_envs.lanes import Lanes, lanes_of
 
 __all__ = ["LaneStep", "RowOptions", "Rows", "Transition", "scaling"]
 
@@ -82,13 +83,15 @@ class Rows:
 
     def __init__(
         self,
-        env_id: str,
+        env_id: str | EnvSpec,
         parameters: Mapping[str, Any],
         seed: int,
         lanes: int,
         options: RowOptions,
     ) -> None:
-        self.engine = Engine(env_id, lanes, global_state=options.global_state, **parameters)
+        self.engine: Lanes = lanes_of(
+            env_id, lanes, global_state=options.global_state, **parameters
+        )
         self.lanes, self.agents = lanes, len(self.engine.agents)
         self.discrete = self.engine.discrete
         # The model of every seat, and the seats of every model.

@@ -382,6 +382,7 @@ class NetworkPolicy:
     """A network at play: outputs in [-1, 1] in units of each seat's action range, or choices."""
 
     uses_masks = True
+    uses_vectors = True  # of environments of other packages, see ``Codec.vectors``
 
     def __init__(self, network: Network, facts: Mapping[str, Any]) -> None:
         self.network, self.facts = network, dict(facts)

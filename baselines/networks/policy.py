@@ -118,10 +118,14 @@ def check_game(policy: str, shape: Shape, game: Game) -> None:
     Parameters of the game may differ from those of the training.
     """
     discrete = not len(game.high)
+    if game.codec is not None:  # whose observations become vectors
+        features = game.codec.width
+    else:
+        features = max(part.stop for part in game.layout.values())
     actual = Shape(
         environment=game.env_id,
         agents=None if shape.agents is None else len(game.agents),
-        features=max(part.stop for part in game.layout.values()),
+        features=features,
         # A game says the choices of its first agent alone; others may have more.
         actions=shape.actions if discrete else game.high.shape[1],
         discrete=discrete,

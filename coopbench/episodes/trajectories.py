@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbench_envs.core import EnvSpec, TrajectoryMetric
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
 from coopbench_envs.parameters import resolve
 
 
@@ -19,7 +19,7 @@ class Recorder:
     It keeps 8 bytes for each step, lane, agent and trace until it is dropped.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Lanes) -> None:
         self._engine = engine
         self._episode = episode_metrics(engine.spec)
         self._agent = agent_metrics(engine.spec)

@@ -27,16 +27,17 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign
+from coopbench_envs.lanes import Lanes
 
 
-def engine_of(task: Task, lanes: int = 1) -> Engine:
+def engine_of(task: Task, lanes: int = 1) -> Engine | ForeignEngine:
     """Return an engine that plays a task, with one lane for every episode."""
     if is_foreign(task.env):
         return ForeignEngine(task.spec, lanes, **task.parameters)
     return Engine(task.env, lanes, **task.parameters)
 
 
-def environment_facts(engine: Engine) -> dict[str, Any]:
+def environment_facts(engine: Lanes) -> dict[str, Any]:
     """Return what results say of an environment from outside of this package; empty for all others.
 
     ``code`` are the versions of its packages, or the digest of its file; ``repeats`` is whether the
@@ -169,7 +170,7 @@ def _watched(
 
 
 def outcome(
-    engine: Engine, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
+    engine: Lanes, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
 ) -> Episodes:
     """Return the results of the episodes in an engine, without curves and trace."""
     control = engine.control

@@ -273,6 +273,11 @@ class Task(Strict):
             return foreign_spec(self.env, self.info, self.steps)
         return coopbench_envs.spec(self.env)
 
+    @property
+    def environment(self) -> str | EnvSpec:
+        """What a learner is made for: the id, or the environment of another package as data."""
+        return self.spec if is_foreign(self.env) else self.env
+
     def as_played_by(self, policy: str) -> "Task":
         """Return the task with the parameters that a policy of this package alone plays with.
 

@@ -53,7 +53,7 @@ def runs(
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
         values = settings[task.id]
-        made = make_learner(learner, task.env, task.parameters, seeds[0], **values)
+        made = make_learner(learner, task.environment, task.parameters, seeds[0], **values)
         _check_plays(protocol, task, made.policy(), values)
     return [
         TrainJob(

@@ -234,7 +234,9 @@ class _Run:
         """
         job, course = self._job, self._course
         task, budget = job.task, job.budget
-        learner = make_learner(job.learner, task.env, task.parameters, job.seed, **job.settings)
+        learner = make_learner(
+            job.learner, task.environment, task.parameters, job.seed, **job.settings
+        )
         course.reduced = dict(getattr(learner, "reduced", {}))
         last = course.steps[-1] if course.steps else 0
         if last:

@@ -12,6 +12,7 @@ from coopbench_envs.core import draw
 
 __all__ = ["BY_AGENT", "CHOICES", "VECTORS", "Codec"]
 
+_UNBOUNDED = 1e6  # bounds beyond it are those of a data type, and say nothing of values
 Form = Literal["choices", "vectors", "by agent"]
 CHOICES: Form = "choices"  # integers (lanes, agents): the n-th element of a Discrete space
 VECTORS: Form = "vectors"  # float64 (lanes, agents, *shape) of equal Box spaces
@@ -40,6 +41,7 @@ class Codec:
             space == first for space in self.observation_spaces
         )
         self.form, self.shape = self._form()
+        self.width = _width(self.observation_spaces)
         self._samplers = [deepcopy(space) for space in self.action_spaces]
 
     def _form(self) -> tuple[Form, tuple[int, ...]]:
@@ -51,6 +53,11 @@ class Codec:
         if boxes and len({space.shape for space in spaces}) == 1:
             return VECTORS, (agents, math.prod(spaces[0].shape))
         return BY_AGENT, (agents, max(gym.spaces.flatdim(space) for space in spaces))
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """The shape of what a policy returns for one lane, of choices or vectors."""
+        return (len(self.agents), *self.action_spaces[0].shape)
 
     @property
     def choices(self) -> int:
@@ -71,6 +78,74 @@ class Codec:
         space = self.observation_spaces[0]
         return np.zeros((lanes, len(self.agents), *space.shape), space.dtype)
 
+    def vectors(self, observations: np.ndarray) -> np.ndarray:
+        """Return observations as vectors, float32 (lanes, agents, width).
+
+        They are what ``gymnasium.spaces.flatten`` makes of each agent's observation, filled up with
+        zeros to the length of the longest; zeros for agents that have left. Vectors are returned as
+        they are.
+        """
+        lanes, agents = len(observations), len(self.agents)
+        if observations.dtype != object and isinstance(self.observation_spaces[0], gym.spaces.Box):
+            return observations.reshape(lanes, agents, self.width).astype(np.float32, copy=False)
+        if observations.shape[2:] == (self.width,) and observations.dtype == np.float32:
+            return observations
+        result = np.zeros((lanes, agents, self.width), np.float32)
+        for lane, row in enumerate(observations):
+            for seat, name in enumerate(self.agents):
+                if observations.dtype != object:
+                    result[lane, seat] = self.vector(seat, row[seat])
+                elif name in row:
+                    result[lane, seat] = self.vector(seat, row[name])
+        return result
+
+    def vector(self, seat: int, observation: Any) -> np.ndarray:
+        """Return the observation of one agent as a vector, float32 (width,)."""
+        vector = np.zeros(self.width, np.float32)
+        space = self.observation_spaces[seat]
+        if isinstance(space, gym.spaces.Discrete):
+            observation = int(observation)
+        flat: Any = gym.spaces.flatten(space, observation)
+        vector[: len(flat)] = flat
+        return vector
+
+    def vector_spaces(self, name: str) -> tuple[list[gym.spaces.Box], list[Any]]:
+        """Return the spaces of vectors, and of actions that are a choice or a vector, by agent.
+
+        Raises ``ValueError``, which names the environment, for spaces that are neither.
+        """
+        if not self.width or self.form == BY_AGENT:
+            kind, spaces = "observations", self.observation_spaces
+            if self.width:
+                kind, spaces = "actions", self.action_spaces
+            raise ValueError(
+                f"The {kind} of {name} are no vectors of a fixed length: "
+                f"{', '.join(dict.fromkeys(map(str, spaces)))}. Allowed here: observations of Box, "
+                f"Discrete, MultiBinary, MultiDiscrete, or Dict and Tuple of them; actions of "
+                f"Discrete, or of Box with one shape for all agents."
+            )
+        seen = [self._vector_space(space) for space in self.observation_spaces]
+        if self.form == CHOICES:
+            return seen, [gym.spaces.Discrete(int(space.n)) for space in self.action_spaces]
+        boxes = [
+            gym.spaces.Box(space.low.ravel(), space.high.ravel(), dtype=np.float32)
+            for space in self.action_spaces
+        ]
+        if not all(np.isfinite([box.low, box.high]).all() for box in boxes):
+            raise ValueError(
+                f"The actions of {name} have no bounds ({self.action_spaces[0]}), which learners "
+                f"need; wrap the environment, for instance in gymnasium's RescaleAction or "
+                f"TransformAction."
+            )
+        return seen, boxes
+
+    def _vector_space(self, space: Any) -> gym.spaces.Box:
+        low, high = np.zeros(self.width), np.zeros(self.width)
+        flat: Any = gym.spaces.flatten_space(space)
+        low[: flat.shape[0]], high[: flat.shape[0]] = flat.low, flat.high
+        low[low < -_UNBOUNDED], high[high > _UNBOUNDED] = -np.inf, np.inf
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
     # -- actions ---------------------------------------------------------------------------------
 
     def encoded(self, actions: Any, lanes: int, who: str) -> np.ndarray:
@@ -83,7 +158,7 @@ class Codec:
             return self._flattened(actions, lanes, who)
         array = np.asarray(actions)
         kinds, dtype = ("iu", np.int64) if self.form == CHOICES else ("fiu", np.float64)
-        expected = (lanes, len(self.agents), *self.action_spaces[0].shape)
+        expected = (lanes, *self.action_shape)
         if array.shape != expected or array.dtype.kind not in kinds:
             raise ValueError(
                 f"Policy {who!r} returned actions of shape {array.shape} and type {array.dtype}; "
@@ -175,3 +250,11 @@ class Codec:
     def _drawn(self, seat: int, seed: int) -> Any:
         self._samplers[seat].seed(seed)
         return self._samplers[seat].sample()
+
+
+def _width(spaces: Sequence[Any]) -> int:
+    """Return the length of the longest flat observation; 0 where one has no fixed length."""
+    try:
+        return max(gym.spaces.flatdim(space) for space in spaces)
+    except (NotImplementedError, ValueError):
+        return 0

@@ -2,23 +2,26 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.core import EnvSpec, streams
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
-from coopbench_envs.engine import Engine
+from coopbench_envs.engine import SAME_STEP, operation
 from coopbench_envs.foreign.codec import CHOICES, Codec
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.worlds import Turn, World
 from coopbench_envs.foreign_names import Keywords
-from coopbench_envs.memory import Finals, Host, control_of
+from coopbench_envs.memory import Finals, control_of
 
 __all__ = ["ForeignEngine", "reset_seed"]
 
 _SEEDS = 1 << 31  # what every environment accepts as a seed
+_SNAPSHOT = ("seed", "episode", "time", "played", "digest")  # what ``get_state`` returns
 
 
 class Clock(NamedTuple):
@@ -27,51 +30,116 @@ class Clock(NamedTuple):
     time: np.ndarray  # (lanes,) int64, steps of the episode
 
 
-class ForeignEngine(Engine):
-    """``lanes`` environments of another package, played like an ``Engine`` by a ``Match``.
+class ForeignEngine:
+    """``lanes`` environments of another package, played like an ``Engine``; see ``lanes.Lanes``.
 
-    There are no threads, no saved states and no global state. ``control.obs`` holds observations in
-    the form that the ``Codec`` describes. An agent that leaves the episode is no longer ``alive``;
-    what policies do for it has no effect.
+    An agent that leaves the episode is no longer ``alive``; what policies do for it has no effect.
+    ``control.obs`` and actions have the form that the ``Codec`` describes. With ``vectors`` they
+    are what learners and the interfaces of arrays take: observations float32 (lanes, agents,
+    features), actions choices from 0 or vectors. A choice beyond those of its agent is then
+    replaced by 0 and counted in ``control.invalid``. With ``global_state`` as well, every call
+    writes ``control.state``: the environment's own state, or the observations of all agents.
+
+    There are no threads. The state of a lane is its episode and the actions so far, which are
+    played again to restore it: only with ``vectors``, and of deterministic environments.
     """
 
-    def __init__(self, environment: EnvSpec, lanes: int = 1, **parameters: Any) -> None:
+    def __init__(
+        self,
+        environment: EnvSpec,
+        lanes: int = 1,
+        *,
+        vectors: bool = False,
+        global_state: bool = False,
+        **parameters: Any,
+    ) -> None:
         if lanes < 1:
             raise ValueError(f"lanes must be >= 1; given {lanes}.")
-        self.spec, self.lanes, self.threads, self.order = environment, lanes, 1, "C"
+        self.spec, self.lanes, self.device = environment, lanes, "cpu"
         self.parameters = Keywords(environment.id, parameters)
         self.constants = environment.constants(self.parameters)
         self.codec: Codec = self.constants.codec
         self.agents = self.codec.agents
-        self.layout, self.action_layout = dict(environment.layout(self.constants)), {}
+        self.layout = dict(environment.layout(self.constants))
         self.observation_spaces = list(self.codec.observation_spaces)
         self.action_spaces = list(self.codec.action_spaces)
+        if vectors:
+            spaces = self.codec.vector_spaces(environment.id)
+            self.observation_spaces, self.action_spaces = spaces
         self.discrete = self.codec.form == CHOICES
         self.horizon, self.falling = self.constants.horizon, True
+        self._vectors, self._global = vectors, global_state
+        self._worlds: list[World] = [self._world() for _ in range(lanes)]
         self.state = Clock(np.zeros(lanes, np.int64))
         self.control = self._made_control()
         self.actions = np.zeros(
             (lanes, *self.codec.shape), np.int64 if self.discrete else np.float64
         )
-        nothing = np.zeros((lanes, 0))
-        finals = Finals(*(nothing for _ in Finals._fields))
-        self._host = Host(self.constants, self.state, self.control, self.actions, finals)
-        self._worlds: list[World] = [self._world() for _ in range(lanes)]
+        self._finals = Finals(*(getattr(self.control, name).copy() for name in Finals._fields))
+        self.final_info: dict[str, np.ndarray] = {}
         self._metrics = tuple(environment.metrics)[1:]  # the first is the return
+        self._acting = np.zeros_like(self.control.alive)  # who acted in the latest step
         self._seen = np.zeros((lanes, len(self._metrics)))  # how often ``info`` had them
         self._course: list[tuple[np.ndarray, bytes]] = []  # of lane 0: actions, what came of them
+        kept = self.horizon if vectors else 0
+        self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
+        self._digests = np.zeros((lanes, hashlib.sha256().digest_size), np.uint8)
         self.infos: list[Mapping[str, Any]] = [{}] * lanes  # of the last step, by agent
 
     def _made_control(self) -> Control:
+        features = self.codec.width if self._vectors else 0
         control = control_of(
             self.lanes,
             len(self.agents),
-            features=0,
+            features=features,
             choices=self.codec.choices,
             metrics=len(self.spec.metrics),
-            state=0,
+            state=self.state_space.shape[0] if self._global else 0,
         )
-        return control._replace(obs=self.codec.observations(self.lanes))
+        return control if self._vectors else control._replace(obs=self._observations())
+
+    def _observations(self) -> np.ndarray:
+        return self.codec.observations(self.lanes)
+
+    @cached_property
+    def state_space(self) -> gym.spaces.Box:
+        """The space of the global state: that of the environment, else of all observations."""
+        if self._worlds[0].state_space is not None:
+            space: gym.spaces.Box = self._worlds[0].state_space
+            return space
+        seen, _ = self.codec.vector_spaces(self.spec.id)
+        low, high = (np.concatenate([getattr(s, end) for s in seen]) for end in ("low", "high"))
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    @property
+    def final_obs(self) -> np.ndarray:
+        """What agents observed at the end of the episodes that SAME_STEP has ended."""
+        return self._finals.obs
+
+    @property
+    def final_measures(self) -> np.ndarray:
+        """The metrics of these episodes, (lanes, metrics)."""
+        return self._finals.measures
+
+    @property
+    def final_returns(self) -> np.ndarray:
+        """The sums of rewards in these episodes, (lanes, agents)."""
+        return self._finals.returns
+
+    @property
+    def final_masks(self) -> np.ndarray:
+        """The legal choices after their last step, (lanes, agents, choices)."""
+        return self._finals.masks
+
+    @property
+    def final_alive(self) -> np.ndarray:
+        """Which agents acted in their last step and were not terminated by it."""
+        return self._finals.alive
+
+    @property
+    def final_state(self) -> np.ndarray:
+        """The global state after their last step, (lanes, size)."""
+        return self._finals.state
 
     def _world(self) -> World:
         return make_world(self.spec.id, self.parameters._asdict())
@@ -92,26 +160,39 @@ class ForeignEngine(Engine):
     ) -> None:
         """Begin an episode in every ``chosen`` lane (default: all); see ``reset_seed``.
 
-        Raises ``ValueError`` for a ``state``, which these environments do not have.
+        A ``state`` is one that ``get_state`` has returned; its actions are played again. Raises
+        ``ValueError`` for another one, and if the environment then does not do the same.
         """
-        if state:
-            raise ValueError(f"States of {self.spec.id} can be neither saved nor restored.")
         control = self.control
         control.chosen[:] = True if chosen is None else chosen
         control.moved[:] = control.chosen
-        for lane in np.flatnonzero(control.chosen).tolist():
-            if seeds is not None:
+        lanes = np.flatnonzero(control.chosen).tolist()
+        if state:
+            self._check_state(state)
+        for lane in lanes:
+            if state:
+                control.seed[lane], control.episode[lane] = (
+                    state[name][lane] for name in ("seed", "episode")
+                )
+            elif seeds is not None:
                 control.seed[lane] = np.uint64(np.asarray(seeds)[lane])
-            control.episode[lane] = 0 if seeds is not None else control.episode[lane] + 1
+                control.episode[lane] = 0
+            else:
+                control.episode[lane] += 1
             self._begin(lane)
+            if state:
+                self._repeat(lane, state)
 
-    def _begin(self, lane: int) -> None:
+    def _begin(self, lane: int, op: int = DISABLED) -> None:
+        """Begin the episode that is set; in SAME_STEP the outcome of the last step stays."""
         control = self.control
         self.state.time[lane] = 0
-        for array in (control.done, control.truncated, control.ended, control.team):
-            array[lane] = 0
-        for array in (control.returns, control.rewards, control.terminated, control.invalid):
-            array[lane] = 0
+        control.done[lane] = False
+        control.returns[lane], control.invalid[lane] = 0, 0
+        if op != SAME_STEP:
+            for array in (control.truncated, control.ended, control.team):
+                array[lane] = 0
+            control.rewards[lane], control.terminated[lane] = 0, False
         control.measures[lane] = np.nan
         control.measures[lane, 0] = 0.0
         self._seen[lane] = 0
@@ -122,26 +203,21 @@ class ForeignEngine(Engine):
         self._measure(lane, turn)
 
     def step(self, actions: Any, mode: int = NEXT_STEP) -> None:
-        """Play one step in every lane whose episode runs.
+        """Play one step in every lane.
 
-        ``actions`` are as they are stored, (lanes, agents, ...). Finished lanes begin their next
-        episode, or rest if ``mode`` is DISABLED.
+        ``actions`` are as they are stored, (lanes, agents, ...). What becomes of finished lanes is
+        said by ``mode``, as in ``Engine.step``.
         """
-        array = np.asarray(actions)
-        if array.shape != self.actions.shape:
-            raise ValueError(
-                f"Actions of {self.spec.id} must have shape {self.actions.shape}; given "
-                f"{array.shape}."
-            )
-        if mode not in (NEXT_STEP, DISABLED):
-            raise ValueError(f"{self.spec.id} steps with NEXT_STEP or DISABLED; given {mode!r}.")
-        self.actions[...] = array
+        operation(mode)
+        self._take(actions)
         control = self.control
         over = control.done.copy()
-        control.moved[:] = ~over if mode == DISABLED else True
+        control.moved[:] = True if mode == NEXT_STEP else ~over
         for lane in range(self.lanes):
             if not over[lane]:
                 self._advance(lane)
+                if mode == SAME_STEP and control.done[lane]:
+                    self._renew(lane)
             elif mode == NEXT_STEP:
                 control.episode[lane] += 1
                 self._begin(lane)
@@ -149,9 +225,41 @@ class ForeignEngine(Engine):
                 self.actions[lane] = 0
                 control.rewards[lane], control.team[lane] = 0.0, 0.0
 
+    def _take(self, actions: Any) -> None:
+        """Copy the actions of a step; ``ValueError`` for those of another shape or kind."""
+        array = np.asarray(actions)
+        if array.shape != self.actions.shape:
+            raise ValueError(
+                f"Actions of {self.spec.id} must have shape {self.actions.shape}; given "
+                f"{array.shape}."
+            )
+        if array.dtype.kind not in ("iub" if self.discrete else "fiub"):
+            kind = "integers" if self.discrete else "numbers"
+            raise ValueError(
+                f"Actions of {self.spec.id} must be {kind}; given an array of {array.dtype}."
+            )
+        self.actions[...] = array
+        if self._vectors and self.discrete:
+            own = np.array([space.n for space in self.action_spaces])
+            beyond = (self.actions < 0) | (self.actions >= own)
+            self.control.invalid[beyond & self.control.alive & ~self.control.done[:, None]] += 1
+            self.actions[beyond] = 0
+
+    def _renew(self, lane: int) -> None:
+        """Keep what the finished episode came to, and begin the next one."""
+        control, finals = self.control, self._finals
+        for name in Finals._fields:
+            getattr(finals, name)[lane] = getattr(control, name)[lane]
+        finals.alive[lane] = self._acting[lane] & ~control.terminated[lane]
+        control.episode[lane] += 1
+        self._begin(lane, SAME_STEP)
+
     def _advance(self, lane: int) -> None:
         """Step one environment and write what came of it."""
         control, actions = self.control, self.actions[lane]
+        control.truncated[lane], control.ended[lane] = False, False
+        if self.state.time[lane] == 0:
+            control.terminated[lane] = False  # of the episode before
         seats = np.flatnonzero(control.alive[lane]).tolist()
         actions[~control.alive[lane]] = 0
         for seat in seats:
@@ -162,6 +270,9 @@ class ForeignEngine(Engine):
                 )
         if self.discrete:
             control.invalid[lane, seats] += control.masks[lane, seats, actions[seats]] == 0
+        self._acting[lane] = control.alive[lane]
+        if self._vectors:
+            self._played[lane, self.state.time[lane]] = actions
         choices = {self.agents[seat]: self.codec.decoded(actions, seat) for seat in seats}
         turn = self._worlds[lane].step(choices)
         self.state.time[lane] += 1
@@ -179,12 +290,13 @@ class ForeignEngine(Engine):
             self._course.append((actions.copy(), digest_of(turn)))
 
     def _reward(self, reward: Any, agent: str, lane: int) -> float:
-        value = float(reward)
+        paid = np.asarray(reward)
+        value = float(paid) if paid.ndim == 0 and paid.dtype.kind in "biuf" else np.nan
         if not np.isfinite(value):
             raise ValueError(
-                f"{self.spec.id} pays {agent!r} the reward {value} in step "
-                f"{self.state.time[lane]} of seed {self.control.seed[lane]}; rewards must be "
-                f"finite."
+                f"{self.spec.id} pays {agent!r} the reward {reward!r} in step "
+                f"{self.state.time[lane]} of seed {self.control.seed[lane]}; a reward must be one "
+                f"finite number. Return float(...) of it, or 0.0 where there is none."
             )
         return value
 
@@ -211,10 +323,18 @@ class ForeignEngine(Engine):
             if name in turn.masks and self.discrete:
                 mask = np.asarray(turn.masks[name]).astype(np.bool_)
                 control.masks[lane, seat, : len(mask)] &= mask
-            if self.codec.stacked:
+            if self._vectors:
+                shown = turn.observations.get(name)
+                seen = 0.0 if shown is None else self.codec.vector(seat, shown)
+                control.obs[lane, seat] = seen
+            elif self.codec.stacked:
                 shown = turn.observations.get(name)
                 control.obs[lane, seat] = 0 if shown is None else shown
-        if not self.codec.stacked:
+        if control.state.shape[1]:
+            control.state[lane] = self._state_of(lane)
+        if self._vectors:
+            self._digests[lane] = np.frombuffer(digest_of(turn), np.uint8)
+        elif not self.codec.stacked:
             shown_agents = [n for n in self.agents if n in takes_part and n in turn.observations]
             control.obs[lane] = {name: turn.observations[name] for name in shown_agents}
 
@@ -271,20 +391,109 @@ class ForeignEngine(Engine):
             world.close()
         return True
 
-    # -- what there is not -----------------------------------------------------------------------
+    # -- states ------------------------------------------------------------------------------------
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the arrays that ``get_state`` returns and ``reset(state=...)`` takes."""
+        return _SNAPSHOT
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Return which episodes the lanes play, and the actions in them so far; axis 0 is the lane.
+
+        Raises ``ValueError`` without ``vectors``.
+        """
+        if not self._vectors:
+            raise ValueError(f"States of {self.spec.id} can be neither saved nor restored here.")
+        control = self.control
+        arrays = control.seed, control.episode, self.state.time, self._played, self._digests
+        return {name: array.copy() for name, array in zip(_SNAPSHOT, arrays, strict=True)}
+
+    def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
+        """Return the same of one lane, without the lane axis."""
+        return {name: array[lane] for name, array in self.get_state().items()}
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` for a state that is none of such lanes."""
+        if not self._vectors or set(state) != set(_SNAPSHOT):
+            raise ValueError(
+                f"States of {self.spec.id} can be neither saved nor restored by fields; allowed in "
+                f"training: all of what get_state() returns, {', '.join(_SNAPSHOT)}."
+            )
+        for name, now in self.get_state().items():
+            given = np.asarray(state[name])
+            if given.shape != now.shape or given.dtype != now.dtype:
+                raise ValueError(
+                    f"{name!r} in the state of {self.spec.id} must be {now.dtype} of shape "
+                    f"{now.shape}; given {given.dtype} of shape {given.shape}."
+                )
+        if (state["time"] < 0).any() or (state["time"] > self.horizon).any():
+            raise ValueError(f"'time' in the state of {self.spec.id} must be 0 to {self.horizon}.")
+
+    def _repeat(self, lane: int, state: Mapping[str, Any]) -> None:
+        """Play the actions of a saved episode again."""
+        for actions in state["played"][lane, : int(state["time"][lane])]:
+            if not self.control.done[lane]:
+                self.actions[lane] = actions
+                self._advance(lane)
+        if (self._digests[lane] != state["digest"][lane]).any():
+            raise ValueError(
+                f"{self.spec.id} does not repeat the episode of seed {state['seed'][lane]} to which"
+                f" the saved state belongs: a seed does not determine it, or its code has changed. "
+                f"Train from the beginning."
+            )
+
+    # -- looking -----------------------------------------------------------------------------------
 
     def view(self) -> Clock:
         """Return the time of every lane; nothing else is known of the state."""
-        clock: Clock = self.state
-        return clock
+        return self.state
+
+    @cached_property
+    def first(self) -> Control:
+        """The arrays of ``control`` without the lane axis: those of lane 0, which follow it."""
+        return Control(*(array[0, ...] for array in self.control))
+
+    def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
+        """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
+        values = self._finals.measures if final else self.control.measures
+        return dict(zip(self.spec.metrics, values[lane].tolist(), strict=True))
+
+    def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and the upper bounds of vectors, both float32 (agents, dim)."""
+        spaces = self.action_spaces
+        return np.stack([s.low for s in spaces]), np.stack([s.high for s in spaces])
 
     def info(self) -> dict[str, np.ndarray]:
-        """Return nothing: what agents are told is there for metrics only."""
+        """Return nothing: what agents are told is there for metrics only; see ``infos``."""
         return {}
 
     def global_state(self) -> np.ndarray:
-        """Raise ``ValueError``: there is no global state."""
-        raise ValueError(f"{self.spec.id} has no global state.")
+        """Return the global state of every lane, float32 (lanes, size); see ``state_space``.
+
+        Raises ``ValueError`` without ``vectors``.
+        """
+        if not self._vectors:
+            raise ValueError(f"{self.spec.id} has no global state.")
+        return np.stack([self._state_of(lane) for lane in range(self.lanes)])
+
+    def _state_of(self, lane: int) -> np.ndarray:
+        if self._worlds[lane].state_space is None:
+            seen: np.ndarray = self.control.obs[lane].reshape(-1).astype(np.float32)
+            return seen
+        state: np.ndarray = np.asarray(self._worlds[lane].state(), np.float32).reshape(-1)
+        return state
+
+    def check(self) -> None:
+        """Do nothing: ``step`` itself raises."""
+
+    def fetched(self, *names: str) -> tuple[Control, Finals]:
+        """Return ``control``, and what SAME_STEP keeps of finished episodes."""
+        return self.control, self._finals
+
+    def set_opponent(self, policy: Any) -> None:
+        """Raise ``ValueError``: no policy plays against the agents."""
+        raise ValueError(f"{self.spec.id} has no opponent that a policy could be.")
 
 
 def _active(turn: Turn) -> set[str]:

@@ -101,6 +101,6 @@ def _made(name: str, keywords: str) -> tuple[tuple[str, ...], Codec, int | None]
 
 def _not_compiled(name: str, constants: Constants, lanes: int) -> NoReturn:
     raise ValueError(
-        f"{name} is an environment of another package, which cannot be used here. Allowed: "
-        f"evaluate, crossplay, report, verify."
+        f"{name} is an environment of another package, which is not compiled; allowed: evaluate, "
+        f"train, coopbench_envs.make_vec, coopbench_envs.sb3_vec_env."
     )

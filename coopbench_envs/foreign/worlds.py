@@ -1,6 +1,6 @@
 """Worlds: one environment of another package behind one interface, whatever its own is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -9,6 +9,9 @@ import pettingzoo
 from pettingzoo.utils.conversions import aec_to_parallel
 
 __all__ = ["Turn", "World", "world_of"]
+
+_RESETS = "(observation, info)"
+_STEPS = "(observation, reward, terminated, truncated, info)"
 
 # Attributes in which environments state the steps of their longest episode.
 _LIMITS = ("max_episode_steps", "max_cycles", "max_steps", "episode_limit", "max_iter", "horizon")
@@ -34,6 +37,10 @@ class World(Protocol):
     observation_spaces: tuple[Any, ...]
     action_spaces: tuple[Any, ...]
     limit: int | None  # steps of the longest episode; None if the environment does not say
+    state_space: Any  # Box of one axis, of the global state; None if there is no such state
+
+    def state(self) -> Any:
+        """Return the global state, if there is one."""
 
     def reset(self, seed: int) -> Turn:
         """Begin the episode of a seed."""
@@ -48,30 +55,46 @@ class World(Protocol):
 def world_of(env: Any, name: str) -> World:
     """Return the world of an environment object; ``ValueError`` for one of another kind.
 
-    What has the methods of a ``ParallelEnv`` need not be derived from it.
+    What has the methods of a ``ParallelEnv`` need not be derived from it. In an AEC environment
+    that PettingZoo cannot make parallel, agents take turns, see ``_Turns``.
     """
     if isinstance(env, pettingzoo.AECEnv):
-        return _Parallel(_parallel(env, name), name)
+        if env.metadata.get("is_parallelizable", False):
+            return _Parallel(aec_to_parallel(env), name)
+        return _Turns(env, name)
     methods = ("reset", "step", "observation_space", "action_space")
     if hasattr(env, "possible_agents") and all(callable(getattr(env, m, None)) for m in methods):
         return _Parallel(env, name)
     if isinstance(env, gym.Env):
-        return _Single(env)
+        return _Single(env, name)
     raise ValueError(
-        f"{name} makes a {type(env).__name__}; allowed: a pettingzoo.ParallelEnv, an AECEnv that "
-        f"can be made parallel, or a gymnasium.Env."
+        f"{name} makes a {type(env).__name__}; allowed: a pettingzoo.ParallelEnv, a "
+        f"pettingzoo.AECEnv, or a gymnasium.Env."
     )
 
 
-def _parallel(env: Any, name: str) -> Any:
-    """Return an environment in which agents take turns as one in which all act at once."""
-    if not env.metadata.get("is_parallelizable", False):
-        raise ValueError(
-            f"{name} is an AEC environment whose agents take turns, and PettingZoo cannot make it "
-            f"parallel (metadata['is_parallelizable'] is not set). Allowed: environments in which "
-            f"all agents act in every step."
-        )
-    return aec_to_parallel(env)
+def _called(call: Callable[[], Any], parts: str, what: str) -> tuple[Any, ...]:
+    """Call ``reset`` or ``step``; ``ValueError`` unless it returns a tuple of these parts."""
+    count = parts.count(",") + 1
+    try:
+        returned = call()
+    except ValueError as error:
+        if "values to unpack" not in str(error):  # by a wrapper around what returns too few
+            raise
+        raise ValueError(_misfit(str(error), parts, what)) from error
+    if isinstance(returned, tuple) and len(returned) == count:
+        return returned
+    given = f"a {type(returned).__name__}"
+    if isinstance(returned, tuple | list):
+        given += f" of {len(returned)} parts"
+    raise ValueError(_misfit(f"given {given}", parts, what))
+
+
+def _misfit(given: str, parts: str, what: str) -> str:
+    return (
+        f"{what} must return the tuple {parts}, as Gymnasium and PettingZoo define it; {given}. "
+        f"Environments for gym before 0.26 return less: convert them, for instance with shimmy."
+    )
 
 
 def _limit(env: Any) -> int | None:
@@ -87,11 +110,20 @@ def _limit(env: Any) -> int | None:
     return None
 
 
-class _Parallel:
-    """An environment of PettingZoo in which all agents act at once."""
+def _global_space(env: Any) -> Any:
+    """Return the space of the global state of a PettingZoo environment; None if it has none."""
+    try:
+        space = env.state_space
+    except (AttributeError, NotImplementedError):
+        return None
+    return space if isinstance(space, gym.spaces.Box) and len(space.shape) == 1 else None
+
+
+class _Named:
+    """What environments of PettingZoo have in common: agents by name, spaces, a global state."""
 
     def __init__(self, env: Any, name: str) -> None:
-        self._env = env
+        self._env, self._name = env, name
         ids = list(getattr(env, "possible_agents", ()))
         if not ids:
             env.reset(seed=0)
@@ -103,21 +135,34 @@ class _Parallel:
         self.observation_spaces = tuple(_plain(env.observation_space(agent)) for agent in ids)
         self.action_spaces = tuple(env.action_space(agent) for agent in ids)
         self.limit = _limit(env)
+        self.state_space = _global_space(env)
 
-    def reset(self, seed: int) -> Turn:
-        observations, infos = self._env.reset(seed=seed)
-        return self._turn(observations, {}, {}, {}, infos)
-
-    def step(self, actions: Mapping[str, Any]) -> Turn:
-        return self._turn(*self._env.step({self._ids[n]: a for n, a in actions.items()}))
+    def state(self) -> Any:
+        return self._env.state()
 
     def close(self) -> None:
         if hasattr(self._env, "close"):
             self._env.close()
 
-    def _turn(self, observations: Any, *others: Any) -> Turn:
-        rewards, terminated, truncated, infos = (_by_name(part) for part in others)
-        shown = _by_name(observations)
+
+class _Parallel(_Named):
+    """An environment of PettingZoo in which all agents act at once."""
+
+    def reset(self, seed: int) -> Turn:
+        what = f"reset(seed=...) of {self._name}"
+        observations, infos = _called(lambda: self._env.reset(seed=seed), _RESETS, what)
+        return self._turn(observations, {}, {}, {}, infos)
+
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        given = {self._ids[n]: a for n, a in actions.items()}
+        what = f"step(actions) of {self._name}"
+        return self._turn(*_called(lambda: self._env.step(given), _STEPS, what))
+
+    def _turn(self, *parts: Any) -> Turn:
+        shown, rewards, terminated, truncated, infos = (
+            _by_name(part, kind, self._name)
+            for part, kind in zip(parts, Turn._fields[:5], strict=True)
+        )
         masks = {name: mask for name in shown if (mask := _mask(shown[name], infos, name))}
         return Turn(
             {name: _unmasked(observation) for name, observation in shown.items()},
@@ -130,22 +175,89 @@ class _Parallel:
         )
 
 
+class _Turns(_Named):
+    """An environment of PettingZoo in which agents take turns: one of them acts in every step.
+
+    All others see what they see then, and have their first choice alone, which has no effect.
+    """
+
+    def __init__(self, env: Any, name: str) -> None:
+        super().__init__(env, name)
+        if self.limit is not None:  # stated in rounds
+            self.limit *= len(self.agents)
+
+    def reset(self, seed: int) -> Turn:
+        self._env.reset(seed=seed)
+        return self._turn(self._seen(), {}, {}, {})
+
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        env = self._env
+        env.step(actions[str(env.agent_selection)])
+        seen, rewards = self._seen(), {str(agent): pay for agent, pay in env.rewards.items()}
+        terminated, truncated = self._ends()
+        while env.agents and self._has_ended(env.agent_selection):
+            env.step(None)  # which removes the agent
+            ends = self._ends()
+            terminated, truncated = terminated | ends[0], truncated | ends[1]
+        return self._turn(seen | self._seen(), rewards, terminated, truncated)
+
+    def _has_ended(self, agent: Any) -> bool:
+        return bool(self._env.terminations[agent] or self._env.truncations[agent])
+
+    def _ends(self) -> tuple[dict[str, bool], dict[str, bool]]:
+        env = self._env
+        return (
+            {str(agent): bool(over) for agent, over in env.terminations.items()},
+            {str(agent): bool(over) for agent, over in env.truncations.items()},
+        )
+
+    def _seen(self) -> dict[str, Any]:
+        """Return what all agents that are left see."""
+        return {str(agent): self._env.observe(agent) for agent in self._env.agents}
+
+    def _turn(self, shown: dict[str, Any], rewards: Any, terminated: Any, truncated: Any) -> Turn:
+        env = self._env
+        infos = {str(agent): info for agent, info in env.infos.items()}
+        masks: dict[str, Any] = {}
+        for agent in env.agents:
+            name = str(agent)
+            if agent != env.agent_selection:
+                masks[name] = np.arange(getattr(env.action_space(agent), "n", 1)) == 0
+            elif mask := _mask(shown[name], infos, name):
+                masks[name] = mask[0]
+        return Turn(
+            {name: _unmasked(observation) for name, observation in shown.items()},
+            rewards,
+            terminated,
+            truncated,
+            infos,
+            masks,
+            frozenset(map(str, env.agents)),
+        )
+
+
 class _Single:
     """An environment of Gymnasium: a world with one agent."""
 
-    def __init__(self, env: Any) -> None:
-        self._env = env
+    def __init__(self, env: Any, name: str) -> None:
+        self._env, self._name = env, name
         self.agents: tuple[str, ...] = ("agent_0",)
         self.observation_spaces = (_plain(env.observation_space),)
         self.action_spaces = (env.action_space,)
         self.limit = _limit(env)
+        self.state_space = None
+
+    def state(self) -> None:
+        return None
 
     def reset(self, seed: int) -> Turn:
-        observation, info = self._env.reset(seed=seed)
+        what = f"reset(seed=...) of {self._name}"
+        observation, info = _called(lambda: self._env.reset(seed=seed), _RESETS, what)
         return self._turn(observation, 0.0, False, False, info)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
-        return self._turn(*self._env.step(actions["agent_0"]))
+        what = f"step(action) of {self._name}"
+        return self._turn(*_called(lambda: self._env.step(actions["agent_0"]), _STEPS, what))
 
     def close(self) -> None:
         self._env.close()
@@ -166,8 +278,19 @@ class _Single:
         )
 
 
-def _by_name(part: Any) -> dict[str, Any]:
-    return {str(agent): value for agent, value in (part or {}).items()}
+def _by_name(part: Any, kind: str, name: str) -> dict[str, Any]:
+    """Return a part of what an environment says by the agents' names; ``ValueError`` if it lacks.
+
+    Infos may be missing.
+    """
+    if part is None and kind == "infos":
+        return {}
+    if not isinstance(part, Mapping):
+        raise ValueError(
+            f"{name} returns {kind} as {type(part).__name__}; allowed: a dictionary {{agent: "
+            f"value}}, as PettingZoo's ParallelEnv returns."
+        )
+    return {str(agent): value for agent, value in part.items()}
 
 
 def _is_masked(observation: Any) -> bool:

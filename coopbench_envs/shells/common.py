@@ -5,10 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
+from coopbench_envs.parameters import named
 from coopbench_envs.pictures import picture, text
 
-__all__ = ["RENDER_MODES", "check_options", "draw_seed", "on_cpu", "rendered", "seed_of"]
+__all__ = [
+    "RENDER_MODES",
+    "check_options",
+    "check_render_mode",
+    "draw_seed",
+    "on_cpu",
+    "rendered",
+    "seed_of",
+]
 
 RENDER_MODES = ("rgb_array", "ansi")
 
@@ -76,7 +85,14 @@ def check_options(options: Mapping[str, Any] | None) -> Mapping[str, Any] | None
     return state
 
 
-def rendered(engine: Engine, mode: str | None, lane: int = 0) -> Any:
+def check_render_mode(mode: str | None, *further: str) -> str | None:
+    """Return a render mode; ``ValueError`` with the nearest name for one that there is not."""
+    if mode is not None:
+        named("render_mode", mode, dict.fromkeys((*RENDER_MODES, *further)))
+    return mode
+
+
+def rendered(engine: Lanes, mode: str | None, lane: int = 0) -> Any:
     """Picture or text of one lane; ``human`` prints the text."""
     if mode is None:
         raise ValueError(

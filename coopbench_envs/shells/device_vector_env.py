@@ -10,7 +10,14 @@ from gymnasium.vector.utils import batch_space
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.engine import SAME_STEP
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import (
+    RENDER_MODES,
+    check_options,
+    check_render_mode,
+    draw_seed,
+    rendered,
+    seed_of,
+)
 from coopbench_envs.shells.seats import joint_spaces
 from coopbench_envs.shells.vector_env import MODES, autoreset, reset_mask
 
@@ -57,7 +64,8 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
             parameters.setdefault("horizon", max_episode_steps)
         mode = autoreset(autoreset_mode)
         self.metadata = type(self).metadata | {"autoreset_mode": mode}
-        self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
+        self.num_envs, self.copy = num_envs, copy
+        self.render_mode = check_render_mode(render_mode)
         self._mode = MODES[mode]
         self.engine = CudaEngine(env_id, num_envs, device=device, stream=stream, **parameters)
         self.single_observation_space, self.single_action_space = joint_spaces(self.engine)

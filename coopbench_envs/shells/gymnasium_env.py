@@ -9,6 +9,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     check_options,
+    check_render_mode,
     draw_seed,
     on_cpu,
     rendered,
@@ -46,7 +47,7 @@ class GymnasiumEnv(gym.Env):
         partner: Any = "random",
         **parameters: Any,
     ) -> None:
-        self.render_mode = render_mode
+        self.render_mode = check_render_mode(render_mode, "human")
         self.engine = Engine(env_id, **on_cpu(parameters))
         self.seats = Seats(self.engine, control, ego, partner)
         self.observation_space, self.action_space = self.seats.spaces()

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.shells.common import rendered
+from coopbench_envs.shells.common import check_render_mode, rendered
 from coopbench_envs.shells.roster import Roster
 
 __all__ = ["NamedAgents"]
@@ -31,7 +31,7 @@ class NamedAgents:
         self._roster = Roster(env_id, dead_agents, max_cycles, parameters)
         self.engine = engine = self._roster.engine
         self.metadata = self._roster.metadata()
-        self.render_mode = render_mode
+        self.render_mode = check_render_mode(render_mode, "human")
         self.possible_agents = names = list(engine.agents)
         self.observation_spaces = dict(zip(names, engine.observation_spaces, strict=True))
         self.action_spaces = dict(zip(names, engine.action_spaces, strict=True))

@@ -43,7 +43,10 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
         """Play one step with the actions of all agents that are alive.
 
         Those of agents that are not alive have no effect; names of no agent raise ``ValueError``.
+        When the episode is over, ``step({})`` returns nothing of nobody, as in PettingZoo.
         """
+        if not (self.agents or actions):  # wrappers of several environments do so
+            return {}, {}, {}, {}, {}
         if not self.agents:
             raise RuntimeError("The episode is over: call reset() before the next step().")
         roster = self._roster

@@ -1,6 +1,6 @@
 """Stable-Baselines3's VecEnv over the engine, for parameter sharing: every agent is a row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -15,9 +15,18 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from coopbench_envs.engine import SAME_STEP, Engine
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.engine import SAME_STEP
+from coopbench_envs.lanes import Lanes, lanes_of, of_user
 from coopbench_envs.parameters import named
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import (
+    RENDER_MODES,
+    check_options,
+    check_render_mode,
+    draw_seed,
+    rendered,
+    seed_of,
+)
 
 __all__ = ["SB3VecEnv", "sb3_vec_env"]
 
@@ -26,11 +35,17 @@ _FLAGS = ("alive", "ended", "truncated")  # without which no step can tell wheth
 
 
 def sb3_vec_env(
-    env_id: str, num_envs: int, *, rows: str = "numpy", **parameters: Any
+    env: str | EnvSpec | Callable[..., Any],
+    num_envs: int,
+    *,
+    rows: str = "numpy",
+    **parameters: Any,
 ) -> "SB3VecEnv":
     """Make ``num_envs`` games as a VecEnv of num_envs * agents rows, the agent index fastest.
 
-    With ``device="cuda"`` the games are played on a GPU. Other parameters are those of ``Engine``.
+    ``env`` is the id of a registered environment, or one of another package: a name, whose code is
+    executed, or a function or class that makes one. With ``device="cuda"`` the games are played on
+    a GPU. Other parameters are those of ``Engine``.
 
     ``rows`` says what observations, rewards and dones are: "numpy" arrays, which Stable-Baselines3
     takes, or, for learners of your own, "torch" tensors: copies on the device where the games are
@@ -38,7 +53,7 @@ def sb3_vec_env(
     the CPU, so that every step waits for the GPU; with tensors, observations stay there until
     there is something to tell.
     """
-    return SB3VecEnv(env_id, num_envs, rows=rows, **parameters)
+    return SB3VecEnv(of_user(env), num_envs, rows=rows, **parameters)
 
 
 class SB3VecEnv(VecEnv):
@@ -54,7 +69,7 @@ class SB3VecEnv(VecEnv):
 
     def __init__(
         self,
-        env_id: str,
+        env_id: str | EnvSpec,
         num_envs: int,
         *,
         rows: str = "numpy",
@@ -62,10 +77,10 @@ class SB3VecEnv(VecEnv):
         **parameters: Any,
     ) -> None:
         self._as_tensors = named("kind of rows", rows, _KINDS_OF_ROWS)
-        self.engine = _engine(env_id, num_envs, **parameters)
+        self.engine: Lanes = _engine(env_id, num_envs, **parameters)
         self._control, self._finals = self.engine.fetched()
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
-        self.render_mode = render_mode
+        self.render_mode = check_render_mode(render_mode)
         agents = len(self.engine.agents)
         number = num_envs * agents
         self.reset_infos: list[dict[str, Any]] = []
@@ -100,6 +115,8 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
         """Play one step in every lane."""
         control, engine = self._control, self.engine
+        if not self._seeded:
+            raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
         alive = control.alive.copy()
         engine.step(self._actions, SAME_STEP)
         engine.check()
@@ -190,10 +207,12 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> np.ndarray:
         """Legal actions of every row, bool (rows, actions)."""
         masks = self._control.masks
-        return masks.reshape(self.num_envs, -1).astype(np.bool_)
+        legal: np.ndarray = masks.reshape(self.num_envs, -1).astype(np.bool_)
+        return legal
 
     def close(self) -> None:
-        """Nothing to release."""
+        """End the threads of the engine, and close environments of other packages."""
+        self.engine.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of this environment once per row asked for."""
@@ -222,15 +241,15 @@ class SB3VecEnv(VecEnv):
         return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
 
 
-def _engine(env_id: str, lanes: int, *, device: str = "cpu", **parameters: Any) -> Engine:
-    if device == "cpu":
-        return Engine(env_id, lanes, **parameters)
+def _engine(env_id: str | EnvSpec, lanes: int, *, device: str = "cpu", **parameters: Any) -> Any:
+    if device == "cpu" or isinstance(env_id, EnvSpec):
+        return lanes_of(env_id, lanes, **parameters)
     from coopbench_envs.cuda.engine import CudaEngine
 
     return CudaEngine(env_id, lanes, device=device, keeps_info=True, **parameters)
 
 
-def _widest(engine: Engine) -> tuple[gym.spaces.Box, gym.Space[Any]]:
+def _widest(engine: Lanes) -> tuple[gym.spaces.Box, gym.Space[Any]]:
     obs, act = engine.observation_spaces, engine.action_spaces
     low = np.min([s.low for s in obs], axis=0)
     observation = gym.spaces.Box(low, np.max([s.high for s in obs], axis=0), dtype=np.float32)

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.engine import Engine
+from coopbench_envs.lanes import Lanes
 
 __all__ = ["Seats"]
 
@@ -20,7 +20,7 @@ class Seats:
     environment reproduces like any other.
     """
 
-    def __init__(self, engine: Engine, control: str, ego: int, partner: Any) -> None:
+    def __init__(self, engine: Lanes, control: str, ego: int, partner: Any) -> None:
         if control not in ("joint", "focal"):
             raise ValueError(f"Parameter 'control' was {control!r}; allowed: 'joint', 'focal'.")
         if control == "focal" and not 0 <= ego < len(engine.agents):
@@ -101,7 +101,7 @@ class Seats:
         return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
 
 
-def joint_spaces(engine: Engine) -> tuple[Any, Any]:
+def joint_spaces(engine: Lanes) -> tuple[Any, Any]:
     """Spaces of joint control: observations (agents, features), actions (agents, dim)."""
     obs, act = engine.observation_spaces, engine.action_spaces
     observation = gym.spaces.Box(

@@ -7,9 +7,18 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
+from coopbench_envs.lanes import Lanes, lanes_of
 from coopbench_envs.parameters import named
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import (
+    RENDER_MODES,
+    check_options,
+    check_render_mode,
+    draw_seed,
+    rendered,
+    seed_of,
+)
 from coopbench_envs.shells.seats import Seats
 
 __all__ = ["MODES", "VectorEnv", "autoreset", "reset_mask"]
@@ -41,7 +50,7 @@ class VectorEnv(gym.vector.VectorEnv):
 
     def __init__(
         self,
-        env_id: str,
+        env_id: str | EnvSpec,
         num_envs: int = 1,
         *,
         render_mode: str | None = None,
@@ -58,9 +67,10 @@ class VectorEnv(gym.vector.VectorEnv):
             parameters.setdefault("horizon", max_episode_steps)
         mode = autoreset(autoreset_mode)
         self.metadata = type(self).metadata | {"autoreset_mode": mode}
-        self.num_envs, self.render_mode, self.copy = num_envs, render_mode, copy
+        self.num_envs, self.copy = num_envs, copy
+        self.render_mode = check_render_mode(render_mode)
         self._mode = MODES[mode]
-        self.engine = Engine(env_id, num_envs, threads=threads, **parameters)
+        self.engine: Lanes = lanes_of(env_id, num_envs, threads=threads, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
         self.single_observation_space, self.single_action_space = self.seats.spaces()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -198,7 +208,7 @@ class VectorEnv(gym.vector.VectorEnv):
         return self.engine.global_state()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads of the engine."""
+        """End the threads of the engine, and close environments of other packages."""
         self.engine.close()
 
     def render(self) -> tuple[Any, ...]:

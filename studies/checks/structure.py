@@ -36,6 +36,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("registration",),
         ("engine",),
         ("foreign", "cuda"),
+        ("lanes",),
         ("pictures",),
         ("shells",),
         ("",),

@@ -1,0 +1,165 @@
+"""Lanes: many episodes of one environment, advanced by one call, whoever has written it.
+
+``Engine`` plays environments of this project, as compiled code, and ``ForeignEngine`` those of
+other packages, as Python objects. Matches, learners and interfaces know nothing but ``Lanes``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.drivers import Control
+from coopbench_envs.engine import Engine
+from coopbench_envs.foreign.engine import ForeignEngine
+from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign_names import is_foreign, name_of_function, permit
+from coopbench_envs.layouts import Part
+from coopbench_envs.registration import spec
+
+__all__ = ["Lanes", "lanes_of", "of_user"]
+
+_COMPILED = {"threads": 1, "order": None}  # options of ``Engine``
+
+
+class Lanes(Protocol):
+    """``lanes`` episodes side by side: lane i seeded s is the single environment seeded s.
+
+    All arrays belong to the engine and are overwritten by the next call: copy what you keep.
+    """
+
+    spec: EnvSpec
+    lanes: int
+    device: str
+    parameters: Any
+    constants: Any
+    agents: tuple[str, ...]
+    layout: dict[str, Part]  # named parts of one agent's observation
+    observation_spaces: list[Any]  # of every agent
+    action_spaces: list[Any]
+    discrete: bool  # actions are choices (lanes, agents), else vectors (lanes, agents, dim)
+    falling: bool  # agents may be absent from an episode that goes on
+    horizon: int  # steps after which an episode is truncated
+    state: Any  # a NamedTuple of arrays, with the field ``time``
+    control: Control
+    actions: np.ndarray  # of the latest step
+    final_info: dict[str, np.ndarray]
+
+    @property
+    def state_space(self) -> gym.spaces.Box:
+        """The space of the global state."""
+
+    # What SAME_STEP keeps of the last step of a finished episode; see ``Control``.
+    @property
+    def final_obs(self) -> np.ndarray:
+        """Observations."""
+
+    @property
+    def final_measures(self) -> np.ndarray:
+        """Metrics."""
+
+    @property
+    def final_returns(self) -> np.ndarray:
+        """Sums of rewards."""
+
+    @property
+    def final_masks(self) -> np.ndarray:
+        """Legal choices."""
+
+    @property
+    def final_alive(self) -> np.ndarray:
+        """Agents that were left."""
+
+    @property
+    def final_state(self) -> np.ndarray:
+        """Global states."""
+
+    @property
+    def first(self) -> Control:
+        """The arrays of ``control`` of lane 0."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the arrays that ``get_state`` returns."""
+
+    def reset(
+        self,
+        seeds: np.ndarray | None = None,
+        *,
+        chosen: np.ndarray | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin an episode in every ``chosen`` lane: of new seeds, or the next one."""
+
+    def step(self, actions: Any, mode: int = ...) -> None:
+        """Play one step; ``mode`` is what finished lanes do: NEXT_STEP, SAME_STEP or DISABLED."""
+
+    def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
+        """Return the metrics of the episode in ``lane`` so far, or of the one just ended."""
+
+    def info(self) -> dict[str, np.ndarray]:
+        """Return what agents are told besides their observations, (lanes, agents, ...)."""
+
+    def view(self) -> Any:
+        """Return the state of all lanes, lane first: read-only arrays that follow the game."""
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Return a copy of all that ``reset(state=...)`` needs to go on."""
+
+    def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
+        """Return the same of one lane, without the lane axis."""
+
+    def global_state(self) -> np.ndarray:
+        """Return the global state of every lane, float32 (lanes, size)."""
+
+    def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and the upper bounds of actions, both float32 (agents, dim)."""
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if a GPU has refused actions since the last check."""
+
+    def fetched(self, *names: str) -> tuple[Control, Any]:
+        """Return ``control`` and what SAME_STEP keeps, as numpy arrays."""
+
+    def set_opponent(self, policy: Any) -> None:
+        """Let a policy play against the agents."""
+
+    def close(self) -> None:
+        """Release threads and environments."""
+
+
+def of_user(env: str | EnvSpec | Callable[..., Any], steps: int | None = None) -> str | EnvSpec:
+    """Return what ``lanes_of`` takes for an environment that a user names or hands over.
+
+    Its code may be executed from then on. ``steps`` is the longest that an episode of an
+    environment of another package may take.
+    """
+    if isinstance(env, EnvSpec):
+        return env
+    name = env if isinstance(env, str) else name_of_function(env)
+    if not is_foreign(name):
+        return spec(name).id
+    permit(name)
+    return foreign_spec(name, steps=steps)
+
+
+def lanes_of(
+    env: str | EnvSpec, lanes: int = 1, *, global_state: bool = False, **parameters: Any
+) -> Engine | ForeignEngine:
+    """Return the engine that plays an environment, for learners and interfaces.
+
+    ``parameters`` are those of the environment, and for compiled ones the options of ``Engine``.
+    Raises ``ValueError`` for options of ``Engine`` that another package's environment cannot have.
+    """
+    described = spec(env) if isinstance(env, str) else env
+    if not is_foreign(described.id):
+        return Engine(described.id, lanes, global_state=global_state, **parameters)
+    for option, default in _COMPILED.items():
+        if parameters.pop(option, default) != default:
+            raise ValueError(
+                f"{option} goes with compiled environments; {described.id} is Python objects that "
+                f"are stepped in turn. Leave it out."
+            )
+    return ForeignEngine(described, lanes, vectors=True, global_state=global_state, **parameters)
