@@ -58,7 +58,7 @@ def document():
     return Document(
         NASTY,
         (
-            Verdict(("edited",)),
+            Verdict("Not standard", ("edited",)),
             Facts({"A label": "known thing"}),
             table("First table"),
             Section(

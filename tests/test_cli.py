@@ -401,6 +401,11 @@ def test_doctor_finds_code_that_is_damaged_or_that_others_may_change(monkeypatch
         doctor._cache()
 
 
+def test_policies_that_need_training_are_listed_as_learners():
+    assert "random" in catalogue.policies()
+    assert not set(catalogue.policies()) & set(catalogue.learners())
+
+
 def test_warmup_compiles_every_part_once(monkeypatch, command):
     played = []
     parts = {"env": lambda: played.append("env"), "planner": lambda: played.append("planner")}

@@ -307,6 +307,17 @@ def test_sensitivity_is_the_range_over_the_variants(tmp_path):
 # --- cooperative evaluation -----------------------------------------------------------------------
 
 
+def test_minmax_is_allowed_under_any_name_and_without_a_publication():
+    protocol = builders.protocol_of(
+        "mine", tasks=lift_tasks(), **SEEDS, **SHOWN, normalisation="minmax"
+    )
+    report = reported(protocol, {"mine": 1.0, "other": 2.0})
+    scores = [values for tasks in report.scores.values() for values in tasks.values()]
+    assert min(map(np.min, scores)) == 0.0
+    assert max(map(np.max, scores)) == pytest.approx(1.0, abs=1e-5)
+    assert "cannot be compared" in as_markdown(report.document)
+
+
 # --- Flatland -------------------------------------------------------------------------------------
 
 

@@ -151,6 +151,11 @@ def test_a_protocol_names_a_file(file, tmp_path):
     assert settings_and_facts({}, job.facts)["(code)"] == code
 
 
+def test_ids_are_sorted():
+    ids = coopbench_envs.ids()
+    assert list(ids) == sorted(ids)
+
+
 @pytest.mark.usefixtures("restored")
 def test_a_second_registration_replaces_the_first():
     first = replace(toy_pennies.SPEC, id="test/Again-v0")

@@ -11,11 +11,13 @@ from coopbench.analysis import learning as efficiency
 from coopbench.analysis.deviations import deviations
 from coopbench.analysis.missing_runs import missing_runs
 from coopbench.baselines.match import OWN, seating
+from coopbench.describe import describe_protocol
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.answers import LACKING, YES
+from coopbench.report.facts import training_text
 
 LONGER = {"trained_on": "dilemma", "parameters": {"horizon": 9}}
 FOCAL = {"trained_on": "dilemma", "partners": ["always_defect", "random"]}
@@ -276,6 +278,16 @@ def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(r
     state, text = answer(bare, "Budget of training")
     assert (state, text.split(";")[0]) == (YES, "ippo: 300 steps")
     assert bare.cards["ippo"]["Training steps"] == "300"
+
+
+def test_training_on_other_tasks_is_described(protocol):
+    text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
+    assert training_text(protocol).startswith(text)
+    page = describe_protocol(protocol)
+    assert "| Evaluation seeds | 0 to 9 |" in page
+    rows = [line for line in page.splitlines() if "focal" in line]
+    assert rows[0].split(" | ")[5] == "`dilemma`"
+    assert "Trained on" not in describe_protocol(load_protocol("marl-standard"))
 
 
 # --- the protocols of this package ---------------------------------------------------------------
