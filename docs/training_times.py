@@ -15,7 +15,8 @@ MILLION, MINUTE = 1_000_000, 60.0
 def parts() -> dict[str, str]:
     """Return the generated part of the page: one table for each protocol with packed runs."""
     tables = [
-        f"Minutes of the fastest run for a million steps, tasks of `{folder.name}`:\n\n{times(folder)}"
+        "Minutes of the fastest run for a million steps, "
+        f"tasks of `{folder.name}`:\n\n{times(folder)}"
         for folder in sorted(RUNS.iterdir())
     ]
     return {"times": "\n\n".join(tables)}

@@ -15,8 +15,8 @@ from coopbench.analysis.leaderboard_rows import Row
 from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Cell, EpisodeTable
-from coopbench.errors import OtherProtocolError, ProtocolError
+from coopbench.episodes.table import EpisodeTable
+from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 
@@ -168,15 +168,6 @@ def test_a_damaged_protocol_is_named(protocol, tmp_path):
                 use()
 
 
-def test_other_protocols_do_not_share_a_folder(protocol, tmp_path):
-    coopbench.evaluate(protocol, ["random"], out=tmp_path / "r")
-    other = protocol.model_copy(
-        update={"seeds": protocol.seeds.model_copy(update={"training": (500,)})}
-    )
-    with pytest.raises(OtherProtocolError, match="Choose another folder"):
-        coopbench.evaluate(other, ["random"], out=tmp_path / "r")
-
-
 def test_deviations(protocol, whole):
     assert whole.deviations == ("small-v1 is not a protocol of this package",)
     some = EpisodeTable(tuple(b for b in whole.episodes if b.cell.policy != "tit_for_tat"))
@@ -270,15 +261,6 @@ def test_plans_are_checked_before_anything_runs(protocol):
         plan(protocol, ["random", Invests(0.5, "random")])
     with pytest.raises(ValueError, match=r"greedy.* cannot play"):
         coopbench.evaluate(protocol, ["random", "greedy"])
-
-
-def test_folders_never_collide():
-    names = ["constant:0.5", "constant-0.5", "constant 0.5", "../x", "a/b", "a-b"]
-    names += [299 * "x" + end for end in "ab"]
-    folders = [Cell("t", name).folder for name in names]
-    assert len(set(folders)) == len(names)
-    assert all(folder.count("/") == 1 and ".." not in folder for folder in folders)
-    assert max(len(folder) for folder in folders) < 255
 
 
 def test_callables_are_played_anew(protocol, tmp_path):

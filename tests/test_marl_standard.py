@@ -11,7 +11,6 @@ from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.loading import load_report
 
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
@@ -60,13 +59,8 @@ def mine():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("results")
-
-
-@pytest.fixture(scope="module")
-def report(small, mine, folder):
-    return coopbench.evaluate(small, ["random", mine], out=folder)
+def report(small, mine):
+    return coopbench.evaluate(small, ["random", mine])
 
 
 # What digests leave out: normalisation, bootstrap, and whether medians, returns and interquartile
@@ -129,42 +123,6 @@ def test_a_protocol_of_one_group_of_its_tasks_drops_the_other_domains(tmp_path):
         load_protocol(file)
 
 
-def test_the_best_checkpoint_is_the_earliest_of_the_highest(report):
-    """It is chosen by the mean return of its selection episodes and plays fresh ones."""
-    chosen = {
-        (cell.task, cell.run): meta["chosen_step"]
-        for cell, meta in report.metadata.items()
-        if cell.policy == "mine"
-    }
-    assert chosen == {
-        ("dilemma", 10): 300,
-        ("dilemma", 11): 200,
-        ("race", 10): 200,
-        ("race", 11): 400,
-    }
-    for course in report.episodes.progress:
-        returns = course.metrics["return"].mean(axis=1)
-        step = chosen[course.cell.task, course.cell.run]
-        assert returns[course.steps == step] == returns.max()
-        assert (returns[course.steps < step] < returns.max()).all()
-        block = report.episodes.of(course.cell.task, "mine", course.cell.run)
-        assert block.seeds.tolist() == list(range(100, 106))
-
-
-def test_what_is_missing_is_listed_and_the_rest_analysed(report):
-    text = "; ".join(report.deviations)
-    assert "run 12 of mine on dilemma failed: out of memory" in text
-    assert "run 11 of mine on dilemma has 2 checkpoints up to step 200" in text
-    assert "mine lacks the runs 12 on race" in text
-    assert "differs from the marl-standard-v1 of this package" in text
-    curves = {(c.group, c.task): c for c in report.learning}
-    assert curves["pair", "dilemma"].steps.tolist() == [100, 200]
-    assert "run 11" in curves["pair", "dilemma"].flag or "run 10" in curves["pair", "dilemma"].flag
-    assert curves["race", ""].steps.tolist() == [100, 200, 300, 400]
-    assert {row.group for row in report.efficiency} == {"pair", "race"}
-    assert {row.task for row in report.late} == {"dilemma", "race"}
-
-
 def test_scores_lie_between_the_lowest_and_highest_episode(report):
     """Of all policies, runs and checkpoints, as published: with 1e-6 in the divisor."""
     episodes = [values(block, "return") for block in report.episodes if block.cell.task == "race"]
@@ -182,16 +140,3 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
     assert rows["trimmed_mean"].method == "two-way"
     assert rows["iqm"].estimate == pytest.approx(shares.mean())
     assert rows["iqm"].method == "percentile"  # as published, over runs alone
-
-
-def test_the_report_is_found_again_and_saved_whole(report, folder, tmp_path):
-    again = load_report(folder)
-    assert repr(again.efficiency) == repr(report.efficiency)  # nan equals nan
-    assert (again.late, again.deviations) == (report.late, report.deviations)
-    shown = {(row.task, row.metric) for row in again.estimates}  # metrics of a domain, its tasks'
-    assert shown == {("dilemma", "return"), ("dilemma", "final_trust"), ("race", "return")}
-    files = again.save(tmp_path)
-    points = sum(len(curve.steps) for curve in again.learning)
-    assert len(files["learning"].read_text().splitlines()) == 1 + points
-    plots = {"plots/efficiency-pair.svg", "plots/learning-race.svg"}
-    assert {"efficiency", "late", *plots} <= set(files)

@@ -73,11 +73,6 @@ def test_the_form_of_code():
     assert from_code("rule:anything") == "rule:anything"  # a policy comes before a module
 
 
-def test_functions_and_classes_play_under_their_names(file):
-    report = coopbench.evaluate(builders.TRUST, [f"{file}:quarter", f"{file}:Half"])
-    assert {row.policy for row in report.estimates} == {"pol.py:quarter", "pol.py:Half"}
-
-
 def test_a_copy_is_made_from_the_same_source(file):
     policy = load_code(f"{file}:quarter")
     file.write_text(SOURCE.replace("0.25", "0.75"))

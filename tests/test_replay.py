@@ -458,17 +458,6 @@ def test_pictures_show_sight_on_request(angle):
     assert (map_rows[1] <= map_rows[0]).all()
 
 
-def test_sight_of_other_games_is_refused(episode, tmp_path, command):
-    message = "Pictures of coopbench/Routing-v0 have no option 'sight'; allowed: none"
-    for show in (episode.to_html, episode.to_gif):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            show(tmp_path / "no", sight=True)
-    episode.save(tmp_path / "e.npz")
-    words = ("replay", "e.npz", "--sight", "--gif", "e.gif", "--save", "again.npz")
-    assert message in command(*words, status=2).message
-    assert {file.name for file in tmp_path.iterdir()} == {"e.npz"}
-
-
 # --- railways -------------------------------------------------------------------------------------
 
 RAILWAY = {"num_agents": 8, "malfunction_rate": 0.03, "malfunction_duration": (3, 6)}

@@ -90,14 +90,6 @@ def test_medians_are_those_of_runs_in_turns(scripts, monkeypatch):
     assert pair == (20.0, 5.0, 4.0, {"b": "1"})
 
 
-@pytest.mark.slow("starts a process that measures for some seconds")
-def test_our_own_probe_and_the_stopwatch_play(scripts):
-    probes, words = scripts["probes"], ("coopbench/TrustDilemma-v0", "4")
-    measured = probes.measure(probes.Probe(Path(sys.executable), "play_coopbench.py", words))
-    assert measured.rate > 0
-    assert {"coopbench", "numpy", "numba"} == set(measured.versions)
-
-
 def test_a_table_is_read_as_it_was_stored_and_others_stay(scripts, tmp_path):
     speed = scripts["speed"]
     table = speed.Table(["what", "rate"], [["steps", 123456.0], ["none", None]], "a machine")
@@ -107,17 +99,3 @@ def test_a_table_is_read_as_it_was_stored_and_others_stay(scripts, tmp_path):
     assert "| steps | 123 k |" in str(table)
     assert "| none | - |" in str(table)
     assert str(table).endswith("\n\na machine")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.01234, "0.0123"), (99.96, "100"), (4805.2, "4,805"), (10_000, "10 k"), (None, "-")],
-)
-def test_numbers_have_three_digits(scripts, value, text):
-    assert scripts["speed"].written(value) == text
-
-
-def test_the_stored_table_of_peers_has_all_comparisons(scripts):
-    peers = scripts["peers"]
-    expected = [(comparison.what, comparison.name) for comparison in peers.COMPARISONS]
-    assert [peers.identity(row) for row in scripts["speed"].stored()["peers"].rows] == expected
