@@ -99,7 +99,10 @@ def unpack(source: bytes | Path, limit: int = LIMIT) -> dict[str, np.ndarray]:
             members = archive.infolist()
             if sum(member.file_size for member in members) > min(limit, LIMIT):
                 raise ValueError(f"it unpacks to more than {min(limit, LIMIT):,} bytes")
-            return {m.filename.removesuffix(".npy"): _array(archive, m) for m in members}
+            arrays = {m.filename.removesuffix(".npy"): _array(archive, m) for m in members}
+            if len(arrays) < len(members):  # readers differ in which of them they take
+                raise ValueError("it has a name twice")
+            return arrays
     except (
         zipfile.BadZipFile,
         zlib.error,

@@ -7,6 +7,8 @@ import resource
 import shutil
 import subprocess
 import sys
+import warnings
+import zipfile
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -287,6 +289,14 @@ def test_a_file_has_each_key_once_and_an_archive_begins_with_itself(root):
     assert unpack(content)["a"].size == 2
     with pytest.raises(ValueError, match="something stands before its begin"):
         unpack(b"#!/bin/sh\n" + content)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        member = archive.read("a.npy")
+    twice = io.BytesIO()
+    with zipfile.ZipFile(twice, "w") as archive, warnings.catch_warnings(action="ignore"):
+        archive.writestr("a.npy", member)
+        archive.writestr("a.npy", member)
+    with pytest.raises(ValueError, match="it has a name twice"):
+        unpack(twice.getvalue())
 
 
 @pytest.mark.parametrize("cell", [FIXED, "dilemma/learner/run-51"])

@@ -107,6 +107,11 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     assert [source.unverified for source in board.sources] == ["", "manifest.json is missing"]
     assert "unverified: manifest.json is missing" in board.to_html()
     assert len(json.loads(board.to_json())["sources"]) == 2
+    (two / "protocol.json").rename(two / "other.json")
+    assert "two holds no results" in coopbench.leaderboard(folders).notes[0]
+    with pytest.raises(FileNotFoundError, match="three holds no results"):
+        coopbench.leaderboard([one, two.with_name("three")])
+    (two / "other.json").rename(two / "protocol.json")
     file = two / "short" / "random" / "results.jsonl.gz"
     lines = gunzipped(file.read_bytes())
     file.write_bytes(gzipped(lines.replace(b'"length": 6', b'"length": 5', 1)))

@@ -188,6 +188,8 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         for name in ("hyperparameters", "training"):
             if not isinstance(meta.get(name), dict | None):
                 raise ValueError(f"{name!r} is not an object")
+        if not isinstance(meta.get("plays"), str | None):
+            raise ValueError("'plays' is not a name")
         if meta["status"] == "failed":
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
         if meta["status"] != "finished":

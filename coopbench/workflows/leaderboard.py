@@ -75,14 +75,15 @@ def leaderboard(
 
     A folder in which something differs never takes part. One that has no manifest, or lacks cells
     that its manifest lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
-    Folders that are refused, and those of another protocol than the first that is not, are left
-    out, and so are policies that are called like others before them; notes say why.
+    Folders that are refused or hold no results, and those of another protocol than the first that
+    is not refused, are left out, and so are policies that are called like others before them; notes
+    say why.
     A policy with results in several folders counts once if they are the same; if they differ, it
     counts once for each folder, under a name with the folder's digest.
 
     Raises:
         ValueError: all folders are refused; it says why.
-        FileNotFoundError: a folder holds no results.
+        FileNotFoundError: there is no such folder.
     """
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
     if not folders:
@@ -90,7 +91,13 @@ def leaderboard(
     runner = checking_runner(backend, workers, progress)
     examined, notes = list[Examined](), list[str]()
     for folder in folders:
-        one = examine(folder, runner)
+        try:
+            one = examine(folder, runner)
+        except FileNotFoundError as error:
+            if not Path(folder).is_dir():  # that was misspelt
+                raise
+            notes.append(printable(f"left out: {error}"))
+            continue
         reason = _refusal(one, admits, examined[0].protocol if examined else None)
         if reason:
             notes.append(printable(f"left out: {one.verification.folder} {reason}"))
