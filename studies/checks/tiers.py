@@ -47,10 +47,10 @@ def pytest_configure(config):
         config.option.loadscopereorder = False  # of xdist, by the number of tests in a scope
 
 
-def pytest_report_header(config):
-    chosen = config.option.markexpr
+def pytest_terminal_summary(terminalreporter, config):
+    chosen = config.option.markexpr  # at the end: with -q there is no header
     names = {"": "all tests", "not slow": "default, without tests that are marked slow"}
-    return f"tier: {names.get(chosen, chosen)}"
+    terminalreporter.write_line(f"tier: {names.get(chosen, chosen)}")
 
 
 def pytest_collection_modifyitems(items):
