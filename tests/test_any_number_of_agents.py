@@ -10,7 +10,8 @@ from builders import outputs_of
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.baselines.learner import SeatNumber, settings_of
+from coopbench.baselines.learner import settings_of
+from coopbench.baselines.learners.hyperparameters import SeatNumber
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import learners, make_learner
