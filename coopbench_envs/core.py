@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.layouts import Part
-from coopbench_envs.marks import CALLED, INLINED, MERGED, Marked, plain
+from coopbench_envs.marks import CALLED, INLINED, MERGED, PER_AGENT, PER_PAIR, Marked, plain
 from coopbench_envs.scenes import Scene
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "integer",
     "kernel",
     "mix",
+    "per_agent",
+    "per_pair",
     "routine",
     "stream",
     "streams",
@@ -40,6 +42,22 @@ def kernel(function: Callable[..., Any]) -> Any:
     That is the least to compile, and the fastest code.
     """
     return Marked(function, MERGED)
+
+
+def per_agent(function: Callable[..., Any]) -> Any:
+    """Mark a kernel as a part of a step that is played for every agent ``a``.
+
+    It takes (c, s, i, a, rng, actions, rewards, terminated).
+    """
+    return Marked(function, MERGED, played=PER_AGENT)
+
+
+def per_pair(function: Callable[..., Any]) -> Any:
+    """Mark a kernel as a part of a step that is played for every pair, also (a, a).
+
+    It takes (c, s, i, a, b, rng, actions, rewards, terminated).
+    """
+    return Marked(function, MERGED, played=PER_PAIR)
 
 
 def routine(function: Callable[..., Any]) -> Any:
@@ -115,20 +133,20 @@ def _mix_array(z: np.ndarray) -> np.ndarray:
 class Kernels(NamedTuple):
     """The functions that are the dynamics of an environment; one that is None has a default.
 
-    ``c`` are the constants derived from the parameters, ``s`` is the state, ``i`` the lane. All but
-    ``allocate`` are compiled (``kernel``), write every element of their outputs in lane ``i``, and
-    neither allocate nor raise. A game that shares most of a model's kernels replaces the others:
+    ``c`` are the constants derived from the parameters, ``s`` is the state, ``i`` the lane. They
+    are compiled (``kernel``), write every element of their outputs in lane ``i``, and neither
+    allocate nor raise. A game that shares most of a model's kernels replaces the others:
     ``kernels=dynamics.KERNELS._replace(step=step)``.
     """
 
-    allocate: Callable[[Any, int], Any]  # (c, lanes) -> state, a NamedTuple of arrays, lane first
-    reset: Any  # (c, s, i, rng): the first state of an episode
+    state: Any  # what ``states.state`` returns: the arrays of the game, with ``time`` first
     # (c, s, i, rng, actions, rewards, terminated), or a tuple of such kernels, the parts of a step.
-    # A part that takes an agent, (c, s, i, a, rng, ...), is played for every agent, and one that
-    # takes two, (c, s, i, a, b, rng, ...), for every pair, also of an agent with itself.
+    # One that is marked ``per_agent`` or ``per_pair`` is played for every agent or pair.
     step: Any
     observe: Any  # (c, s, i, obs)
     measure: Any  # (c, s, i, measures), in the order of EnvSpec.metrics
+    # (c, s, i, rng): the first state of an episode; arrays with a ``start`` have it already.
+    reset: Any = None
     # (c, s, i): what follows from the other fields, after a reset and after a restored state.
     prepare: Any = None
     mask: Any = None  # (c, s, i, masks), for discrete actions; without it all are legal
@@ -246,11 +264,6 @@ class EnvSpec:
     # ``constants.num_agents``, is compiled in. A step is then also played in lanes whose episode is
     # over, directly before their next one begins.
     vectorized: bool = False
-    scratch: frozenset[str] = frozenset()  # fields that ``prepare`` and each step write anew
-    # (constants) -> the lowest and the highest value, both inclusive, of state fields, by name:
-    # numbers, or arrays that broadcast to the field of one lane. Of every field that indexes an
-    # array, divides or bounds a loop: compiled code does not check. None: there is none.
-    ranges: Callable[[Any], Mapping[str, tuple[Any, Any]]] | None = None
     source: str = ""  # publication and section that the model comes from
 
     def kernels_of(self, constants: Any) -> Kernels:

@@ -14,7 +14,8 @@ import numpy as np
 from coopbench_envs.compiling import Compiled, bound
 from coopbench_envs.core import Kernels, kernel, stream
 from coopbench_envs.errors import KernelError
-from coopbench_envs.marks import plain
+from coopbench_envs.marks import PER_AGENT, PER_LANE, PER_PAIR, plain
+from coopbench_envs.states import clearing
 
 __all__ = [
     "DISABLED",
@@ -61,6 +62,7 @@ class Control(NamedTuple):
 
 
 # What the template below calls, bound anew for every environment: its kernels, or these stand-ins.
+clear: Any = None
 reset: Any = None
 play: Any = None
 observe: Any = None
@@ -94,14 +96,14 @@ _BLOCK = 128
 _LANES = 0xFFFFFFFF
 
 
-def drive(p, s, c, actions, op, start, stop):
+def drive(c, s, control, actions, op, start, stop):
     """Do ``op`` in the lanes from ``start`` to ``stop``.
 
     Returns False, and has done nothing, if an action that a step takes is not finite.
     """
     if op < RESET and not is_finite(actions, start, stop):
         return False
-    if fixed_agents > 0 and not has_agents(p, c, fixed_agents):
+    if fixed_agents > 0 and not has_agents(c, control, fixed_agents):
         return False  # never: it tells the compiler how often every loop over agents runs
     first = start
     while first < stop:
@@ -110,192 +112,198 @@ def drive(p, s, c, actions, op, start, stop):
         through = block > 1 and op == NEXT_STEP
         last = first + 1
         while last < min(first + block, stop) and op < RESET:
-            if not through and c.done[last] != c.done[first]:
+            if not through and control.done[last] != control.done[first]:
                 break
             last += 1
-        plays = op < RESET and (through or not c.done[first])
+        plays = op < RESET and (through or not control.done[first])
         begins = lane(first) & lane(_LANES)
         ends = begins + min(lane(last - first), lane(block))
         if plays:
             for i in range(begins, ends):
-                c.moved[i] = not c.done[i]
-                legalise(c, i, actions)
-            play(p, s, c, actions, begins, ends)
-            settle(c, begins, ends, common_reward, falling)
+                control.moved[i] = not control.done[i]
+                legalise(control, i, actions)
+            play(c, s, control, actions, begins, ends)
+            settle(control, begins, ends, common_reward, falling)
             for i in range(begins, ends):
                 s.time[i] += 1
-                c.truncated[i] = s.time[i] >= min(late(p, s, i), p.horizon)
-                c.done[i] = c.ended[i] or c.truncated[i]
+                control.truncated[i] = s.time[i] >= min(late(c, s, i), c.horizon)
+                control.done[i] = control.ended[i] or control.truncated[i]
                 if falling:
-                    present(p, s, i, c.alive)
-                    if not c.ended[i]:  # who is left at the joint end sees the last state
-                        retire(c, i, True)
+                    present(c, s, i, control.alive)
+                    if not control.ended[i]:  # who is left at the joint end sees the last state
+                        retire(control, i, True)
         for i in range(begins, ends):
-            if not (plays and c.moved[i]):
-                c.moved[i] = c.chosen[i] if op >= RESET else op == NEXT_STEP
-                if c.moved[i]:
+            if not (plays and control.moved[i]):
+                control.moved[i] = control.chosen[i] if op >= RESET else op == NEXT_STEP
+                if control.moved[i]:
                     if op != RESTORE:
-                        begin(c, i, op)
-                        s.time[i] = 0
-                        reset(p, s, i, c.rng)
-                    prepare(p, s, i)
+                        begin(control, i, op)
+                        clear(c, s, i)
+                        reset(c, s, i, control.rng)
+                    prepare(c, s, i)
                     if falling:
-                        present(p, s, i, c.alive)
+                        present(c, s, i, control.alive)
                 elif op < RESET:
-                    wait(c, i)
-            if c.moved[i]:
-                mask(p, s, i, c.masks)
-                observe(p, s, i, c.obs)
+                    wait(control, i)
+            if control.moved[i]:
+                mask(c, s, i, control.masks)
+                observe(c, s, i, control.obs)
                 if falling:
-                    hide(c, i)
-                    retire(c, i, op < RESET and c.ended[i])
-                measure(p, s, i, c.measures)
-            if c.state.shape[1] > 0 and (c.moved[i] or op == LOOK):
-                global_state(p, s, i, c.state)
-                survey(c, i)
+                    hide(control, i)
+                    retire(control, i, op < RESET and control.ended[i])
+                measure(c, s, i, control.measures)
+            if control.state.shape[1] > 0 and (control.moved[i] or op == LOOK):
+                global_state(c, s, i, control.state)
+                survey(control, i)
         first = last
     return True
 
 
 @kernel
-def has_agents(p, c, number):
+def has_agents(c, control, number):
     """Return whether this is a game of so many agents."""
     return (
-        p.num_agents == number
-        and c.alive.shape[1] == number
-        and c.rewards.shape[1] == number
-        and c.terminated.shape[1] == number
-        and c.returns.shape[1] == number
-        and c.obs.shape[1] == number
+        c.num_agents == number
+        and control.alive.shape[1] == number
+        and control.rewards.shape[1] == number
+        and control.terminated.shape[1] == number
+        and control.returns.shape[1] == number
+        and control.obs.shape[1] == number
     )
 
 
 @kernel
-def begin(c, i, op):
+def begin(control, i, op):
     """Start the next episode of lane ``i``, or for RESET the one that the engine has set."""
     if op != RESET:
-        c.episode[i] += 1
-    c.rng[i] = stream(c.seed[i], np.uint64(c.episode[i]))
-    c.done[i] = False
+        control.episode[i] += 1
+    control.rng[i] = stream(control.seed[i], np.uint64(control.episode[i]))
+    control.done[i] = False
     if op != RENEW:  # which still has to report the step that ended the last episode
-        c.truncated[i] = False
-        c.ended[i] = False
-        c.team[i] = 0.0
-    for a in range(c.alive.shape[1]):
-        c.alive[i, a] = True
-        c.returns[i, a] = 0.0
-        c.invalid[i, a] = 0
+        control.truncated[i] = False
+        control.ended[i] = False
+        control.team[i] = 0.0
+    for a in range(control.alive.shape[1]):
+        control.alive[i, a] = True
+        control.returns[i, a] = 0.0
+        control.invalid[i, a] = 0
         if op != RENEW:
-            c.rewards[i, a] = 0.0
-            c.terminated[i, a] = False
+            control.rewards[i, a] = 0.0
+            control.terminated[i, a] = False
 
 
 @kernel
-def settle(c, first, last, common, fall):
+def settle(control, first, last, common, fall):
     """Book the step just played in these lanes: dead agents stay dead, and earn nothing.
 
     ``common``: the first agent's reward is the team's. ``fall``: the dead are not terminated.
     """
     for i in range(first, last):
-        c.ended[i] = True
-        c.team[i] = c.rewards[i, 0] if common else 0.0
-    for a in range(c.alive.shape[1]):
+        control.ended[i] = True
+        control.team[i] = control.rewards[i, 0] if common else 0.0
+    for a in range(control.alive.shape[1]):
         for i in range(first, last):  # without branches: it runs as vectors
-            alive, reward, fallen = c.alive[i, a], c.rewards[i, a], c.terminated[i, a]
+            alive, fallen = control.alive[i, a], control.terminated[i, a]
+            reward = control.rewards[i, a]
             if common:
-                reward = c.team[i]
+                reward = control.team[i]
             else:
                 reward = reward if alive else 0.0
-                c.team[i] += reward
+                control.team[i] += reward
             fallen = fallen or not (alive or fall)
-            c.rewards[i, a] = reward
-            c.terminated[i, a] = fallen
-            c.alive[i, a] = not fallen
-            c.returns[i, a] += reward
-            c.ended[i] = c.ended[i] and fallen
+            control.rewards[i, a] = reward
+            control.terminated[i, a] = fallen
+            control.alive[i, a] = not fallen
+            control.returns[i, a] += reward
+            control.ended[i] = control.ended[i] and fallen
 
 
 @kernel
-def retire(c, i, stepped):
+def retire(control, i, stepped):
     """Let nobody take part whom the step just played has terminated."""
-    for a in range(c.alive.shape[1]):
-        c.alive[i, a] = c.alive[i, a] and not (stepped and c.terminated[i, a])
+    for a in range(control.alive.shape[1]):
+        control.alive[i, a] = control.alive[i, a] and not (stepped and control.terminated[i, a])
 
 
 @kernel
-def wait(c, i):
+def wait(control, i):
     """Let a finished lane rest: nothing more is earned."""
-    c.team[i] = 0.0
-    for a in range(c.rewards.shape[1]):
-        c.rewards[i, a] = 0.0
+    control.team[i] = 0.0
+    for a in range(control.rewards.shape[1]):
+        control.rewards[i, a] = 0.0
 
 
 @kernel
-def hide(c, i):
+def hide(control, i):
     """Show absent agents zeros, and leave them the first of their choices."""
-    for a in range(c.alive.shape[1]):
-        if not c.alive[i, a]:
-            for k in range(c.obs.shape[2]):
-                c.obs[i, a, k] = 0.0
-            for k in range(c.masks.shape[2]):
-                c.masks[i, a, k] = k == 0
+    for a in range(control.alive.shape[1]):
+        if not control.alive[i, a]:
+            for k in range(control.obs.shape[2]):
+                control.obs[i, a, k] = 0.0
+            for k in range(control.masks.shape[2]):
+                control.masks[i, a, k] = k == 0
 
 
 @kernel
-def _no_prepare(p, s, i):
+def _no_reset(c, s, i, rng):
     pass
 
 
 @kernel
-def _no_mask(p, s, i, masks):
+def _no_prepare(c, s, i):
+    pass
+
+
+@kernel
+def _no_mask(c, s, i, masks):
     for a in range(masks.shape[1]):
         for k in range(masks.shape[2]):
             masks[i, a, k] = 1
 
 
 @kernel
-def _all_present(p, s, i, alive):
+def _all_present(c, s, i, alive):
     pass
 
 
 @kernel
-def _at_horizon(p, s, i):
-    return p.horizon
+def _at_horizon(c, s, i):
+    return c.horizon
 
 
 @kernel
-def _no_global_state(p, s, i, out):
+def _no_global_state(c, s, i, out):
     pass
 
 
 @kernel
-def _all_observations(c, i):
+def _all_observations(control, i):
     """Write the observations of all agents, one after the other, as the global state."""
-    features = c.obs.shape[2]
-    for a in range(c.obs.shape[1]):
+    features = control.obs.shape[2]
+    for a in range(control.obs.shape[1]):
         for k in range(features):
-            c.state[i, a * features + k] = c.obs[i, a, k]
+            control.state[i, a * features + k] = control.obs[i, a, k]
 
 
 @kernel
-def _is_written(c, i):
+def _is_written(control, i):
     pass
 
 
 @kernel
-def _any_box(c, i, actions):
+def _any_box(control, i, actions):
     pass
 
 
 @kernel
-def _legal_discrete(c, i, actions):
+def _legal_discrete(control, i, actions):
     """Replace what is illegal, or the action of a dead agent, by -1: do nothing."""
-    for a in range(c.alive.shape[1]):
+    for a in range(control.alive.shape[1]):
         k = actions[i, a]
-        if not c.alive[i, a]:
+        if not control.alive[i, a]:
             actions[i, a] = -1
-        elif k < 0 or k >= c.masks.shape[2] or c.masks[i, a, k] == 0:
-            c.invalid[i, a] += 1
+        elif k < 0 or k >= control.masks.shape[2] or control.masks[i, a, k] == 0:
+            control.invalid[i, a] += 1
             actions[i, a] = -1
 
 
@@ -319,51 +327,52 @@ part: Any = None
 rest: Any = None
 
 
-def _play(p, s, c, actions, first, last):
+def _play(c, s, control, actions, first, last):
     """Play one part of a step in these lanes, and then the rest of it."""
     for i in range(first, last):
-        part(p, s, i, c.rng, actions, c.rewards, c.terminated)
-    rest(p, s, c, actions, first, last)
+        part(c, s, i, control.rng, actions, control.rewards, control.terminated)
+    rest(c, s, control, actions, first, last)
 
 
-def _play_agents(p, s, c, actions, first, last):
-    for a in range(p.num_agents):
+def _play_agents(c, s, control, actions, first, last):
+    for a in range(c.num_agents):
         for i in range(first, last):
-            part(p, s, i, a, c.rng, actions, c.rewards, c.terminated)
-    rest(p, s, c, actions, first, last)
+            part(c, s, i, a, control.rng, actions, control.rewards, control.terminated)
+    rest(c, s, control, actions, first, last)
 
 
-def _play_pairs(p, s, c, actions, first, last):
-    for a in range(p.num_agents):
-        for b in range(p.num_agents):
+def _play_pairs(c, s, control, actions, first, last):
+    for a in range(c.num_agents):
+        for b in range(c.num_agents):
             for i in range(first, last):
-                part(p, s, i, a, b, c.rng, actions, c.rewards, c.terminated)
-    rest(p, s, c, actions, first, last)
+                part(c, s, i, a, b, control.rng, actions, control.rewards, control.terminated)
+    rest(c, s, control, actions, first, last)
 
 
-def _play_agents_by_lane(p, s, c, actions, first, last):
+def _play_agents_by_lane(c, s, control, actions, first, last):
     for i in range(first, last):
-        for a in range(p.num_agents):
-            part(p, s, i, a, c.rng, actions, c.rewards, c.terminated)
-    rest(p, s, c, actions, first, last)
+        for a in range(c.num_agents):
+            part(c, s, i, a, control.rng, actions, control.rewards, control.terminated)
+    rest(c, s, control, actions, first, last)
 
 
-def _play_pairs_by_lane(p, s, c, actions, first, last):
+def _play_pairs_by_lane(c, s, control, actions, first, last):
     for i in range(first, last):
-        for a in range(p.num_agents):
-            for b in range(p.num_agents):
-                part(p, s, i, a, b, c.rng, actions, c.rewards, c.terminated)
-    rest(p, s, c, actions, first, last)
+        for a in range(c.num_agents):
+            for b in range(c.num_agents):
+                part(c, s, i, a, b, control.rng, actions, control.rewards, control.terminated)
+    rest(c, s, control, actions, first, last)
 
 
 @kernel
-def _played(p, s, c, actions, first, last):
+def _played(c, s, control, actions, first, last):
     pass
 
 
-# By the number of arguments of a part. The innermost loop is over what lies innermost in memory.
-_IN_BLOCKS = {7: _play, 8: _play_agents, 9: _play_pairs}
-_BY_LANE = {7: _play, 8: _play_agents_by_lane, 9: _play_pairs_by_lane}
+# By what a part is played for. The innermost loop is over what lies innermost in memory.
+_IN_BLOCKS = {PER_LANE: _play, PER_AGENT: _play_agents, PER_PAIR: _play_pairs}
+_BY_LANE = {PER_LANE: _play, PER_AGENT: _play_agents_by_lane, PER_PAIR: _play_pairs_by_lane}
+_TAKES = {PER_LANE: "i", PER_AGENT: "i, a", PER_PAIR: "i, a, b"}
 
 
 @functools.cache
@@ -371,21 +380,25 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
     """Return a kernel that plays the parts of a step, each in all lanes before the next."""
     whole = _played
     for part in reversed(parts):
-        function = plain(part)
-        takes = function.__code__.co_argcount
-        if takes not in _BY_LANE:
-            raise KernelError(
-                f"{function.__name__} in {function.__code__.co_filename}, line "
-                f"{function.__code__.co_firstlineno}, is a part of a step and takes {takes} "
-                f"arguments; allowed: (c, s, i, rng, actions, rewards, terminated), with an agent "
-                f"a, or with two agents a and b, behind i."
-            )
-        template = (_IN_BLOCKS if in_blocks else _BY_LANE)[takes]
+        played = getattr(part, "played", PER_LANE)
+        _check_arguments(plain(part), played)
+        template = (_IN_BLOCKS if in_blocks else _BY_LANE)[played]
         bindings = template.__globals__ | {"part": part, "rest": whole}
         copy = types.FunctionType(template.__code__, bindings, template.__name__)
         copy.__module__ = template.__module__
         whole = kernel(copy)
     return whole
+
+
+def _check_arguments(function: types.FunctionType, played: str) -> None:
+    """Raise ``KernelError`` for a part of a step that takes what no part is given."""
+    code, takes = function.__code__, f"c, s, {_TAKES[played]}, rng, actions, rewards, terminated"
+    if code.co_argcount != takes.count(",") + 1:
+        raise KernelError(
+            f"{function.__name__} in {code.co_filename}, line {code.co_firstlineno}, is a part of "
+            f"a step that is played {played}, and takes {code.co_argcount} arguments; allowed: "
+            f"({takes}). Mark it @per_agent if it takes an agent a behind i, @per_pair if two."
+        )
 
 
 def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> Compiled:
@@ -399,7 +412,9 @@ def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> C
     own_state = kernels.global_state is not None
     parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
     names = {
-        **{name: getattr(kernels, name) for name in ("reset", "observe", "measure")},
+        **{name: getattr(kernels, name) for name in ("observe", "measure")},
+        "clear": clearing(kernels.state),
+        "reset": kernels.reset or _no_reset,
         "play": _played_parts(parts, agents > 0),
         # Without a sign a lane's number cannot count from the end of an array, and loops over
         # lanes can run as vectors. It is a type of its own for compiled functions that kernels

@@ -26,6 +26,7 @@ from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
+from coopbench_envs.states import allocated, bounds_of, stored
 from coopbench_envs.threads import Crew, checked
 
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine", "operation"]
@@ -149,7 +150,9 @@ class Engine:
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
-            state=arranged(self.kernels.allocate(self.constants, lanes), self.order, self.order),
+            state=arranged(
+                allocated(self.kernels.state, self.constants, lanes), self.order, self.order
+            ),
             control=arranged(control, self.order, self._row_order),
             actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
@@ -460,8 +463,7 @@ class Engine:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that ``get_state`` returns and ``reset(state=...)`` accepts."""
-        names = [name for name in self.state._fields if name not in self.spec.scratch]
-        return (*names, *_SNAPSHOT)
+        return (*stored(self.kernels.state), *_SNAPSHOT)
 
     def _field(self, name: str) -> np.ndarray:
         host = self._host
@@ -470,9 +472,7 @@ class Engine:
 
     def _checked_state(self, state: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
         """Fields as arrays, lane first; every problem is found before anything is changed."""
-        checked, ranges = {}, {"time": (0, self.horizon)}
-        if state and self.spec.ranges is not None:
-            ranges |= self.spec.ranges(self.constants)
+        checked, bounds = {}, bounds_of(self.kernels.state, self.constants) if state else {}
         for name, value in (state or {}).items():
             if name not in self.fields:
                 raise ValueError(unknown("state field", name, self.fields, self.spec.id))
@@ -498,11 +498,11 @@ class Engine:
                     f"State field {name!r} of {self.spec.id} must hold finite {target.dtype} of up "
                     f"to {_LARGEST:g} in size; given {array.dtype} with values that are not."
                 )
-            self._check_range(name, exact, *ranges.get(name, (-np.inf, np.inf)))
+            self._check_bounds(name, exact, *bounds.get(name, (-np.inf, np.inf)))
             checked[name] = np.broadcast_to(exact, target.shape)
         return checked
 
-    def _check_range(self, name: str, values: np.ndarray, low: Any, high: Any) -> None:
+    def _check_bounds(self, name: str, values: np.ndarray, low: Any, high: Any) -> None:
         """Raise ``ValueError`` for a value that a field must not have."""
         given, least, most = np.broadcast_arrays(values, low, high)
         for place in map(tuple, np.argwhere((given < least) | (given > most))):

@@ -61,7 +61,7 @@ def _reason(message: str, file: str, arguments: tuple[Any, ...]) -> str:
     if _ALLOCATES.search(message):
         return (
             "it makes an array, a list or another object, and compiled code cannot allocate "
-            "memory. Make the array in `allocate`, as a field of the state, and fill it here."
+            "memory. Declare the array as a field of the state, and fill it here."
         )
     attribute = _ATTRIBUTE.search(message)
     if attribute is not None:

@@ -6,7 +6,17 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["CALLED", "INLINED", "MERGED", "Marked", "plain", "rebound"]
+__all__ = [
+    "CALLED",
+    "INLINED",
+    "MERGED",
+    "PER_AGENT",
+    "PER_LANE",
+    "PER_PAIR",
+    "Marked",
+    "plain",
+    "rebound",
+]
 
 # What becomes of a marked function in compiled code. Merged: its source takes the place of each
 # call. Inlined: it is compiled once, and its code takes the place of each call. Called: it is
@@ -19,6 +29,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     CALLED: {},
 }
 
+# What a part of a step is played for.
+PER_LANE, PER_AGENT, PER_PAIR = "per lane", "per agent", "per pair of agents"
+
 
 class Marked:
     """A function that compiled functions call; from Python it runs as Python.
@@ -27,10 +40,10 @@ class Marked:
     ``_numba_type_``, ``targetoptions`` and ``py_func``.
     """
 
-    def __init__(self, function: Callable[..., Any], kind: str) -> None:
+    def __init__(self, function: Callable[..., Any], kind: str, *, played: str = PER_LANE) -> None:
         functools.update_wrapper(self, function)
         self.py_func: Any = plain(function)
-        self.kind = kind
+        self.kind, self.played = kind, played
         self.targetoptions = _OPTIONS[kind]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -71,7 +84,10 @@ def rebound(kernels: Any, names: Mapping[str, Any]) -> Any:
             read = {i.argval: function.__globals__.get(i.argval) for i in loads}
             changed = {n: names[n] if n in names else anew(old) for n, old in read.items()}
             changed = {n: new for n, new in changed.items() if new is not read[n]}
-            made[value] = Marked(_copy(function, changed), value.kind) if changed else value
+            made[value] = value
+            if changed:
+                copy = _copy(function, changed)
+                made[value] = Marked(copy, value.kind, played=value.played)
         return made[value]
 
     return anew(kernels)

@@ -10,6 +10,7 @@ from coopbench_envs import drivers
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, kernel, routine, uniform
 from coopbench_envs.errors import KernelError
+from coopbench_envs.states import state
 
 
 class State(NamedTuple):
@@ -94,9 +95,9 @@ def run(function):
 
 FAULTS = {
     calls_unmarked: ("calls_unmarked", "`unmarked`, which is not marked", "@kernel"),
-    makes_array: ("makes_array", "cannot allocate memory", "`allocate`"),
-    copies: ("copies", "cannot allocate memory", "`allocate`"),
-    makes_list: ("makes_list", "cannot allocate memory", "`allocate`"),
+    makes_array: ("makes_array", "cannot allocate memory", "field of the state"),
+    copies: ("copies", "cannot allocate memory", "field of the state"),
+    makes_list: ("makes_list", "cannot allocate memory", "field of the state"),
     misspells: ("misspells", "`levels`, which State does not have", "Did you mean `level`?"),
     calls_misspelt: ("misspells_apart", "`levels`, which State does not", "Did you mean `level`?"),
     draws: ("draws", "`random`, which arrays do not have", "`uniform(rng, i)`"),
@@ -132,6 +133,7 @@ def test_a_part_of_a_step_with_too_few_arguments_is_named():
     def step(c, s, i, rng, actions, rewards):
         pass
 
-    kernels = Kernels(None, reads_nothing, kernel(step), reads_nothing, reads_nothing)
-    with pytest.raises(KernelError, match=r"step in .*takes 6 arguments; allowed: \(c, s, i, rng"):
+    kernels = Kernels(state(__name__), kernel(step), reads_nothing, reads_nothing)
+    told = r"step in .* per lane, and takes 6 arguments; allowed: \(c, s, i, rng"
+    with pytest.raises(KernelError, match=told):
         drivers.driver(kernels, discrete=True, common=False)

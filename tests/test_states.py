@@ -12,6 +12,7 @@ import pytest
 from coopbench.playing.recording import Recording
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.states import bounds_of
 
 LANES, STEPS = 3, 2
 RAILWAY = {
@@ -66,14 +67,12 @@ def _guarded(value):
 
 def _bounds(engine, name):
     """Lowest and highest value of a field, each of the shape of a lane's field."""
-    ranges = {"time": (0, engine.horizon)}
-    if engine.spec.ranges is not None:
-        ranges |= engine.spec.ranges(engine.constants)
+    bounds = bounds_of(engine.kernels.state, engine.constants)
     field = engine._field(name)
     usual = (0, 1) if field.dtype == bool else (-1e18, 1e18)
     if field.dtype.kind in "iu":
         usual = np.iinfo(field.dtype).min, np.iinfo(field.dtype).max
-    ends = (np.array(end).astype(field.dtype) for end in ranges.get(name, usual))
+    ends = (np.array(end).astype(field.dtype) for end in bounds.get(name, usual))
     return [np.broadcast_to(end, field.shape[1:]) for end in ends]
 
 
@@ -118,9 +117,9 @@ def fault(env_id, rounds):
     for number, parameters in enumerate(TASKS.get(env_id, [{}])):
         engine = Engine(env_id, LANES, global_state=True, horizon=5, **parameters)
         engine._whole, engine.constants = _guarded(engine._whole), _guarded(engine.constants)
-        ranges = engine.spec.ranges(engine.constants) if engine.spec.ranges else {}
+        bounds = bounds_of(engine.kernels.state, engine.constants)
         names = [name for name in engine.fields if name not in _CONTROL]
-        accepted = [what for n in names if n in {"time", *ranges} for what in _accepted(engine, n)]
+        accepted = [what for n in names if n in bounds for what in _accepted(engine, n)]
         if accepted:
             return f"{parameters}: not refused beyond their ends: {accepted}"
         draws = np.random.default_rng(number)

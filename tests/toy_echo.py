@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import Allowed, between
+from coopbench_envs.states import array, state
 
 
 class Params(NamedTuple):
@@ -28,19 +29,15 @@ class Params(NamedTuple):
     late: Annotated[bool, Allowed("and of these the one before the last")] = False
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    partner: np.ndarray  # (lanes,) float64, last action of the partner, 0 or 1
-    earlier: np.ndarray  # (lanes,) float64, the one before
-
-
-def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64), np.zeros(lanes), np.zeros(lanes))
+State = state(
+    __name__,
+    partner=array("last action of the partner, 0 or 1"),
+    earlier=array("the one before", start=0),
+)
 
 
 @kernel
 def reset(p, s, i, rng):
-    s.earlier[i] = 0.0
     if p.late:
         s.earlier[i] = 1.0 if uniform(rng, i) < 0.5 else 0.0
     s.partner[i] = 1.0 if uniform(rng, i) < 0.5 else 0.0
@@ -72,7 +69,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="test/Echo-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure),
+    kernels=Kernels(State, step, observe, measure, reset),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"actor_{a}" for a in range(p.num_agents)),

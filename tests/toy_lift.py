@@ -13,6 +13,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 
 class Params(NamedTuple):
@@ -22,19 +23,7 @@ class Params(NamedTuple):
     worth: Annotated[float, between(0, 1e300, "highest reward")] = 1.0
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    shares: np.ndarray  # (lanes, agents) float64, last shares, 0 before any
-
-
-def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64), np.zeros((lanes, p.num_agents)))
-
-
-@kernel
-def reset(p, s, i, rng):
-    for a in range(p.num_agents):
-        s.shares[i, a] = 0.0
+State = state(__name__, shares=array("last shares, 0 before any", "num_agents", start=0))
 
 
 @kernel
@@ -62,7 +51,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="test/Lift-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure),
+    kernels=Kernels(State, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"carrier_{a}" for a in range(p.num_agents)),

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 PLACES = 3
 
@@ -20,19 +21,9 @@ class Params(NamedTuple):
     horizon: Annotated[int, between(1, 100, "steps")] = 4
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    places: np.ndarray  # (lanes, agents) int64, last choices, -1 before any
-
-
-def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64), np.zeros((lanes, p.num_agents), np.int64))
-
-
-@kernel
-def reset(p, s, i, rng):
-    for a in range(p.num_agents):
-        s.places[i, a] = -1
+State = state(
+    __name__, places=array("last choices, -1 before any", "num_agents", dtype=np.int64, start=-1)
+)
 
 
 @kernel
@@ -59,7 +50,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="test/Meeting-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure),
+    kernels=Kernels(State, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"walker_{a}" for a in range(p.num_agents)),

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import state
 
 
 class Params(NamedTuple):
@@ -19,17 +20,7 @@ class Params(NamedTuple):
     horizon: Annotated[int, between(1, 1000, "steps")] = 1
 
 
-class State(NamedTuple):
-    time: np.ndarray
-
-
-def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64))
-
-
-@kernel
-def reset(p, s, i, rng):
-    pass
+State = state(__name__)
 
 
 @kernel
@@ -53,7 +44,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="test/Pair-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure),
+    kernels=Kernels(State, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: ("left", "right"),

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 WAIT, GIVE, FLIP = range(3)
 
@@ -23,13 +24,7 @@ class Params(NamedTuple):
     pennies: Annotated[int, between(1, 9, "at the start")] = 3
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    pennies: np.ndarray  # (lanes, agents) int64
-
-
-def allocate(p, lanes):
-    return State(np.zeros(lanes, np.int64), np.zeros((lanes, p.num_agents), np.int64))
+State = state(__name__, pennies=array("what each has", "num_agents", dtype=np.int64))
 
 
 @kernel
@@ -79,7 +74,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="test/Pennies-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure, mask=mask),
+    kernels=Kernels(State, step, observe, measure, reset, mask=mask),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"player_{a}" for a in range(p.num_agents)),

@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, uniform
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 REST, WORK, HURRY = range(3)
 
@@ -25,22 +26,17 @@ class Params(NamedTuple):
     goal: Annotated[int, between(1, 1000, "work after which all is done")] = 14
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    limit: np.ndarray  # (lanes,) int64, steps of this episode
-    work: np.ndarray  # (lanes,) int64, done so far
-    health: np.ndarray  # (lanes, agents) int64
-
-
-def allocate(p, lanes):
-    one = [np.zeros(lanes, np.int64) for _ in range(3)]
-    return State(*one, np.zeros((lanes, p.num_agents), np.int64))
+State = state(
+    __name__,
+    limit=array("steps of this episode", dtype=np.int64),
+    work=array("done so far", dtype=np.int64, start=0),
+    health=array("0 for one that has fallen or was not drawn", "num_agents", dtype=np.int64),
+)
 
 
 @kernel
 def reset(p, s, i, rng):
     s.limit[i] = 4 + integer(rng, i, 2 * p.horizon)
-    s.work[i] = 0
     for a in range(p.num_agents):
         s.health[i, a] = 1 + integer(rng, i, 3)
         if a >= 2 and uniform(rng, i) < 0.5:
@@ -136,11 +132,11 @@ SPEC = EnvSpec(
     id="test/Squad-v0",
     module=__name__,
     kernels=Kernels(
-        allocate,
-        reset,
+        State,
         step,
         observe,
         measure,
+        reset,
         mask=mask,
         global_state=global_state,
         present=present,

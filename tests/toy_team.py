@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, integer, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 CHOICES = 3
 # One step of a matrix; two steps; a cue that is asked for in the last step; 1 in every step; a
@@ -40,11 +41,12 @@ class Constants(NamedTuple):
     last: np.ndarray
 
 
-class State(NamedTuple):
-    time: np.ndarray
-    step: np.ndarray  # (lanes,) int64
-    stage: np.ndarray  # (lanes,) int64: 0, and 1 or 2 after the first step
-    cue: np.ndarray  # (lanes,) int64: 0 or 1
+State = state(
+    __name__,
+    step=array("steps so far", dtype=np.int64, start=0),
+    stage=array("0, and 1 or 2 after the first step", dtype=np.int64, start=0),
+    cue=array("0 or 1", dtype=np.int64),
+)
 
 
 def constants(p):
@@ -52,14 +54,8 @@ def constants(p):
     return Constants(p.rule, p.limited, p.num_agents, p.horizon, matrix, np.array(LAST))
 
 
-def allocate(c, lanes):
-    return State(*(np.zeros(lanes, np.int64) for _ in range(4)))
-
-
 @kernel
 def reset(c, s, i, rng):
-    s.step[i] = 0
-    s.stage[i] = 0
     s.cue[i] = integer(rng, i, 2)
 
 
@@ -123,7 +119,7 @@ def measure(c, s, i, measures):
 SPEC = EnvSpec(
     id="test/Team-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure, mask=mask, present=present),
+    kernels=Kernels(State, step, observe, measure, reset, mask=mask, present=present),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"member_{a}" for a in range(c.num_agents)),

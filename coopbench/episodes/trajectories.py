@@ -11,6 +11,7 @@ import numpy as np
 from coopbench_envs.core import EnvSpec, TrajectoryMetric
 from coopbench_envs.lanes import Lanes
 from coopbench_envs.parameters import resolve
+from coopbench_envs.states import allocated
 
 
 class Recorder:
@@ -70,5 +71,5 @@ def _traced(spec: EnvSpec, table: Mapping[str, TrajectoryMetric]) -> dict[str, T
     if spec.trace is None or not table:
         return {}
     constants = spec.constants(resolve(spec.params, {}, spec.id))
-    names = spec.trace(constants, spec.kernels_of(constants).allocate(constants, 1)).keys()
+    names = spec.trace(constants, allocated(spec.kernels_of(constants).state, constants, 1)).keys()
     return {name: metric for name, metric in table.items() if names >= set(metric.needs)}

@@ -43,6 +43,7 @@ from coopbench_envs.pathfinding.neighbours import (
     sort_landmarks,
     survey,
 )
+from coopbench_envs.states import array, state
 
 MAPS = maps.found()
 
@@ -162,109 +163,35 @@ def _landmarks_at_hand(m: Map, skin: float) -> int:
     return min(math.ceil(math.pi * (reach + 0.5) ** 2), m.num_landmarks)
 
 
-class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``deck`` on are scratch."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    agent_pos: np.ndarray  # (lanes, agents, 2) centres
-    agent_vel: np.ndarray  # (lanes, agents, 2) velocities
-    agent_angle: np.ndarray  # (lanes, agents) heading in [-pi, pi]; 0 where there is none
-    goal_pos: np.ndarray  # (lanes, agents, 2)
-    landmark_pos: np.ndarray  # (lanes, landmarks, 2) fixed discs: obstacles, walls, absent ones
-    agent_rad: np.ndarray  # (lanes, agents)
-    goal_rad: np.ndarray  # (lanes, agents) an agent whose centre is nearer is on its goal
-    on_goal: np.ndarray  # (lanes, agents) bool
-    time_to_reach_goal: np.ndarray  # (lanes, agents) of the last arrival; max_time before any
-    num_collisions: np.ndarray  # (lanes, agents) int64, steps with a contact
-    collided: np.ndarray  # (lanes, agents) bool, contact in the last step
-    deck: np.ndarray  # (lanes, cells) unsigned, cells in drawn order
-    slopes: np.ndarray  # (lanes, nodes, 2) slopes of the noise of caves, column by column
-    noise: np.ndarray  # (lanes, cells) noise of caves
-    bin_first: np.ndarray  # (lanes, narrow bins + 1) unsigned, where one begins in bin_landmark
-    bin_landmark: np.ndarray  # (lanes, landmarks) unsigned, landmarks by narrow bin
-    bin_agent: np.ndarray  # (lanes, bins) uint16, first agent in a bin; num_agents between surveys
-    next_agent: np.ndarray  # (lanes, agents) uint16, next agent in the same bin, or num_agents
-    near: np.ndarray  # (lanes, landmarks) unsigned, landmarks around one agent
-    touches: np.ndarray  # (lanes,) int64, number of possible contacts
-    touch_agent: np.ndarray  # (lanes, room) uint16, their agents, in ascending order
-    touch: np.ndarray  # (lanes, room) unsigned, objects that these may come into contact with
-    crowded: np.ndarray  # (lanes,) bool, contacts did not fit into the list: all pairs are tried
-    paired: np.ndarray  # (lanes, agents) bool, the agent is in the list of pairs
-    body: np.ndarray  # (lanes, agents, COLUMNS), see contacts.py
-    contact_agent: np.ndarray  # (lanes, BATCH) uint16, of contacts that are resolved at once
-    contact_object: np.ndarray  # (lanes, BATCH) unsigned, an agent or a landmark
-    contact_x: np.ndarray  # (lanes, BATCH) from the object to the agent
-    contact_y: np.ndarray
-    contact_reach: np.ndarray  # (lanes, BATCH) sum of their radii
-    contact_push: np.ndarray  # (lanes, BATCH) force per length of that vector, or -1 if apart
-    course: np.ndarray  # (lanes, 3, BATCH) headings and velocities of an agent in its next substeps
-    turns: np.ndarray  # (lanes, agents) uint16, agents that move together, then the others
-    seen: np.ndarray  # (lanes, agents, max_obs) int64, nearest visible objects, see neighbours.py
-    seen_walls: np.ndarray  # where landmarks are noted: the same list, all objects compete
-    hit_agent: np.ndarray  # (lanes, agents) bool, contact with an agent in the last step
-    hit_wall: np.ndarray  # (lanes, agents) bool, contact with a landmark in the last step
-    barriers: np.ndarray  # (lanes, cells) int32, see lattice.py; no cells unless lifelong
-    floor: np.ndarray  # (lanes, cells) int32, number of each cell's connected part; 0: closed
-    queue: np.ndarray  # (lanes, cells) int32, for searches on the lattice
+def _cells(c: Constants) -> int:
+    return len(c.map.centres)
 
 
-_ROUNDING = 1 + 1e-9  # rounding must not take an agent at full speed beyond what a list covers
-_STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
-_LATTICE = ("barriers", "floor", "queue")
+def _lattice(c: Constants) -> int:
+    return len(c.map.centres) if c.rules.lifelong else 0
 
 
-def allocate(c: Constants, lanes: int) -> State:
-    """Return a new state for ``lanes`` games."""
-    n, landmarks, bins = c.num_agents, c.map.num_landmarks, c.bins.along_x * c.bins.along_y
-    cells, waves = len(c.map.centres), c.map.waves_x * c.map.waves_y
-    lattice = cells if c.rules.lifelong else 0
-    nodes = (c.map.waves_x + 1) * (c.map.waves_y + 1) if waves else 0
-    number = _number(n + landmarks)
-    seen = np.full((lanes, n, c.rules.max_obs), NOTHING)
-    return State(
-        time=np.zeros(lanes, np.int64),
-        agent_pos=np.zeros((lanes, n, 2)),
-        agent_vel=np.zeros((lanes, n, 2)),
-        agent_angle=np.zeros((lanes, n)),
-        goal_pos=np.zeros((lanes, n, 2)),
-        landmark_pos=np.zeros((lanes, landmarks, 2)),
-        agent_rad=np.zeros((lanes, n)),
-        goal_rad=np.zeros((lanes, n)),
-        on_goal=np.zeros((lanes, n), np.bool_),
-        time_to_reach_goal=np.zeros((lanes, n)),
-        num_collisions=np.zeros((lanes, n), np.int64),
-        collided=np.zeros((lanes, n), np.bool_),
-        deck=np.zeros((lanes, cells), _number(cells)),
-        slopes=np.zeros((lanes, nodes, 2)),
-        noise=np.zeros((lanes, cells if waves else 0)),
-        bin_first=np.zeros((lanes, NARROW * bins + 1), number),
-        bin_landmark=np.zeros((lanes, landmarks), number),
-        bin_agent=np.full((lanes, bins), n, np.uint16),
-        next_agent=np.zeros((lanes, n), np.uint16),
-        near=np.zeros((lanes, landmarks), number),
-        touches=np.zeros(lanes, np.int64),
-        touch_agent=np.zeros((lanes, c.bins.room), np.uint16),
-        touch=np.zeros((lanes, c.bins.room), number),
-        crowded=np.zeros(lanes, np.bool_),
-        paired=np.zeros((lanes, n), np.bool_),
-        body=np.zeros((lanes, n, COLUMNS)),
-        contact_agent=np.zeros((lanes, BATCH), np.uint16),
-        contact_object=np.zeros((lanes, BATCH), number),
-        contact_x=np.zeros((lanes, BATCH)),
-        contact_y=np.zeros((lanes, BATCH)),
-        contact_reach=np.zeros((lanes, BATCH)),
-        contact_push=np.zeros((lanes, BATCH)),
-        course=np.zeros((lanes, 3, BATCH)),
-        turns=np.zeros((lanes, n), np.uint16),
-        seen=seen,
-        seen_walls=seen,
-        hit_agent=np.zeros((lanes, n), np.bool_),
-        hit_wall=np.zeros((lanes, n), np.bool_),
-        **{name: np.zeros((lanes, lattice), np.int32) for name in _LATTICE},
-    )
+def _waves(c: Constants) -> int:
+    return c.map.waves_x * c.map.waves_y
 
 
-def _number(objects: int) -> type:
+def _cave_cells(c: Constants) -> int:
+    return len(c.map.centres) if _waves(c) else 0
+
+
+def _cave_nodes(c: Constants) -> int:
+    return (c.map.waves_x + 1) * (c.map.waves_y + 1) if _waves(c) else 0
+
+
+def _num_bins(c: Constants) -> int:
+    return c.bins.along_x * c.bins.along_y
+
+
+def _narrow_bins(c: Constants) -> int:
+    return NARROW * _num_bins(c) + 1
+
+
+def _unsigned(objects: int) -> type:
     """Return the type of arrays that hold numbers of so many objects.
 
     It has no sign: then an index read from such an array cannot count from the end of another one,
@@ -272,6 +199,113 @@ def _number(objects: int) -> type:
     """
     return np.uint16 if objects <= 0xFFFF else np.uint32
 
+
+def _number(c: Constants) -> type:
+    return _unsigned(c.num_agents + c.map.num_landmarks)
+
+
+def _radii(c: Constants) -> tuple[float, float]:
+    # It depends on radii how many cells and bins are searched. States that were recorded in float32
+    # may lie above the largest by its rounding.
+    return 0, c.map.agent_rad_high * (1 + 1e-6)
+
+
+# From ``deck`` on all are scratch.
+State = state(
+    __name__,
+    agent_pos=array("centres of agents", "num_agents", 2),
+    agent_vel=array("velocities", "num_agents", 2, start=0),
+    agent_angle=array("heading in [-pi, pi]; 0 where there is none", "num_agents"),
+    goal_pos=array("centres of goals", "num_agents", 2),
+    landmark_pos=array("fixed discs: obstacles, walls, absent ones", "map.num_landmarks", 2),
+    agent_rad=array("radii", "num_agents", bounds=_radii),
+    goal_rad=array("an agent whose centre is nearer is on its goal", "num_agents"),
+    on_goal=array("is on its goal", "num_agents", dtype=np.bool_),
+    time_to_reach_goal=array(
+        "time of the last arrival; max_time before any", "num_agents", start="rules.max_time"
+    ),
+    num_collisions=array("steps with a contact", "num_agents", dtype=np.int64, start=0),
+    collided=array("contact in the last step", "num_agents", dtype=np.bool_, start=False),
+    deck=array("cells in drawn order", _cells, dtype=lambda c: _unsigned(_cells(c)), scratch=True),
+    slopes=array("slopes of the noise of caves, column by column", _cave_nodes, 2, scratch=True),
+    noise=array("noise of caves", _cave_cells, scratch=True),
+    bin_first=array(
+        "where a narrow bin begins in bin_landmark", _narrow_bins, dtype=_number, scratch=True
+    ),
+    bin_landmark=array("landmarks by narrow bin", "map.num_landmarks", dtype=_number, scratch=True),
+    bin_agent=array(
+        "first agent in a bin; num_agents between surveys",
+        _num_bins,
+        dtype=np.uint16,
+        start="num_agents",
+        scratch=True,
+    ),
+    next_agent=array(
+        "next agent in the same bin, or num_agents", "num_agents", dtype=np.uint16, scratch=True
+    ),
+    near=array("landmarks around one agent", "map.num_landmarks", dtype=_number, scratch=True),
+    touches=array("number of possible contacts", dtype=np.int64, scratch=True),
+    touch_agent=array(
+        "agents of these contacts, in ascending order",
+        "bins.room",
+        dtype=np.uint16,
+        scratch=True,
+    ),
+    touch=array(
+        "objects that these may come into contact with", "bins.room", dtype=_number, scratch=True
+    ),
+    crowded=array(
+        "contacts did not fit into the list: all pairs are tried", dtype=np.bool_, scratch=True
+    ),
+    paired=array("the agent is in the list of pairs", "num_agents", dtype=np.bool_, scratch=True),
+    body=array("numbers of a body, see contacts.py", "num_agents", COLUMNS, scratch=True),
+    contact_agent=array(
+        "agents of contacts that are resolved at once", BATCH, dtype=np.uint16, scratch=True
+    ),
+    contact_object=array(
+        "their objects: an agent or a landmark", BATCH, dtype=_number, scratch=True
+    ),
+    contact_x=array("from the object to the agent", BATCH, scratch=True),
+    contact_y=array("from the object to the agent", BATCH, scratch=True),
+    contact_reach=array("sum of their radii", BATCH, scratch=True),
+    contact_push=array("force per length of that vector, or -1 if apart", BATCH, scratch=True),
+    course=array(
+        "headings and velocities of an agent in its next substeps", 3, BATCH, scratch=True
+    ),
+    turns=array(
+        "agents that move together, then the others", "num_agents", dtype=np.uint16, scratch=True
+    ),
+    seen=array(
+        "nearest visible objects, see neighbours.py",
+        "num_agents",
+        "rules.max_obs",
+        dtype=np.int64,
+        start=NOTHING,
+        scratch=True,
+    ),
+    seen_walls=array(
+        "where landmarks are noted: the same list, all objects compete", scratch=True, same="seen"
+    ),
+    hit_agent=array(
+        "contact with an agent in the last step", "num_agents", dtype=np.bool_, scratch=True
+    ),
+    hit_wall=array(
+        "contact with a landmark in the last step", "num_agents", dtype=np.bool_, scratch=True
+    ),
+    barriers=array(
+        "open sides of cells, see lattice.py; no cells unless lifelong",
+        _lattice,
+        dtype=np.int32,
+        scratch=True,
+    ),
+    floor=array(
+        "number of each cell's connected part; 0: closed", _lattice, dtype=np.int32, scratch=True
+    ),
+    queue=array("cells of searches on the lattice", _lattice, dtype=np.int32, scratch=True),
+)
+
+_ROUNDING = 1 + 1e-9  # rounding must not take an agent at full speed beyond what a list covers
+_STRONGEST = 1e100  # of an action; the squares of what follows from it are finite
 
 draw_map: Any = None  # the kernel of a task's map, bound by ``kernels_for``
 
@@ -286,14 +320,8 @@ def draw_instance(c, s, i, rng):
 def reset(c, s, i, rng):
     draw_instance(c, s, i, rng)
     face_goal(c, s, i)
-    velocity = s.agent_vel
     for a in range(c.num_agents):
-        velocity[i, a, 0] = 0.0
-        velocity[i, a, 1] = 0.0
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
-        s.time_to_reach_goal[i, a] = c.rules.max_time
-        s.num_collisions[i, a] = 0
-        s.collided[i, a] = False
 
 
 @kernel
@@ -414,14 +442,6 @@ def instances(c: Constants, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
-def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
-    """Return the bounds of radii, on which it depends how many cells and bins are searched.
-
-    States that were recorded in float32 may lie above the largest by its rounding.
-    """
-    return {"agent_rad": (0, c.map.agent_rad_high * (1 + 1e-6))}
-
-
 def kernels_for(c: Any, kernels: Kernels) -> Kernels:
     """Return the kernels of a task: only its own map and its own dynamics are compiled."""
     codes = set(c.drive.code.tolist())
@@ -436,7 +456,7 @@ def _bound(kernels: Kernels, place: Any, pushed: bool, steered: bool) -> Kernels
 
 
 KERNELS = Kernels(
-    allocate=allocate,
+    state=State,
     reset=reset,
     step=step,
     observe=observe,
@@ -460,13 +480,11 @@ SPEC = EnvSpec(
         "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
     },
     dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
-    scratch=frozenset(State._fields[State._fields.index("deck") :]),
     picture=picture.picture,
     text=picture.text,
     scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
     held_out="map",
-    ranges=ranges,
     source="CAMAR 0.4.0",
 )

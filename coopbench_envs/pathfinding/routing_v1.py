@@ -8,7 +8,6 @@ what they are for: docs/environments/routing_v1.md.
 """
 
 import math
-from collections import namedtuple
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -51,6 +50,7 @@ from coopbench_envs.pathfinding.motion import advance
 from coopbench_envs.pathfinding.neighbours import NOTHING, Bins, object_of, sort_landmarks, survey
 from coopbench_envs.pathfinding.routing import MAPS, draw_instance
 from coopbench_envs.pathfinding.solvable import settle
+from coopbench_envs.states import array, state
 
 ON_GOAL = ("stay", "stop", "lifelong")
 
@@ -186,65 +186,65 @@ def top_speeds(c: Any) -> np.ndarray:
     return np.where(drive.code == DIFFDRIVE, driven, pushed)
 
 
-class Record(NamedTuple):
-    """Arrays over lanes beside those of version 0. Fields from ``explored`` on are scratch."""
-
-    arrivals: np.ndarray  # (lanes, agents) int64, times that an agent came to its goal
-    agent_contacts: np.ndarray  # (lanes, agents) int64, steps with a contact with an agent
-    wall_contacts: np.ndarray  # (lanes, agents) int64, steps with a contact with a landmark
-    path_length: np.ndarray  # (lanes, agents) way so far
-    path_before: np.ndarray  # (lanes, agents) of it, what led to earlier goals
-    reachable: np.ndarray  # (lanes, agents) bool, the goal can be reached
-    shortest: np.ndarray  # (lanes, agents) lower bound of the way to the present goal
-    efficiency: np.ndarray  # (lanes, agents) shortest / own way, summed over goals reached
-    anchor_pos: np.ndarray  # (lanes, agents, 2) place that an agent has not left since
-    anchor_time: np.ndarray  # (lanes, agents) int64, steps played when it came there
-    explored: np.ndarray  # (lanes,) bool, the lattice has just been made
-    before: np.ndarray  # (lanes, agents, 2) place at the beginning of the step
-    moves: np.ndarray  # (lanes, 2, cells) uint8, neighbours that open sides, and ways, lead to
-    # (lanes, blocks + 1, cells + 1, WIDTH) uint16, how far every cell is from an agent's goal, by
-    # blocks of agents; the last block is scratch.
-    ways: np.ndarray
-    goal_cell: np.ndarray  # (lanes, agents) int32, cell that an agent's goal is in
-    way_cell: np.ndarray  # (lanes, agents) int32, cell that an agent is in
-    way_over: np.ndarray  # (lanes, agents, 2, 3) middles of it and of the next: x, y, way from it
-    way_left: np.ndarray  # (lanes, agents) length of the shortest way to the goal; 0 on it
+def _cells(c: Any) -> int:
+    return len(c.map.centres)
 
 
-_BASE = tuple(name for name in routing.State._fields if name not in routing.SPEC.scratch)
-_SCRATCH = tuple(name for name in routing.State._fields if name in routing.SPEC.scratch)
-State: Any = namedtuple("State", (*_BASE, *Record._fields, *_SCRATCH))  # type: ignore[misc]
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    n, cells = c.num_agents, len(c.map.centres)
-    record = Record(
-        arrivals=np.zeros((lanes, n), np.int64),
-        agent_contacts=np.zeros((lanes, n), np.int64),
-        wall_contacts=np.zeros((lanes, n), np.int64),
-        path_length=np.zeros((lanes, n)),
-        path_before=np.zeros((lanes, n)),
-        reachable=np.zeros((lanes, n), np.bool_),
-        shortest=np.zeros((lanes, n)),
-        efficiency=np.zeros((lanes, n)),
-        anchor_pos=np.zeros((lanes, n, 2)),
-        anchor_time=np.zeros((lanes, n), np.int64),
-        explored=np.zeros(lanes, np.bool_),
-        before=np.zeros((lanes, n, 2)),
-        moves=np.zeros((lanes, 2, cells), np.uint8),
-        ways=np.full((lanes, blocks_of(n) + 1, cells + 1, WIDTH), UNREACHED, np.uint16),
-        goal_cell=np.zeros((lanes, n), np.int32),
-        way_cell=np.zeros((lanes, n), np.int32),
-        way_over=np.zeros((lanes, n, 2, 3)),
-        way_left=np.zeros((lanes, n)),
-    )
-    fields = routing.allocate(c, lanes)._asdict() | record._asdict()
-    for kind, count in (("seen", c.own.max_agents), ("seen_walls", c.own.max_obstacles)):
-        fields[kind] = np.full((lanes, n, count), NOTHING)
-    for name in ("barriers", "floor", "queue"):
-        fields[name] = np.zeros((lanes, cells), np.int32)
-    return State(**fields)
+State = state(
+    __name__,
+    routing.State,
+    arrivals=array("times that an agent came to its goal", "num_agents", dtype=np.int64),
+    agent_contacts=array("steps with a contact with an agent", "num_agents", dtype=np.int64),
+    wall_contacts=array("steps with a contact with a landmark", "num_agents", dtype=np.int64),
+    path_length=array("way so far", "num_agents"),
+    path_before=array("of it, what led to earlier goals", "num_agents"),
+    reachable=array("the goal can be reached", "num_agents", dtype=np.bool_),
+    shortest=array("lower bound of the way to the present goal", "num_agents"),
+    efficiency=array("shortest / own way, summed over goals reached", "num_agents"),
+    anchor_pos=array("place that an agent has not left since", "num_agents", 2),
+    anchor_time=array("steps played when it came there", "num_agents", dtype=np.int64),
+    explored=array("the lattice has just been made", dtype=np.bool_, scratch=True),
+    before=array("place at the beginning of the step", "num_agents", 2, scratch=True),
+    moves=array(
+        "neighbours that open sides, and ways, lead to", 2, _cells, dtype=np.uint8, scratch=True
+    ),
+    ways=array(
+        "how far every cell is from an agent's goal, by blocks of agents; the last one is scratch",
+        lambda c: blocks_of(c.num_agents) + 1,
+        lambda c: _cells(c) + 1,
+        WIDTH,
+        dtype=np.uint16,
+        start=UNREACHED,
+        scratch=True,
+    ),
+    goal_cell=array("cell that an agent's goal is in", "num_agents", dtype=np.int32, scratch=True),
+    way_cell=array("cell that an agent is in", "num_agents", dtype=np.int32, scratch=True),
+    way_over=array(
+        "middles of it and of the next: x, y, way from it", "num_agents", 2, 3, scratch=True
+    ),
+    way_left=array("length of the shortest way to the goal; 0 on it", "num_agents", scratch=True),
+    seen=array(
+        "nearest visible agents, see neighbours.py",
+        "num_agents",
+        "own.max_agents",
+        dtype=np.int64,
+        start=NOTHING,
+        scratch=True,
+    ),
+    seen_walls=array(
+        "nearest visible landmarks",
+        "num_agents",
+        "own.max_obstacles",
+        dtype=np.int64,
+        start=NOTHING,
+        scratch=True,
+    ),
+    barriers=array("open sides of cells, see lattice.py", _cells, dtype=np.int32, scratch=True),
+    floor=array(
+        "number of each cell's connected part; 0: closed", _cells, dtype=np.int32, scratch=True
+    ),
+    queue=array("cells of searches on the lattice", _cells, dtype=np.int32, scratch=True),
+)
 
 
 # --- the beginning of an episode ------------------------------------------------------------------
@@ -257,9 +257,6 @@ def reset(c, s, i, rng):
         if settle(c, s, i, rng):
             break
     face_goal(c, s, i)
-    for a in range(c.num_agents):
-        s.agent_vel[i, a, 0] = 0.0
-        s.agent_vel[i, a, 1] = 0.0
 
 
 @kernel
@@ -542,7 +539,7 @@ def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 KERNELS = Kernels(
-    allocate=allocate,
+    state=State,
     reset=reset,
     step=step,
     observe=observe,
@@ -575,13 +572,11 @@ SPEC = EnvSpec(
         "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
     },
     dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
-    scratch=frozenset((*_SCRATCH, *Record._fields[Record._fields.index("explored") :])),
     picture=picture.picture,
     text=picture.text,
     scene=picture.scene,
     instances=instances,
     files=movingai.FILES,
     held_out="map",
-    ranges=routing.ranges,
     source="after CAMAR 0.4.0",
 )

@@ -30,6 +30,7 @@ from coopbench_envs.rail.lines import FAR
 from coopbench_envs.rail.rewards import CHALLENGE_2020, NEVER, NO_VISIT, all_arrived, pay
 from coopbench_envs.rail.speeds import read_factor, read_shares, read_unit
 from coopbench_envs.rail.trains import ARRIVED, WAITING, advance
+from coopbench_envs.states import Array, array, state
 
 REWARDS = ("timetable", "challenge2020")
 OBSERVATIONS = ("tree", "tree_raw", "global", "short", "none")
@@ -187,161 +188,169 @@ _FACTORS = (
 )
 
 
-class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``. Fields from ``map_of`` on are scratch.
-
-    So are ``rank``, ``waited`` and ``planned``, except under fair rules.
-    """
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    rail: np.ndarray  # (lanes, cells) uint16, codes, with the ring
-    level_free: np.ndarray  # (lanes, cells) int8, 1 where two tracks cross on different levels
-    limit: np.ndarray  # (lanes,) int64, steps of the episode
-    start: np.ndarray  # (lanes, agents) int32, place
-    target: np.ndarray  # (lanes, agents) int32, cell
-    target_headings: np.ndarray  # (lanes, agents) int32, bits of the headings that arrive
-    top_speed: np.ndarray  # (lanes, agents) int32, in units
-    departure: np.ndarray  # (lanes, agents) int32, earliest step
-    due: np.ndarray  # (lanes, agents) int32, latest step of arrival without a penalty
-    stop_place: np.ndarray  # (lanes, agents, stops, alternatives) int32, place, -1 for none
-    stop_departure: np.ndarray  # the same shape, int32, earliest step
-    stop_due: np.ndarray  # the same shape, int32, latest step of arrival
-    strike_time: np.ndarray  # (lanes, agents, strikes) int32, ascending; FAR behind the last
-    strike_length: np.ndarray  # (lanes, agents, strikes) int32, steps
-    status: np.ndarray  # (lanes, agents) int8, index in STATUSES
-    place: np.ndarray  # (lanes, agents) int32, off the map the start, at the end the target
-    speed: np.ndarray  # (lanes, agents) int32, in units
-    distance: np.ndarray  # (lanes, agents) int32, in the cell, in units
-    broken: np.ndarray  # (lanes, agents) int32, steps until the train is repaired
-    fresh: np.ndarray  # (lanes, agents) bool, entered its cell in the last step that it moved
-    arrival: np.ndarray  # (lanes, agents) int32, step of arrival; -1 before
-    next_strike: np.ndarray  # (lanes, agents) int32, index in the schedule
-    malfunctions: np.ndarray  # (lanes, agents) int32, so far, of trains that had not arrived
-    stop_since: np.ndarray  # (lanes, agents, stops, alternatives) int32, begin of the open visit
-    stop_best: np.ndarray  # the same shape, float64, value of the best visit that has ended
-    stop_served: np.ndarray  # the same shape, bool, the train has stopped there
-    earned: np.ndarray  # (lanes, agents) float64, sum of rewards
-    open_speed: np.ndarray  # (lanes,) int64, sum over steps of the top speeds not yet arrived
-    rank: np.ndarray  # (lanes, agents) int32, decides between trains that have waited equally
-    waited: np.ndarray  # (lanes, agents) int32, steps in a row that a claim was denied
-    planned: np.ndarray  # (lanes,) bool, a plan is known that brings all trains home in time
-    map_of: np.ndarray  # (lanes, agents) int32, row of the train's target in distances
-    distances: np.ndarray  # (lanes, maps, places) uint16, cells to a target
-    queue: np.ndarray  # (lanes, places) int32
-    mapped: np.ndarray  # (lanes,) bool, the distances hold for the rails of the lane
-    outlook: np.ndarray  # (lanes, agents) int8, see trains.py
-    wish: np.ndarray  # (lanes, agents) int32, place in which the train wants to be, -1: none
-    pace: np.ndarray  # (lanes, agents) int32, speed if it moves
-    left: np.ndarray  # (lanes, agents) int32, place on the map before the last step, -1: none
-    crash: np.ndarray  # (lanes, agents) int32, speed at which others stopped it, 0: they did not
-    arriving: np.ndarray  # (lanes, agents) bool, in the last step
-    order: np.ndarray  # (lanes, agents) int32, trains, who wins a claim first; see trains.py
-    held: np.ndarray  # (lanes, agents) int32, resource, see motion.py
-    claim: np.ndarray  # (lanes, agents) int32
-    verdict: np.ndarray  # (lanes, agents) int8
-    swapping: np.ndarray  # (lanes, agents) bool
-    holder: np.ndarray  # (lanes, 2 * cells) int32, -1 between steps
-    winner: np.ndarray  # (lanes, 2 * cells) int32, -1 between steps
-    train_at: np.ndarray  # (lanes, cells) int32, see tree.py
-    waiting_at: np.ndarray  # (lanes, cells) int32
-    targets_at: np.ndarray  # (lanes, cells) int32, trains with that target
-    tracks_at: np.ndarray  # (lanes, cells) int32, transitions of the cell
-    seen_cell: np.ndarray  # (lanes, agents) int32
-    node_place: np.ndarray  # (lanes, nodes) int32
-    node_steps: np.ndarray  # (lanes, nodes) int32
-    walk: np.ndarray  # (lanes,) int64
-    walked: np.ndarray  # (lanes, places) int64, the last walk that came by
-    stuck: np.ndarray  # (lanes, agents) bool, can never move again, see figures.py
-    halted: np.ndarray  # (lanes,) bool, the last step has ended the episode by a deadlock
-    visit_first: np.ndarray  # (lanes, cells) int32, -1 between steps, see foresight.py
-    visit_next: np.ndarray  # (lanes, agents * predicted) int32
-    visit_place: np.ndarray  # the same shape, int32
-    painted: np.ndarray  # (lanes,) bool, see panorama.py
-    shown_pixel: np.ndarray  # (lanes, agents) int32
-    shown_status: np.ndarray  # (lanes, agents) int8
-    closed: np.ndarray  # (lanes, cells) int32, see generator.py
-    label: np.ndarray  # (lanes, places) int32
-    previous: np.ndarray  # (lanes, places) int32
-    search: np.ndarray  # (lanes,) int32
-    city: np.ndarray  # (lanes, cities, 3) int32
-    route: np.ndarray  # (lanes, cities) int32, cities that a line serves
+def _per_train(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
+    return array(meaning, "num_agents", dtype=dtype, **more)
 
 
-_PER_TRAIN = {
-    **dict.fromkeys(("start", "target", "target_headings", "top_speed", "departure"), np.int32),
-    **dict.fromkeys(("due", "place", "speed", "distance", "broken", "arrival"), np.int32),
-    **dict.fromkeys(("next_strike", "malfunctions", "map_of", "wish", "pace", "left"), np.int32),
-    **dict.fromkeys(("rank", "waited", "order"), np.int32),
-    **dict.fromkeys(("crash", "held", "claim", "seen_cell", "shown_pixel"), np.int32),
-    **dict.fromkeys(("status", "outlook", "verdict", "shown_status"), np.int8),
-    **dict.fromkeys(("fresh", "arriving", "swapping", "stuck"), np.bool_),
-    "earned": np.float64,
-}
-_PER_CELL = dict.fromkeys(("train_at", "waiting_at", "targets_at", "tracks_at", "closed"), np.int32)
-_PER_STOP = dict.fromkeys(("stop_place", "stop_departure", "stop_due", "stop_since"), np.int32)
-_PER_LANE = {
-    **dict.fromkeys(("time", "limit", "open_speed", "walk"), np.int64),
-    **dict.fromkeys(("mapped", "painted", "planned", "halted"), np.bool_),
-    "search": np.int32,
-}
+def _per_stop(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
+    return array(meaning, "num_agents", "num_stops", ALTERNATIVES, dtype=dtype, **more)
 
 
-def allocate(c: Constants, lanes: int) -> State:
-    """Return a new state for ``lanes`` games."""
-    n, places = c.num_agents, 4 * c.cells
-    stops, nodes = (lanes, n, c.num_stops, ALTERNATIVES), len(c.node_level)
-    fields: dict[str, np.ndarray] = {k: np.zeros(lanes, kind) for k, kind in _PER_LANE.items()}
-    fields |= {name: np.zeros((lanes, n), kind) for name, kind in _PER_TRAIN.items()}
-    fields |= {name: np.zeros((lanes, c.cells), kind) for name, kind in _PER_CELL.items()}
-    fields |= {name: np.zeros(stops, kind) for name, kind in _PER_STOP.items()}
-    fields["train_at"][:] = -1
-    return State(
-        **fields,
-        rail=np.zeros((lanes, c.cells), np.uint16),
-        level_free=np.zeros((lanes, c.cells), np.int8),
-        strike_time=np.zeros((lanes, n, c.num_strikes), np.int32),
-        strike_length=np.zeros((lanes, n, c.num_strikes), np.int32),
-        stop_best=np.zeros(stops),
-        stop_served=np.zeros(stops, np.bool_),
+def _per_cell(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
+    return array(meaning, "cells", dtype=dtype, **more)
+
+
+def _num_places(c: Constants) -> int:
+    return 4 * c.cells
+
+
+def _nodes(c: Constants) -> int:
+    return len(c.node_level)
+
+
+def _visits(c: Constants) -> int:
+    return c.num_agents * c.predicted
+
+
+def _rails(c: Constants) -> tuple[Any, Any]:
+    # There are no rails on the ring around the grid: nothing that follows rails leaves it.
+    inside = np.pad(np.ones((c.height, c.width), np.int64), 1)
+    return 0, 0xFFFF * inside.ravel()
+
+
+def _cells(c: Constants) -> tuple[int, int]:
+    return c.columns + 1, c.cells - c.columns - 2  # of the grid without its ring
+
+
+def _places(c: Constants) -> tuple[int, int]:
+    first, last = _cells(c)
+    return 4 * first, 4 * last + 3
+
+
+# From ``map_of`` on all are scratch. So are ``rank``, ``waited`` and ``planned``, which nobody
+# reads without fair rules.
+State = state(
+    __name__,
+    rail=_per_cell("codes, with the ring", dtype=np.uint16, bounds=_rails),
+    level_free=_per_cell(
+        "1 where two tracks cross on different levels", dtype=np.int8, bounds=lambda c: (0, 1)
+    ),
+    limit=array("steps of the episode", dtype=np.int64, bounds=lambda c: (0, c.horizon)),
+    start=_per_train("place on the map", bounds=_places),
+    target=_per_train("cell", bounds=_cells),
+    target_headings=_per_train("bits of the headings that arrive", bounds=lambda c: (0, 0b1111)),
+    top_speed=_per_train("highest speed, in units", bounds=lambda c: (1, c.unit)),
+    departure=_per_train("earliest step"),
+    due=_per_train("latest step of arrival without a penalty"),
+    stop_place=_per_stop("place, -1 for none", bounds=lambda c: (-1, _places(c)[1])),
+    stop_departure=_per_stop("earliest step"),
+    stop_due=_per_stop("latest step of arrival"),
+    strike_time=array(
+        "steps, ascending; FAR behind the last", "num_agents", "num_strikes", dtype=np.int32
+    ),
+    strike_length=array(
+        "steps", "num_agents", "num_strikes", dtype=np.int32, bounds=lambda c: (0, FAR)
+    ),
+    status=_per_train(
+        "index in STATUSES", dtype=np.int8, start=WAITING, bounds=lambda c: (WAITING, ARRIVED)
+    ),
+    place=_per_train("place: off the map the start, at the end the target", bounds=_places),
+    speed=_per_train("speed, in units", bounds=lambda c: (0, c.unit)),
+    distance=_per_train("way in the cell, in units", start=0, bounds=lambda c: (0, c.unit - 1)),
+    broken=_per_train("steps until the train is repaired", start=0, bounds=lambda c: (0, FAR)),
+    fresh=_per_train("entered its cell in the last step that it moved", np.bool_, start=True),
+    arrival=_per_train("step of arrival; -1 before", start=-1),
+    next_strike=_per_train("index in the schedule", start=0, bounds=lambda c: (0, c.num_strikes)),
+    malfunctions=_per_train("malfunctions so far, of trains that had not arrived", start=0),
+    stop_since=_per_stop("begin of the open visit", start=NEVER),
+    stop_best=_per_stop("value of the best visit that has ended", np.float64, start=NO_VISIT),
+    stop_served=_per_stop("the train has stopped there", np.bool_, start=False),
+    earned=_per_train("sum of rewards", np.float64, start=0),
+    open_speed=array("sum over steps of the top speeds not yet arrived", dtype=np.int64, start=0),
+    rank=_per_train("decides between trains that have waited equally", scratch=True),
+    waited=_per_train("steps in a row that a claim was denied", scratch=True),
+    planned=array(
+        "a plan is known that brings all trains home in time", dtype=np.bool_, scratch=True
+    ),
+    map_of=_per_train("row of the train's target in distances", scratch=True),
+    distances=array(
         # One row more than there are trains: for intermediate stops, which need it only once.
-        distances=np.zeros((lanes, n + 1, places), np.uint16),
-        queue=np.zeros((lanes, places), np.int32),
-        holder=np.full((lanes, 2 * c.cells), -1, np.int32),
-        winner=np.full((lanes, 2 * c.cells), -1, np.int32),
-        visit_first=np.full((lanes, c.cells), -1, np.int32),
-        visit_next=np.zeros((lanes, n * c.predicted), np.int32),
-        visit_place=np.zeros((lanes, n * c.predicted), np.int32),
-        node_place=np.zeros((lanes, nodes), np.int32),
-        node_steps=np.zeros((lanes, nodes), np.int32),
-        walked=np.zeros((lanes, places), np.int64),
-        label=np.zeros((lanes, places), np.int32),
-        previous=np.zeros((lanes, places), np.int32),
-        city=np.zeros((lanes, c.num_cities, 3), np.int32),
-        route=np.zeros((lanes, c.num_cities), np.int32),
-    )
+        "cells to a target",
+        lambda c: c.num_agents + 1,
+        _num_places,
+        dtype=np.uint16,
+        scratch=True,
+    ),
+    queue=array("places of a search", _num_places, dtype=np.int32, scratch=True),
+    mapped=array("the distances hold for the rails of the lane", dtype=np.bool_, scratch=True),
+    outlook=_per_train("what the train can do, see trains.py", dtype=np.int8, scratch=True),
+    wish=_per_train("place in which the train wants to be, -1: none", scratch=True),
+    pace=_per_train("speed if it moves", scratch=True),
+    left=_per_train("place on the map before the last step, -1: none", scratch=True),
+    crash=_per_train("speed at which others stopped it, 0: they did not", scratch=True),
+    arriving=_per_train("arrived in the last step", dtype=np.bool_, scratch=True),
+    order=_per_train("trains in the order in which they win claims; see trains.py", scratch=True),
+    held=_per_train("resource, see motion.py", scratch=True),
+    claim=_per_train("resource that the train asks for, see motion.py", scratch=True),
+    verdict=_per_train("whether it gets it, see motion.py", dtype=np.int8, scratch=True),
+    swapping=_per_train(
+        "claims what another one holds that claims its own, see motion.py",
+        dtype=np.bool_,
+        scratch=True,
+    ),
+    holder=array(
+        "train that holds a resource, -1 between steps",
+        lambda c: 2 * c.cells,
+        dtype=np.int32,
+        start=-1,
+        scratch=True,
+    ),
+    winner=array(
+        "train that wins a resource, -1 between steps",
+        lambda c: 2 * c.cells,
+        dtype=np.int32,
+        start=-1,
+        scratch=True,
+    ),
+    train_at=_per_cell("train there, see tree.py", start=-1, scratch=True),
+    waiting_at=_per_cell("trains that wait there, see tree.py", scratch=True),
+    targets_at=_per_cell("trains with that target", scratch=True),
+    tracks_at=_per_cell("transitions of the cell", scratch=True),
+    seen_cell=_per_train("cell that a train is seen in, see tree.py", scratch=True),
+    node_place=array("place of a node, see tree.py", _nodes, dtype=np.int32, scratch=True),
+    node_steps=array("cells from the train to it", _nodes, dtype=np.int32, scratch=True),
+    walk=array("number of the last walk, see tree.py", dtype=np.int64, scratch=True),
+    walked=array("the last walk that came by", _num_places, dtype=np.int64, scratch=True),
+    stuck=_per_train("can never move again, see figures.py", dtype=np.bool_, scratch=True),
+    halted=array("the last step has ended the episode by a deadlock", dtype=np.bool_, scratch=True),
+    visit_first=_per_cell(
+        "first visit, -1 between steps, see foresight.py", start=-1, scratch=True
+    ),
+    visit_next=array("next visit of the same cell", _visits, dtype=np.int32, scratch=True),
+    visit_place=array("place of a visit", _visits, dtype=np.int32, scratch=True),
+    painted=array("the picture is drawn, see panorama.py", dtype=np.bool_, scratch=True),
+    shown_pixel=_per_train("pixel that shows the train, see panorama.py", scratch=True),
+    shown_status=_per_train("status that it shows", dtype=np.int8, scratch=True),
+    closed=_per_cell("cells that lines must not enter, see generator.py", scratch=True),
+    label=array(
+        "last search that came by, see network.py", _num_places, dtype=np.int32, scratch=True
+    ),
+    previous=array("place before on its way", _num_places, dtype=np.int32, scratch=True),
+    search=array("number of the last search", dtype=np.int32, scratch=True),
+    city=array(
+        "cell, axis and tracks, see generator.py", "num_cities", 3, dtype=np.int32, scratch=True
+    ),
+    route=array("cities that a line serves", "num_cities", dtype=np.int32, scratch=True),
+)
 
 
 @kernel
 def reset(c, s, i, rng):
     generator.draw_instance(c, s, i, rng)
-    s.open_speed[i] = 0
     for a in range(c.num_agents):
-        s.status[i, a] = WAITING
         s.place[i, a] = s.start[i, a]
         s.speed[i, a] = s.top_speed[i, a]
-        s.distance[i, a] = 0
-        s.broken[i, a] = 0
-        s.fresh[i, a] = True
-        s.arrival[i, a] = -1
-        s.next_strike[i, a] = 0
-        s.malfunctions[i, a] = 0
-        s.earned[i, a] = 0.0
         s.swapping[i, a] = False
-        for k in range(c.num_stops):
-            for j in range(ALTERNATIVES):
-                s.stop_since[i, a, k, j] = NEVER
-                s.stop_best[i, a, k, j] = NO_VISIT
-                s.stop_served[i, a, k, j] = False
 
 
 @kernel
@@ -423,7 +432,7 @@ OBSERVERS = {
 def kernels(c: Constants) -> Kernels:
     """Return the kernels of a task: of the observations only the one that it shows is compiled."""
     return Kernels(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=step,
         observe=OBSERVERS[c.observation_code],
@@ -469,33 +478,6 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive({"nothing": 1})
 
 
-def ranges(c: Constants) -> Mapping[str, tuple[Any, Any]]:
-    """Return the bounds of fields that kernels index and divide by, or walk along.
-
-    There are no rails on the ring around the grid: nothing that follows rails leaves it.
-    """
-    first, last = c.columns + 1, c.cells - c.columns - 2  # cells of the grid without its ring
-    inside = np.pad(np.ones((c.height, c.width), np.int64), 1)
-    places = 4 * first, 4 * last + 3
-    return {
-        "rail": (0, 0xFFFF * inside.ravel()),
-        "level_free": (0, 1),
-        "limit": (0, c.horizon),
-        "start": places,
-        "target": (first, last),
-        "target_headings": (0, 0b1111),
-        "top_speed": (1, c.unit),
-        "stop_place": (-1, places[1]),
-        "strike_length": (0, FAR),
-        "status": (WAITING, ARRIVED),
-        "place": places,
-        "speed": (0, c.unit),
-        "distance": (0, c.unit - 1),
-        "broken": (0, FAR),
-        "next_strike": (0, c.num_strikes),
-    }
-
-
 SPEC = EnvSpec(
     id="coopbench/Rail-v0",
     module=__name__,
@@ -508,13 +490,10 @@ SPEC = EnvSpec(
     layout=layout,
     metrics=figures.METRICS,
     dependent={"delay": "arrived"},
-    # Without fair rules nobody reads ranks and waiting times.
-    scratch=frozenset(State._fields[State._fields.index("rank") :]),
     picture=picture.picture,
     text=picture.text,
     scene=scene.scene,
     instances=instances.fields_of,
     info=figures.inform,
-    ranges=ranges,
     source="flatland-rl 4.3.0",
 )

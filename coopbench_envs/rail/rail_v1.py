@@ -9,6 +9,7 @@ Page: docs/environments/rail_v1.md.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from coopbench_envs.rail import (
 )
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
-from coopbench_envs.rail.rail import Constants, State, allocate, prepare
+from coopbench_envs.rail.rail import Constants, prepare
 from coopbench_envs.rail.rewards import all_arrived, is_last
 from coopbench_envs.rail.speeds import read_shares
 from coopbench_envs.rail.trains import (
@@ -40,10 +41,22 @@ from coopbench_envs.rail.trains import (
     advance,
     is_on_map,
 )
+from coopbench_envs.states import declared, state
 
 OBSERVATIONS = ("tree", "graph", "global", "short", "none")
 GRAPH = len(rail.OBSERVATIONS)  # the codes of the others are those of version 0
 ON_DEADLOCK = ("play", "end")
+
+
+# With fair rules these three decide: they are kept.
+_BASE = declared(rail.State)
+State = state(
+    __name__,
+    rail.State,
+    rank=replace(_BASE["rank"], scratch=False),
+    waited=replace(_BASE["waited"], scratch=False, start=0),
+    planned=replace(_BASE["planned"], scratch=False, start=False),
+)
 
 
 class Params(NamedTuple):
@@ -130,11 +143,9 @@ def _most_strikes(rate: float, steps: int) -> int:
 @kernel
 def reset(c, s, i, rng):
     rail.reset(c, s, i, rng)
-    s.planned[i] = False
     n = c.num_agents
     for a in range(n):
         s.rank[i, a] = a
-        s.waited[i, a] = 0
     for a in range(n - 1):
         b = a + integer(rng, i, n - a)
         rank = s.rank[i, b]
@@ -259,7 +270,7 @@ def measure(c, s, i, measures):
 def kernels(c: Constants) -> Kernels:
     """Return the kernels of a task: of the observations only the one that it shows is compiled."""
     return Kernels(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=step,
         observe=OBSERVERS[c.observation_code],
@@ -314,12 +325,10 @@ SPEC = EnvSpec(
     layout=layout,
     metrics=METRICS,
     dependent={"delay": "arrived"},
-    scratch=frozenset(State._fields[State._fields.index("map_of") :]),
     picture=picture.picture,
     text=picture.text,
     scene=scene.scene,
     instances=fields_of,
     info=figures.inform,
-    ranges=rail.ranges,
     source="flatland-rl 4.3.0, with rules of this package",
 )

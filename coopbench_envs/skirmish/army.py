@@ -4,15 +4,26 @@ Arrays over units hold the allies, which are the agents, and then the enemies.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.skirmish.scenario import Scenario
 from coopbench_envs.skirmish.terrain import walls_of
 from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
+from coopbench_envs.states import Array, array, lane_of, state
 
-__all__ = ["TICKS", "Army", "Battle", "Rewards", "Views", "allocate", "army_of", "words"]
+__all__ = [
+    "TICKS",
+    "Army",
+    "Rewards",
+    "State",
+    "action_numbers",
+    "army_of",
+    "unit_numbers",
+    "views",
+    "words",
+]
 
 TICKS = 8  # of a step
 LISTED = 4  # ticks after which the lists of possible neighbours are made anew
@@ -49,7 +60,7 @@ class Army(NamedTuple):
     max_radius: float  # of any unit
     nearby: float  # distance of units that can become neighbours before lists are made anew
     opponent: int  # what the enemies do, see targets.py
-    obeys: bool  # enemies do what ``Battle.orders`` says, as agents do what their actions say
+    obeys: bool  # enemies do what ``State.orders`` says, as agents do what their actions say
     attack_x: float  # where the enemies walk
     attack_y: float
     type_bits: int
@@ -72,122 +83,88 @@ class Rewards(NamedTuple):
     scale: float  # by which the sum is multiplied
 
 
-class Battle(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane. Fields from ``orders`` on are scratch."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    x: np.ndarray  # (lanes, units) float32
-    y: np.ndarray  # (lanes, units) float32
-    vx: np.ndarray  # (lanes, units) velocity of the last tick
-    vy: np.ndarray
-    hp: np.ndarray  # (lanes, units)
-    shield: np.ndarray
-    wait: np.ndarray  # (lanes, units) seconds until the shield grows
-    energy: np.ndarray
-    healing: np.ndarray  # (lanes, units) points of healing that energy has been paid for
-    cooldown: np.ndarray  # (lanes, units) seconds until the next attack
-    living: np.ndarray  # (lanes, units) bool
-    target: np.ndarray  # (lanes, units) int64, unit that is aimed at, -1: none
-    aiming: np.ndarray  # (lanes, units) bool, ready to attack from where it is
-    last: np.ndarray  # (lanes, agents) int64, last action, -1 before any
-    # (lanes, TICKS, units) int16: the units in the order in which they act in each tick of the
-    # coming step, -1 behind them; -1 at first: the order is drawn.
-    turns: np.ndarray
-    dealt: np.ndarray  # (lanes,) health and shields that enemies have lost to agents
-    taken: np.ndarray  # (lanes,) health and shields that agents have lost
-    wasted: np.ndarray  # (lanes,) int64, shots of agents at the dead
-    contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
-    orders: np.ndarray  # (lanes, enemies) int64, actions of enemies that a policy plays
-    roll: np.ndarray  # (lanes, units) int64, the living, in the order of treatment
-    turn: np.ndarray  # (lanes, units) int64, the same units in the order in which they act
-    before: np.ndarray  # (lanes, units) int64, target before the tick
-    command: np.ndarray  # (lanes, units) int64
-    ordered: np.ndarray  # (lanes, units) int64, target of a command to attack
-    goal_x: np.ndarray  # (lanes, units) of a command to move
-    goal_y: np.ndarray
-    wish_x: np.ndarray  # (lanes, units) velocity without others
-    wish_y: np.ndarray
-    next_x: np.ndarray  # (lanes, units) velocity of this tick
-    next_y: np.ndarray
-    start_x: np.ndarray  # (lanes, units) float32, position at the start of the tick
-    start_y: np.ndarray
-    lines: np.ndarray  # (lanes, 2, lines, 4) see avoidance.py
-    near: np.ndarray  # (lanes, units, units) int16, who can become a neighbour of each unit
-    near_count: np.ndarray  # (lanes, units) int64, how many these are
-    sums: np.ndarray  # (lanes, 3) of the step: damage paid for, kills, damage to agents
+def _units(c: Any) -> int:
+    return len(c.army.stats)
 
 
-class Views(NamedTuple):
-    """The fields of ``Battle`` of one lane, without ``time``."""
-
-    x: np.ndarray
-    y: np.ndarray
-    vx: np.ndarray
-    vy: np.ndarray
-    hp: np.ndarray
-    shield: np.ndarray
-    wait: np.ndarray
-    energy: np.ndarray
-    healing: np.ndarray
-    cooldown: np.ndarray
-    living: np.ndarray
-    target: np.ndarray
-    aiming: np.ndarray
-    last: np.ndarray
-    turns: np.ndarray
-    orders: np.ndarray
-    roll: np.ndarray
-    turn: np.ndarray
-    before: np.ndarray
-    command: np.ndarray
-    ordered: np.ndarray
-    goal_x: np.ndarray
-    goal_y: np.ndarray
-    wish_x: np.ndarray
-    wish_y: np.ndarray
-    next_x: np.ndarray
-    next_y: np.ndarray
-    start_x: np.ndarray
-    start_y: np.ndarray
-    lines: np.ndarray
-    near: np.ndarray
-    near_count: np.ndarray
-    sums: np.ndarray
+def unit_numbers(c: Any) -> tuple[int, int]:
+    """Return the bounds of arrays that hold units, -1 for none."""
+    return -1, len(c.army.stats) - 1
 
 
-_SCALARS = ("dealt", "taken", "wasted", "contact")
-_WHOLE = ("target", "orders", "roll", "turn", "before", "command", "ordered", "near_count")
-_HALF = ("x", "y", "start_x", "start_y")
-_FLAGS = ("living", "aiming")
-SCRATCH = frozenset(Battle._fields[Battle._fields.index("orders") :])
+def action_numbers(c: Any) -> tuple[int, int]:
+    """Return the bounds of arrays that hold actions, -1 for none."""
+    return -1, c.army.choices - 1
 
 
-def allocate(army: Army, lanes: int) -> Battle:
-    """Return a new state for ``lanes`` battles."""
-    units = len(army.stats)
-    kinds = {
-        **dict.fromkeys(_WHOLE, np.int64),
-        **dict.fromkeys(_HALF, np.float32),
-        **dict.fromkeys(_FLAGS, np.bool_),
-    }
-    shapes = {
-        "time": (lanes,),
-        **dict.fromkeys(_SCALARS, (lanes,)),
-        "last": (lanes, army.num_agents),
-        "turns": (lanes, TICKS, units),
-        "orders": (lanes, army.num_enemies),
-        "lines": (lanes, 2, units + 4 * len(army.walls), 4),
-        "near": (lanes, units, units),
-        "sums": (lanes, 3),
-    }
-    kinds |= {"time": np.int64, "last": np.int64, "turns": np.int16, "near": np.int16}
-    kinds |= {"wasted": np.int64, "contact": np.int64}
-    return Battle(
-        **{
-            name: np.zeros(shapes.get(name, (lanes, units)), kinds.get(name, np.float64))
-            for name in Battle._fields
-        }
-    )
+def _per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
+    return array(meaning, _units, dtype=dtype, **more)
+
+
+State = state(
+    __name__,
+    x=_per_unit("place in cells", np.float32),
+    y=_per_unit("place in cells", np.float32),
+    vx=_per_unit("velocity of the last tick", start=0),
+    vy=_per_unit("velocity of the last tick", start=0),
+    hp=_per_unit("health"),
+    shield=_per_unit("points of the shield"),
+    wait=_per_unit("seconds until the shield grows", start=0),
+    energy=_per_unit("points of energy"),
+    healing=_per_unit("points of healing that energy has been paid for", start=0),
+    cooldown=_per_unit("seconds until the next attack", start=0),
+    living=_per_unit("has not fallen", np.bool_, start=True),
+    target=_per_unit("unit that is aimed at, -1: none", np.int64, start=-1, bounds=unit_numbers),
+    aiming=_per_unit("ready to attack from where it is", np.bool_, start=False),
+    last=array(
+        "last action, -1 before any",
+        "army.num_agents",
+        dtype=np.int64,
+        start=-1,
+        bounds=action_numbers,
+    ),
+    turns=array(
+        "units in the order in which they act in each tick of the coming step, -1 behind them; "
+        "-1 at first: the order is drawn",
+        TICKS,
+        _units,
+        dtype=np.int16,
+        bounds=unit_numbers,
+    ),
+    dealt=array("health and shields that enemies have lost to agents", start=0),
+    taken=array("health and shields that agents have lost", start=0),
+    wasted=array("shots of agents at the dead", dtype=np.int64, start=0),
+    contact=array("steps before the first damage, -1 before it", dtype=np.int64, start=-1),
+    orders=array(
+        "actions of enemies that a policy plays", "army.num_enemies", dtype=np.int64, scratch=True
+    ),
+    roll=_per_unit("the living, in the order of treatment", np.int64, scratch=True),
+    turn=_per_unit("the same units in the order in which they act", np.int64, scratch=True),
+    before=_per_unit("target before the tick", np.int64, scratch=True),
+    command=_per_unit("what the unit does in the coming step", np.int64, scratch=True),
+    ordered=_per_unit("target of a command to attack", np.int64, scratch=True),
+    goal_x=_per_unit("goal of a command to move", scratch=True),
+    goal_y=_per_unit("goal of a command to move", scratch=True),
+    wish_x=_per_unit("velocity without others", scratch=True),
+    wish_y=_per_unit("velocity without others", scratch=True),
+    next_x=_per_unit("velocity of this tick", scratch=True),
+    next_y=_per_unit("velocity of this tick", scratch=True),
+    start_x=_per_unit("position at the start of the tick", np.float32, scratch=True),
+    start_y=_per_unit("position at the start of the tick", np.float32, scratch=True),
+    lines=array(
+        "limits of velocities, see avoidance.py",
+        2,
+        lambda c: _units(c) + 4 * len(c.army.walls),
+        4,
+        scratch=True,
+    ),
+    near=array(
+        "who can become a neighbour of each unit", _units, _units, dtype=np.int16, scratch=True
+    ),
+    near_count=_per_unit("how many these are", np.int64, scratch=True),
+    sums=array("sums of the step: damage paid for, kills, damage to agents", 3, scratch=True),
+)
+views = lane_of(State)
 
 
 def army_of(

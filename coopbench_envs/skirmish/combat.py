@@ -24,7 +24,7 @@ from coopbench_envs.skirmish.targets import ATTACK, MARCH, is_within
 
 __all__ = ["DEALT", "KILLS", "TAKEN", "act"]
 
-DEALT, KILLS, TAKEN = range(3)  # entries of ``Battle.sums``
+DEALT, KILLS, TAKEN = range(3)  # entries of ``State.sums``
 _TICK = 1 / 16  # seconds
 _SHIELD_WAIT = 10.0  # seconds without damage until a shield grows
 _SHIELD_GROWTH = 2 / 16  # points per tick

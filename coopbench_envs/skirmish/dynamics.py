@@ -15,56 +15,15 @@ from coopbench_envs.skirmish.army import (
     SHIELD,
     SPEED,
     TICKS,
-    Views,
 )
 from coopbench_envs.skirmish.avoidance import best_velocity, unit_line, wall_lines
 from coopbench_envs.skirmish.combat import act
 from coopbench_envs.skirmish.targets import ATTACK, MARCH, MOVE, STOP, aim, drop_targets
 
-__all__ = ["NO_OP", "muster", "play", "views"]
+__all__ = ["NO_OP", "muster", "play"]
 
 NO_OP, HALT, FIRST_MOVE, FIRST_TARGET = 0, 1, 2, 6  # actions
 MOVE_AMOUNT = 2.0  # cells that a move aims for
-
-
-@kernel
-def views(s, i):
-    """Return the fields of lane ``i``."""
-    return Views(
-        x=s.x[i],
-        y=s.y[i],
-        vx=s.vx[i],
-        vy=s.vy[i],
-        hp=s.hp[i],
-        shield=s.shield[i],
-        wait=s.wait[i],
-        energy=s.energy[i],
-        healing=s.healing[i],
-        cooldown=s.cooldown[i],
-        living=s.living[i],
-        target=s.target[i],
-        aiming=s.aiming[i],
-        last=s.last[i],
-        turns=s.turns[i],
-        orders=s.orders[i],
-        roll=s.roll[i],
-        turn=s.turn[i],
-        before=s.before[i],
-        command=s.command[i],
-        ordered=s.ordered[i],
-        goal_x=s.goal_x[i],
-        goal_y=s.goal_y[i],
-        wish_x=s.wish_x[i],
-        wish_y=s.wish_y[i],
-        next_x=s.next_x[i],
-        next_y=s.next_y[i],
-        start_x=s.start_x[i],
-        start_y=s.start_y[i],
-        lines=s.lines[i],
-        near=s.near[i],
-        near_count=s.near_count[i],
-        sums=s.sums[i],
-    )
 
 
 @kernel
@@ -72,17 +31,10 @@ def muster(c, s, i):
     """Place all units of lane ``i`` as the map says."""
     for u in range(c.num_agents + c.num_enemies):
         s.x[i, u], s.y[i, u] = c.start[u, 0], c.start[u, 1]
-        s.vx[i, u], s.vy[i, u] = 0.0, 0.0
         s.hp[i, u] = c.stats[u, HP]
         s.shield[i, u] = c.stats[u, SHIELD]
         s.energy[i, u] = c.stats[u, FIRST_ENERGY]
-        s.wait[i, u], s.healing[i, u], s.cooldown[i, u] = 0.0, 0.0, 0.0
-        s.living[i, u], s.aiming[i, u] = True, False
-        s.target[i, u] = -1
-    for a in range(c.num_agents):
-        s.last[i, a] = -1
     s.turns[i, 0, 0] = -1
-    s.dealt[i], s.taken[i], s.wasted[i], s.contact[i] = 0.0, 0.0, 0, -1
 
 
 @subroutine

@@ -3,14 +3,16 @@
 Arrays over units hold the allies, which are the agents, and then the enemies.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.skirmish.army import action_numbers, unit_numbers
 from coopbench_envs.skirmish.native import Kinds
 from coopbench_envs.skirmish.paths import Ground
+from coopbench_envs.states import Array, array, lane_of, state
 
-__all__ = ["SCRATCH", "Force", "Rules", "Views", "allocate"]
+__all__ = ["Rules", "State", "views"]
 
 
 class Rules(NamedTuple):
@@ -31,124 +33,79 @@ class Rules(NamedTuple):
     reaction: int  # ticks between a new target of an enemy and the first attack
     jitter: bool  # cooldowns vary by -1 to 2 ticks
     has_splash: bool  # some unit explodes or fires beams
-    obeys: bool  # enemies do what ``Force.orders`` says, as agents do what their actions say
+    obeys: bool  # enemies do what ``State.orders`` says, as agents do what their actions say
     scripted: bool  # agents do what enemies do, whatever their actions; for mirror matches
     faces: bool  # units see a cone
     half_cosine: float  # of half the angle that a unit sees
 
 
-class Force(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane. Fields from ``orders`` on are scratch."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    x: np.ndarray  # (lanes, units) float64, in cells
-    y: np.ndarray
-    face_x: np.ndarray  # (lanes, units) direction of the last move or attack, of length 1
-    face_y: np.ndarray
-    hp: np.ndarray  # (lanes, units)
-    shield: np.ndarray
-    wait: np.ndarray  # (lanes, units) ticks until the shield grows
-    energy: np.ndarray
-    cooldown: np.ndarray  # (lanes, units) ticks until the next attack
-    kind: np.ndarray  # (lanes, units) int64, row of the tables of kinds
-    living: np.ndarray  # (lanes, units) bool
-    target: np.ndarray  # (lanes, units) int64, unit that is aimed at, -1: none
-    patient: np.ndarray  # (lanes, units) int64, whom a unit healed in the last tick, -1: nobody
-    last: np.ndarray  # (lanes, agents) int64, last action, -1 before any
-    march: np.ndarray  # (lanes, 2, 2) where allies that are scripted and enemies walk, x and y
-    dealt: np.ndarray  # (lanes,) health and shields that agents have taken from enemies
-    taken: np.ndarray  # (lanes,) health and shields that agents have lost
-    overkill: np.ndarray  # (lanes,) damage of agents beyond what their victims had left
-    contact: np.ndarray  # (lanes,) int64, steps before the first damage, -1: none yet
-    regained: np.ndarray  # (lanes,) points that enemies have regained and not lost again
-    orders: np.ndarray  # (lanes, enemies) int64, actions of enemies that a policy plays
-    roll: np.ndarray  # (lanes, units) int64, the living
-    before: np.ndarray  # (lanes, units) int64, target before the tick
-    command: np.ndarray  # (lanes, units) int64
-    goal_x: np.ndarray  # (lanes, units) of a command to move
-    goal_y: np.ndarray
-    ordered: np.ndarray  # (lanes, units) int64, target of a command to attack
-    aiming: np.ndarray  # (lanes, units) bool, attacks from where it stands
-    moving: np.ndarray  # (lanes, units) bool
-    old_x: np.ndarray  # (lanes, units) position at the start of the tick
-    old_y: np.ndarray
-    push_x: np.ndarray  # (lanes, units) by which units that overlap are moved apart
-    push_y: np.ndarray
-    left: np.ndarray  # (lanes, units) shield that the hits of this tick have left
-    lost: np.ndarray  # (lanes, units) health taken by the hits of this tick, less what was healed
-    struck: np.ndarray  # (lanes, units) bool, hit in this tick
-    near: np.ndarray  # (lanes, units, units) int16, later units that each unit may touch
-    near_count: np.ndarray  # (lanes, units) int64, how many these are
-    sums: np.ndarray  # (lanes, 3) of the step: dealt, taken, overkill
+def _units(c: Any) -> int:
+    return len(c.rules.kind)
 
 
-class Views(NamedTuple):
-    """The fields of ``Force`` of one lane that a tick reads or writes."""
-
-    x: np.ndarray
-    y: np.ndarray
-    face_x: np.ndarray
-    face_y: np.ndarray
-    hp: np.ndarray
-    shield: np.ndarray
-    wait: np.ndarray
-    energy: np.ndarray
-    cooldown: np.ndarray
-    kind: np.ndarray
-    living: np.ndarray
-    target: np.ndarray
-    patient: np.ndarray
-    last: np.ndarray
-    march: np.ndarray
-    orders: np.ndarray
-    roll: np.ndarray
-    before: np.ndarray
-    command: np.ndarray
-    goal_x: np.ndarray
-    goal_y: np.ndarray
-    ordered: np.ndarray
-    aiming: np.ndarray
-    moving: np.ndarray
-    old_x: np.ndarray
-    old_y: np.ndarray
-    push_x: np.ndarray
-    push_y: np.ndarray
-    left: np.ndarray
-    lost: np.ndarray
-    struck: np.ndarray
-    near: np.ndarray
-    near_count: np.ndarray
-    sums: np.ndarray
+def _kinds(c: Any) -> tuple[Any, Any]:
+    # Kinds that are not drawn are those of the map: its numbers of choices and types follow from
+    # them.
+    kind = c.rules.kind
+    return (0, len(c.rules.kinds.stats) - 1) if c.teams.is_drawn else (kind, kind)
 
 
-_SCALARS = ("time", "dealt", "taken", "overkill", "contact", "regained")
-_WHOLE = (
-    *("time", "contact", "kind", "target", "patient", "last", "roll", "before", "command"),
-    *("ordered", "orders", "near_count"),
+def _per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
+    return array(meaning, _units, dtype=dtype, **more)
+
+
+State = state(
+    __name__,
+    x=_per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[1])),
+    y=_per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[0])),
+    face_x=_per_unit("direction of the last move or attack, of length 1"),
+    face_y=_per_unit("direction of the last move or attack, of length 1"),
+    hp=_per_unit("health"),
+    shield=_per_unit("points of the shield"),
+    wait=_per_unit("ticks until the shield grows", start=0),
+    energy=_per_unit("points of energy"),
+    cooldown=_per_unit("ticks until the next attack", start=0),
+    kind=_per_unit("row of the tables of kinds", np.int64, bounds=_kinds),
+    living=_per_unit("has not fallen", np.bool_, start=True),
+    target=_per_unit("unit that is aimed at, -1: none", np.int64, start=-1, bounds=unit_numbers),
+    patient=_per_unit(
+        "whom a unit healed in the last tick, -1: nobody", np.int64, start=-1, bounds=unit_numbers
+    ),
+    last=array(
+        "last action, -1 before any",
+        "rules.num_agents",
+        dtype=np.int64,
+        start=-1,
+        bounds=action_numbers,
+    ),
+    march=array("where allies that are scripted and enemies walk, x and y", 2, 2),
+    dealt=array("health and shields that agents have taken from enemies", start=0),
+    taken=array("health and shields that agents have lost", start=0),
+    overkill=array("damage of agents beyond what their victims had left", start=0),
+    contact=array("steps before the first damage, -1 before it", dtype=np.int64, start=-1),
+    regained=array("points that enemies have regained and not lost again", start=0),
+    orders=array(
+        "actions of enemies that a policy plays", "rules.num_enemies", dtype=np.int64, scratch=True
+    ),
+    roll=_per_unit("the living", np.int64, scratch=True),
+    before=_per_unit("target before the tick", np.int64, scratch=True),
+    command=_per_unit("what the unit does in the coming step", np.int64, scratch=True),
+    goal_x=_per_unit("goal of a command to move", scratch=True),
+    goal_y=_per_unit("goal of a command to move", scratch=True),
+    ordered=_per_unit("target of a command to attack", np.int64, scratch=True),
+    aiming=_per_unit("attacks from where it stands", np.bool_, scratch=True),
+    moving=_per_unit("moves in this tick", np.bool_, scratch=True),
+    old_x=_per_unit("position at the start of the tick", scratch=True),
+    old_y=_per_unit("position at the start of the tick", scratch=True),
+    push_x=_per_unit("way by which units that overlap are moved apart", scratch=True),
+    push_y=_per_unit("way by which units that overlap are moved apart", scratch=True),
+    left=_per_unit("shield that the hits of this tick have left", scratch=True),
+    lost=_per_unit("health taken by the hits of this tick, less what was healed", scratch=True),
+    struck=_per_unit("hit in this tick", np.bool_, scratch=True),
+    near=array(
+        "later units that each unit may touch", _units, _units, dtype=np.int16, scratch=True
+    ),
+    near_count=_per_unit("how many these are", np.int64, scratch=True),
+    sums=array("sums of the step: dealt, taken, overkill", 3, scratch=True),
 )
-_FLAGS = ("living", "aiming", "moving", "struck")
-SCRATCH = frozenset(Force._fields[Force._fields.index("orders") :])
-
-
-def allocate(rules: Rules, lanes: int) -> Force:
-    """Return a new state for ``lanes`` battles."""
-    units = len(rules.kind)
-    types = {
-        **dict.fromkeys(_WHOLE, np.int64),
-        **dict.fromkeys(_FLAGS, np.bool_),
-        "near": np.int16,
-    }
-    shapes = {
-        **dict.fromkeys(_SCALARS, (lanes,)),
-        "last": (lanes, rules.num_agents),
-        "march": (lanes, 2, 2),
-        "orders": (lanes, rules.num_enemies),
-        "near": (lanes, units, units),
-        "sums": (lanes, 3),
-    }
-    return Force(
-        **{
-            name: np.zeros(shapes.get(name, (lanes, units)), types.get(name, np.float64))
-            for name in Force._fields
-        }
-    )
+views = lane_of(State)

@@ -98,7 +98,7 @@ class Opponent:
         state, n = self._engine.state, len(self._engine.agents)
         rows, columns = self._engine.constants.army.terrain.shape
         seats = np.roll(np.arange(state.x.shape[1]), -n)
-        names = {*_PER_UNIT, *_DIRECTIONS, *_NUMBERS} - self._engine.spec.scratch
+        names = {*_PER_UNIT, *_DIRECTIONS, *_NUMBERS} & {*self._engine.fields}
         fields = {
             name: values[:, seats] for name, values in state._asdict().items() if name in names
         }

@@ -5,18 +5,17 @@ kinds, and a field of view may narrow what is seen and attacked.
 """
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.skirmish.army import COOLDOWN, ENERGY, HEALS, HP, SHIELD, TYPE, Army
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, HALT, NO_OP
 from coopbench_envs.skirmish.features import Shown, is_open, see_ground, sizes
+from coopbench_envs.skirmish.force import State
 from coopbench_envs.skirmish.native import SIGHT
 from coopbench_envs.skirmish.strikes import JITTER
+from coopbench_envs.states import part_of
 
-__all__ = ["Seen", "mask", "observe", "parts", "seen", "write_state"]
+__all__ = ["mask", "observe", "parts", "seen", "write_state"]
 
 
 def parts(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
@@ -26,40 +25,12 @@ def parts(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:
     return {**shapes, **time, "place": (2,)}
 
 
-class Seen(NamedTuple):
-    """The fields of ``Force`` that agents see something of."""
-
-    time: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    face_x: np.ndarray
-    face_y: np.ndarray
-    hp: np.ndarray
-    shield: np.ndarray
-    energy: np.ndarray
-    cooldown: np.ndarray
-    kind: np.ndarray
-    living: np.ndarray
-    last: np.ndarray
-
-
-@kernel
-def seen(s):
-    """Return the fields that agents see something of."""
-    return Seen(
-        time=s.time,
-        x=s.x,
-        y=s.y,
-        face_x=s.face_x,
-        face_y=s.face_y,
-        hp=s.hp,
-        shield=s.shield,
-        energy=s.energy,
-        cooldown=s.cooldown,
-        kind=s.kind,
-        living=s.living,
-        last=s.last,
-    )
+# What agents see something of.
+seen = part_of(
+    State,
+    *("time", "x", "y", "face_x", "face_y", "hp", "shield", "energy", "cooldown", "kind"),
+    *("living", "last"),
+)
 
 
 @routine

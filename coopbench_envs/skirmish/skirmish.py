@@ -18,10 +18,9 @@ from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, one_of
 from coopbench_envs.skirmish import features
 from coopbench_envs.skirmish import picture as pictures
-from coopbench_envs.skirmish.army import SCRATCH, Army, Battle, Rewards, army_of, words
-from coopbench_envs.skirmish.army import allocate as allocate_battle
+from coopbench_envs.skirmish.army import Army, Rewards, State, army_of, views, words
 from coopbench_envs.skirmish.combat import DEALT, KILLS, TAKEN
-from coopbench_envs.skirmish.dynamics import muster, play, views
+from coopbench_envs.skirmish.dynamics import muster, play
 from coopbench_envs.skirmish.features import TARGET_RANGE, Shown, sizes, state_size
 from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
 from coopbench_envs.skirmish.scenario import (
@@ -184,11 +183,6 @@ def _shown(p: Params, scenario: Scenario) -> Shown:
     )
 
 
-def allocate(c: Constants, lanes: int) -> Battle:
-    """Return a new state for ``lanes`` battles."""
-    return allocate_battle(c.army, lanes)
-
-
 @kernel
 def reset(c, s, i, rng):
     muster(c.army, s, i)
@@ -287,12 +281,6 @@ def _width(c: Constants) -> int:
     return max(part.stop for part in layout(c).values())
 
 
-def ranges(c: Any) -> Mapping[str, tuple[Any, Any]]:
-    """Return the bounds of the fields of both versions that number units and actions."""
-    last = len(c.army.stats) - 1
-    return {"target": (-1, last), "turns": (-1, last), "last": (-1, c.army.choices - 1)}
-
-
 FILES = MapFiles(
     condition="map_file",
     bundled="maps of SMAC",
@@ -313,7 +301,7 @@ SPEC = EnvSpec(
     id="coopbench/Skirmish-v0",
     module=__name__,
     kernels=Kernels(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=step,
         observe=observe,
@@ -342,10 +330,8 @@ SPEC = EnvSpec(
     scene=scene,
     global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
     common_reward=True,
-    scratch=SCRATCH,
     files=FILES,
     opponent=opponent_of,
     held_out="map",
-    ranges=ranges,
     source="Samvelyan et al. 2019, SMAC; Michalski et al. 2023, SMAClite, with its NumPy back-end",
 )

@@ -23,8 +23,7 @@ from coopbench_envs.skirmish import picture as pictures
 from coopbench_envs.skirmish import sight, skirmish
 from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_of, words
 from coopbench_envs.skirmish.features import Shown, state_size
-from coopbench_envs.skirmish.force import SCRATCH, Force, Rules
-from coopbench_envs.skirmish.force import allocate as allocate_force
+from coopbench_envs.skirmish.force import Rules, State, views
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
 from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
 from coopbench_envs.skirmish.paths import ground_of, piece_of
@@ -42,7 +41,7 @@ from coopbench_envs.skirmish.teams import (
     drawn_scenario,
     teams_of,
 )
-from coopbench_envs.skirmish.tick import LISTED, muster, play, views
+from coopbench_envs.skirmish.tick import LISTED, muster, play
 
 WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
@@ -274,11 +273,6 @@ def _is_field(terrain: np.ndarray) -> bool:
     return bool(is_whole and box.mean() >= _FULL and (box == box[:, ::-1]).all())
 
 
-def allocate(c: Constants, lanes: int) -> Force:
-    """Return a new state for ``lanes`` battles."""
-    return allocate_force(c.rules, lanes)
-
-
 @kernel
 def reset(c, s, i, rng):
     draw_teams(c.teams, c.rules, s, i, rng)
@@ -419,19 +413,6 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive(sight.parts(c.army, c.shown))
 
 
-def ranges(c: Constants) -> Mapping[str, tuple[Any, Any]]:
-    """Return the bounds of fields that number units, kinds and actions, and of places.
-
-    Kinds that are not drawn are those of the map: its numbers of choices and types follow from
-    them. Units on the ground look their ways up by the cell that they are in.
-    """
-    rules = c.rules
-    rows, columns = rules.ground.walkable.shape
-    kinds = (0, len(rules.kinds.stats) - 1) if c.teams.is_drawn else (rules.kind, rules.kind)
-    own = {"kind": kinds, "patient": (-1, len(rules.kind) - 1), "x": (0, columns), "y": (0, rows)}
-    return {**skirmish.ranges(c), **own}
-
-
 def _width(c: Constants) -> int:
     return max(part.stop for part in layout(c).values())
 
@@ -440,7 +421,7 @@ SPEC = EnvSpec(
     id="coopbench/Skirmish-v1",
     module=__name__,
     kernels=Kernels(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=step,
         observe=observe,
@@ -469,10 +450,8 @@ SPEC = EnvSpec(
     scene=scene,
     global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
     common_reward=True,
-    scratch=SCRATCH,
     files=skirmish.FILES,
     opponent=opponent_of,
     held_out="map",
-    ranges=ranges,
     source="Samvelyan et al. 2019, SMAC; Ellis et al. 2023, SMACv2; rules of SMAClite, corrected",
 )

@@ -24,7 +24,7 @@ from coopbench_envs.skirmish.army import (
 
 __all__ = ["DEALT", "JITTER", "OVERKILL", "TAKEN", "fight"]
 
-DEALT, TAKEN, OVERKILL = range(3)  # entries of ``Force.sums``
+DEALT, TAKEN, OVERKILL = range(3)  # entries of ``State.sums``
 JITTER = (-1, 2)  # least and greatest number of ticks by which a cooldown varies
 _SHIELD_WAIT = 160.0  # ticks without damage until a shield grows
 _SHIELD_GROWTH = 2 / 16  # points per tick

@@ -20,59 +20,17 @@ from coopbench_envs.skirmish.army import (
     TICKS,
 )
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, MOVE_AMOUNT, NO_OP
-from coopbench_envs.skirmish.force import Views
 from coopbench_envs.skirmish.native import GROUND
 from coopbench_envs.skirmish.paths import heading, is_ground
 from coopbench_envs.skirmish.strikes import fight
 from coopbench_envs.skirmish.targets import ATTACK, FOCUS_FIRE, HOLD, KITE, MARCH, MOVE, STOP
 
-__all__ = ["LISTED", "muster", "play", "views"]
+__all__ = ["LISTED", "muster", "play"]
 
 LISTED = 4  # ticks after which the lists of possible neighbours are made anew
 _FAR = 1e9  # added to the squared distance of an attacker that is out of sight
 _INSIDE = 1e-9  # cells from the edge of the map where units that need no ground are held
 _APART = 1e-3  # cells by which units in the very same place are taken to be apart
-
-
-@kernel
-def views(s, i):
-    """Return the fields of lane ``i``."""
-    return Views(
-        x=s.x[i],
-        y=s.y[i],
-        face_x=s.face_x[i],
-        face_y=s.face_y[i],
-        hp=s.hp[i],
-        shield=s.shield[i],
-        wait=s.wait[i],
-        energy=s.energy[i],
-        cooldown=s.cooldown[i],
-        kind=s.kind[i],
-        living=s.living[i],
-        target=s.target[i],
-        patient=s.patient[i],
-        last=s.last[i],
-        march=s.march[i],
-        orders=s.orders[i],
-        roll=s.roll[i],
-        before=s.before[i],
-        command=s.command[i],
-        goal_x=s.goal_x[i],
-        goal_y=s.goal_y[i],
-        ordered=s.ordered[i],
-        aiming=s.aiming[i],
-        moving=s.moving[i],
-        old_x=s.old_x[i],
-        old_y=s.old_y[i],
-        push_x=s.push_x[i],
-        push_y=s.push_y[i],
-        left=s.left[i],
-        lost=s.lost[i],
-        struck=s.struck[i],
-        near=s.near[i],
-        near_count=s.near_count[i],
-        sums=s.sums[i],
-    )
 
 
 @kernel
@@ -85,13 +43,6 @@ def muster(c, s, i):
         s.hp[i, u] = c.kinds.stats[kind, HP]
         s.shield[i, u] = c.kinds.stats[kind, SHIELD]
         s.energy[i, u] = c.kinds.stats[kind, FIRST_ENERGY]
-        s.wait[i, u], s.cooldown[i, u] = 0.0, 0.0
-        s.living[i, u] = True
-        s.target[i, u], s.patient[i, u] = -1, -1
-    for a in range(c.num_agents):
-        s.last[i, a] = -1
-    s.dealt[i], s.taken[i], s.overkill[i], s.contact[i] = 0.0, 0.0, 0.0, -1
-    s.regained[i] = 0.0
 
 
 @subroutine

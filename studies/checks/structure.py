@@ -29,7 +29,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("marks",),
         ("digests",),
         ("compiling",),
-        ("foreign_names", "core"),
+        ("foreign_names", "core", "states"),
         ("drivers", "elementary"),
         ("memory", "elementary_arrays", "exactness"),
         (FAMILIES,),

@@ -6,11 +6,10 @@ docs/environments/apache_project.md.
 
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import one_of
+from coopbench_envs.states import array, state
 
 BETA = 0.7
 # phase: contributors, highest loyalty, units of output of one unit invested, expected investment
@@ -24,8 +23,10 @@ PHASES = {
 Constants = dynamics.extended(
     collective.Constants, __name__, expected="historical mean investment in this phase, in units"
 )
-State = dynamics.extended(
-    collective.State, __name__, deviation="(lanes,) running sum of deviations from the expected"
+State = state(
+    __name__,
+    collective.State,
+    deviation=array("running sum of deviations from the expected", start=0),
 )
 METRICS = collective.METRICS | {
     "effort_deviation": "mean over steps of |mean investment - expected| / expected",
@@ -58,17 +59,6 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**collective.common(c, lanes), deviation=np.zeros(lanes))
-
-
-@kernel
-def reset(c, s, i, rng):
-    collective.reset(c, s, i, rng)
-    s.deviation[i] = 0.0
-
-
 @kernel
 def deviate(c, s, i, rng, actions, rewards, terminated):
     total = 0.0
@@ -87,11 +77,10 @@ SPEC = dynamics.game(
     id="coopbench/ApacheProject-v0",
     module=__name__,
     kernels=collective.KERNELS._replace(
-        allocate=allocate, reset=reset, step=(*collective.STEP, deviate), measure=measure
+        state=State, step=(*collective.STEP, deviate), measure=measure
     ),
     params=Params,
     constants=constants,
     agents=dynamics.named("contributor"),
     metrics=METRICS,
-    scratch=collective.SCRATCH,
 )

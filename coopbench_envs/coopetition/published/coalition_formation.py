@@ -12,6 +12,7 @@ from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 RETURNS = 0.4  # loyalty from which excluded agents may return
 MEMBER_FACTOR, OUTSIDER_FACTOR = 1.1, 0.5
@@ -23,17 +24,21 @@ Constants = dynamics.extended(
     exit_threshold="loyalty below which a member is excluded",
     cooldown="steps after which excluded agents may return",
 )
-State = dynamics.extended(
-    collective.State,
+State = state(
     __name__,
-    inside="(lanes, agents) bool, whether the agent is a member",
-    order="(lanes, agents) int64, rises with the time of joining, or of exclusion",
-    moves="(lanes,) int64, next number of the order",
-    cooldown="(lanes, agents) int64, steps until an excluded agent may return; 0 for members",
-    size="(lanes,) int64, scratch: number of members",
-    sizes="(lanes,) running sum of the number of members",
+    collective.State,
+    inside=array("whether the agent is a member", "num_agents", dtype=np.bool_, start=True),
+    order=array("rises with the time of joining, or of exclusion", "num_agents", dtype=np.int64),
+    moves=array("next number of the order", dtype=np.int64, start="num_agents"),
+    cooldown=array(
+        "steps until an excluded agent may return; 0 for members",
+        "num_agents",
+        dtype=np.int64,
+        start=0,
+    ),
+    size=array("number of members", dtype=np.int64, scratch=True),
+    sizes=array("running sum of the number of members", start=0),
 )
-SCRATCH = collective.SCRATCH | {"size"}
 METRICS = collective.METRICS | {
     "coalition_size": "mean over steps of the number of members",
 }
@@ -76,29 +81,11 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    n = c.num_agents
-    return State(
-        **collective.common(c, lanes),
-        inside=np.zeros((lanes, n), np.bool_),
-        order=np.zeros((lanes, n), np.int64),
-        moves=np.zeros(lanes, np.int64),
-        cooldown=np.zeros((lanes, n), np.int64),
-        size=np.zeros(lanes, np.int64),
-        sizes=np.zeros(lanes),
-    )
-
-
 @kernel
 def reset(c, s, i, rng):
     collective.reset(c, s, i, rng)
-    s.sizes[i] = 0.0
-    s.moves[i] = c.num_agents
     for a in range(c.num_agents):
-        s.inside[i, a] = True
         s.order[i, a] = a
-        s.cooldown[i, a] = 0
 
 
 @kernel
@@ -164,7 +151,7 @@ SPEC = dynamics.game(
     id="coopbench/CoalitionFormation-v0",
     module=__name__,
     kernels=collective.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=(*collective.STEP, share_out),
         measure=measure,
@@ -174,5 +161,4 @@ SPEC = dynamics.game(
     constants=constants,
     agents=dynamics.named("ally"),
     metrics=METRICS,
-    scratch=SCRATCH,
 )

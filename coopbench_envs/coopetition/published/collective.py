@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.core import kernel
+from coopbench_envs.core import kernel, per_agent
 from coopbench_envs.elementary import power
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 WINDOW = 10  # steps over which sustained cooperation is measured
 RIDES, COOPERATES, LASTS = 0.3, 0.5, 0.6  # shares of the endowment
@@ -31,17 +32,18 @@ Constants = dynamics.extended(
     beta="elasticity of the output",
     loyalty_cap="highest loyalty",
 )
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    loyalty="(lanes, agents) in [0, loyalty_cap]",
-    memory="(lanes, WINDOW, agents) last investments, those of step t at place t modulo WINDOW",
-    output="(lanes,) running sum of the common output",
-    riders="(lanes,) running sum of the share of agents that ride free",
-    lately="(lanes, agents) scratch: mean investment over the window, over the endowment",
-    full="(lanes,) bool, scratch: whether all agents cooperate",
+    dynamics.State,
+    loyalty=array("in [0, loyalty_cap]", "num_agents"),
+    memory=array(
+        "last investments, those of step t at place t modulo WINDOW", WINDOW, "num_agents", start=0
+    ),
+    output=array("running sum of the common output", start=0),
+    riders=array("running sum of the share of agents that ride free", start=0),
+    lately=array("mean investment over the window, over the endowment", "num_agents", scratch=True),
+    full=array("whether all agents cooperate", dtype=np.bool_, scratch=True),
 )
-SCRATCH = dynamics.SCRATCH | {"lately", "full"}
 TEAM_METRICS = {
     "team_output": "mean over steps of omega times the sum of investments to the power of beta",
     "free_riders": "mean over steps of the share of agents that invest less than 0.3 of endowment",
@@ -99,33 +101,11 @@ def optimum(omega: float, beta: float, cost: float, n: int, most: float) -> floa
     return float(power(omega * beta / cost, 1.0 / (1.0 - beta))) / n
 
 
-def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
-    n = c.num_agents
-    return dynamics.common(c, lanes) | {
-        "loyalty": np.zeros((lanes, n)),
-        "memory": np.zeros((lanes, WINDOW, n)),
-        "output": np.zeros(lanes),
-        "riders": np.zeros(lanes),
-        "lately": np.zeros((lanes, n)),
-        "full": np.zeros(lanes, np.bool_),
-    }
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**common(c, lanes))
-
-
 @kernel
 def reset(c, s, i, rng):
     dynamics.reset(c, s, i, rng)
-    s.output[i] = 0.0
-    s.riders[i] = 0.0
     for a in range(c.num_agents):
         s.loyalty[i, a] = FIRST_LOYALTY * c.loyalty_cap
-        for k in range(WINDOW):
-            s.memory[i, k, a] = 0.0
 
 
 @kernel
@@ -136,12 +116,13 @@ def prepare(c, s, i):
         s.lately[i, a] = 0.0
 
 
-@kernel
+@per_agent
 def remember(c, s, i, a, rng, actions, rewards, terminated):
+    """Record the investment of ``a``."""
     s.memory[i, s.time[i] % WINDOW, a] = s.last_action[i, a]
 
 
-@kernel
+@per_agent
 def look_back(c, s, i, a, rng, actions, rewards, terminated):
     """Compute the mean of the investments of ``a`` over the window, as a share of its endowment."""
     place = s.time[i] % WINDOW
@@ -160,7 +141,7 @@ def agree(c, s, i, rng, actions, rewards, terminated):
     s.full[i] = full
 
 
-@kernel
+@per_agent
 def judge(c, s, i, a, rng, actions, rewards, terminated):
     """Update the loyalty and multiply the reward, by the present and the recent investments."""
     share, loyalty, lately = s.last_action[i, a] / c.endowment[a], s.loyalty[i, a], s.lately[i, a]
@@ -204,5 +185,5 @@ def measure(c, s, i, measures):
 
 STEP = (*dynamics.STEP, remember, look_back, agree, judge, tally)
 KERNELS = dynamics.KERNELS._replace(
-    allocate=allocate, reset=reset, step=STEP, measure=measure, prepare=prepare
+    state=State, reset=reset, step=STEP, measure=measure, prepare=prepare
 )

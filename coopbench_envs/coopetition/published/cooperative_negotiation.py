@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -19,15 +20,19 @@ Constants = dynamics.extended(
     threshold="units within which two investments agree, and an agreement is kept",
     penalty="reward that a breach costs per unit of an agent's distance from the agreement",
 )
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    agreed="(lanes,) bool, whether there is an agreement",
-    agreement="(lanes, agents) units that were agreed on; 0 without an agreement",
-    was_agreed="(lanes,) bool, agreed before the last step, as the global state shows it",
-    old_agreement="(lanes, agents) agreement before the last step, as the global state shows it",
-    agreements="(lanes,) int64, steps that made an agreement",
-    breaches="(lanes,) int64, steps in which one was broken",
+    dynamics.State,
+    agreed=array("whether there is an agreement", dtype=np.bool_, start=False),
+    agreement=array("units that were agreed on; 0 without an agreement", "num_agents", start=0),
+    was_agreed=array(
+        "agreed before the last step, as the global state shows it", dtype=np.bool_, start=False
+    ),
+    old_agreement=array(
+        "agreement before the last step, as the global state shows it", "num_agents", start=0
+    ),
+    agreements=array("steps that made an agreement", dtype=np.int64, start=0),
+    breaches=array("steps in which one was broken", dtype=np.int64, start=0),
 )
 METRICS = dynamics.METRICS | {
     "agreement_rate": "share of steps with an agreement: both invested about the same",
@@ -72,31 +77,6 @@ def constants(p: Params) -> Any:
         threshold=p.agreement_threshold,
         penalty=p.breach_penalty_multiplier,
     )
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(
-        **dynamics.common(c, lanes),
-        agreed=np.zeros(lanes, np.bool_),
-        agreement=np.zeros((lanes, c.num_agents)),
-        was_agreed=np.zeros(lanes, np.bool_),
-        old_agreement=np.zeros((lanes, c.num_agents)),
-        agreements=np.zeros(lanes, np.int64),
-        breaches=np.zeros(lanes, np.int64),
-    )
-
-
-@kernel
-def reset(c, s, i, rng):
-    dynamics.reset(c, s, i, rng)
-    s.agreed[i] = False
-    s.was_agreed[i] = False
-    s.agreements[i] = 0
-    s.breaches[i] = 0
-    for a in range(c.num_agents):
-        s.agreement[i, a] = 0.0
-        s.old_agreement[i, a] = 0.0
 
 
 @kernel
@@ -153,8 +133,7 @@ SPEC = dynamics.game(
     id="coopbench/CooperativeNegotiation-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate,
-        reset=reset,
+        state=State,
         step=(*dynamics.STEP, negotiate),
         measure=measure,
         global_state=global_state,

@@ -5,22 +5,26 @@ published, partners cannot be chosen and the score does not affect rewards. Page
 docs/environments/dynamic_partner_selection.md.
 """
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 MEMORY = 0.9  # weight of the previous score in the new one
 
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    score="(lanes, agents) public score: a moving average of invested shares, in [0, 1]",
-    shown="(lanes, agents) the score before the last step, as the global state shows it",
+    dynamics.State,
+    score=array(
+        "public score: a moving average of invested shares, in [0, 1]", "num_agents", start=0
+    ),
+    shown=array(
+        "the score before the last step, as the global state shows it", "num_agents", start=0
+    ),
 )
 METRICS = dynamics.METRICS | {
     "mean_score": "mean of the agents' public scores after the last step, in [0, 1]",
@@ -56,20 +60,6 @@ def constants(p: Params) -> dynamics.Constants:
         initial_trust=0.50,
         initial_damage=0.0,
     )
-
-
-def allocate(c: dynamics.Constants, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    score = np.zeros((lanes, c.num_agents))
-    return State(**dynamics.common(c, lanes), score=score, shown=score.copy())
-
-
-@kernel
-def reset(c, s, i, rng):
-    dynamics.reset(c, s, i, rng)
-    for a in range(c.num_agents):
-        s.score[i, a] = 0.0
-        s.shown[i, a] = 0.0
 
 
 @kernel
@@ -108,8 +98,7 @@ SPEC = dynamics.game(
     id="coopbench/DynamicPartnerSelection-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate,
-        reset=reset,
+        state=State,
         step=(*dynamics.STEP, rate),
         measure=measure,
         global_state=global_state,

@@ -16,10 +16,11 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import picture
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
-from coopbench_envs.core import EnvSpec, Kernels, kernel
+from coopbench_envs.core import EnvSpec, Kernels, kernel, per_agent, per_pair
 from coopbench_envs.elementary import exponential, logarithm
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, one_of
+from coopbench_envs.states import array, state
 
 REWARD_TYPES = ("integrated", "private", "cooperative")
 INTEGRATED, PRIVATE, COOPERATIVE = range(3)
@@ -68,23 +69,19 @@ class Constants(NamedTuple):
     reward_factor: float  # reward_scale, over the largest endowment if normalised
 
 
-class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    trust: np.ndarray  # (lanes, agents, agents) trust of a in b, in [0, 1]; diagonal 1
-    reputation: np.ndarray  # (lanes, agents, agents) damage that a holds against b; diagonal 0
-    last_action: np.ndarray  # (lanes, agents) last investment in units, within [0, endowment]
-    payoff: np.ndarray  # (lanes, agents) payoff of the last step, without the others' payoffs
-    utility: np.ndarray  # (lanes, agents) trust-weighted utility of the last step
-    invested: np.ndarray  # (lanes,) running sum of mean shares, for the cooperation rate
-    trusted: np.ndarray  # (lanes,) running sum of mean trust
-    signal: np.ndarray  # (lanes, agents) scratch: signal of the last investment, in [-1, 1]
-    mean_trust: np.ndarray  # (lanes,) scratch: mean of all pairwise trust
-    joint: np.ndarray  # (lanes,) scratch: synergy of the last investments, by its weight
-
-
-SCRATCH = frozenset({"signal", "joint", "mean_trust"})
+State = state(
+    __name__,
+    trust=array("trust of a in b, in [0, 1]; diagonal 1", "num_agents", "num_agents"),
+    reputation=array("damage that a holds against b; diagonal 0", "num_agents", "num_agents"),
+    last_action=array("last investment in units, within [0, endowment]", "num_agents"),
+    payoff=array("payoff of the last step, without the others' payoffs", "num_agents", start=0),
+    utility=array("trust-weighted utility of the last step", "num_agents", start=0),
+    invested=array("running sum of mean shares, for the cooperation rate", start=0),
+    trusted=array("running sum of mean trust", start=0),
+    signal=array("signal of the last investment, in [-1, 1]", "num_agents", scratch=True),
+    mean_trust=array("mean of all pairwise trust", scratch=True),
+    joint=array("synergy of the last investments, by its weight", scratch=True),
+)
 
 
 def extended(base: Any, module: str, **fields: str) -> Any:
@@ -138,37 +135,10 @@ def make_constants(
     )
 
 
-def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Return new arrays for the fields of ``State``, by name; axis 0 is the lane."""
-    n = c.num_agents
-    return {
-        "time": np.zeros(lanes, np.int64),
-        "trust": np.zeros((lanes, n, n)),
-        "reputation": np.zeros((lanes, n, n)),
-        "last_action": np.zeros((lanes, n)),
-        "payoff": np.zeros((lanes, n)),
-        "utility": np.zeros((lanes, n)),
-        "invested": np.zeros(lanes),
-        "trusted": np.zeros(lanes),
-        "signal": np.zeros((lanes, n)),
-        "mean_trust": np.zeros(lanes),
-        "joint": np.zeros(lanes),
-    }
-
-
-def allocate(c: Any, lanes: int) -> State:
-    """Return a new state for ``lanes`` games."""
-    return State(**common(c, lanes))
-
-
 @kernel
 def reset(c, s, i, rng):
-    s.invested[i] = 0.0
-    s.trusted[i] = 0.0
     for a in range(c.num_agents):
         s.last_action[i, a] = c.baseline[a]
-        s.payoff[i, a] = 0.0
-        s.utility[i, a] = 0.0
         for b in range(c.num_agents):
             s.trust[i, a, b] = 1.0 if a == b else c.initial_trust
             s.reputation[i, a, b] = 0.0 if a == b else c.initial_damage
@@ -193,7 +163,7 @@ def end(c, i, over, terminated):
         terminated[i, a] = over
 
 
-@kernel
+@per_agent
 def invest(c, s, i, a, rng, actions, rewards, terminated):
     """Clip the action to [0, endowment] and compute the signal that others read from it."""
     units = min(max(actions[i, a, 0], 0.0), c.endowment[a])
@@ -218,7 +188,7 @@ def squash(x):
     return math.copysign((1.0 - fades) / (1.0 + fades), x)
 
 
-@kernel
+@per_pair
 def update_trust(c, s, i, a, b, rng, actions, rewards, terminated):
     """Update the trust of ``a`` in ``b`` and the damage, from the signal of the last investment.
 
@@ -237,8 +207,9 @@ def update_trust(c, s, i, a, b, rng, actions, rewards, terminated):
     s.reputation[i, a, b] = 0.0 if a == b else min(max(damage, 0.0), 1.0)
 
 
-@kernel
+@per_pair
 def add_trust(c, s, i, a, b, rng, actions, rewards, terminated):
+    """Add the trust of ``a`` in ``b`` to the sum over all pairs."""
     s.mean_trust[i] += 0.0 if a == b else s.trust[i, a, b]
 
 
@@ -270,7 +241,7 @@ def produce(c, s, i, rng, actions, rewards, terminated):
     s.joint[i] = c.gamma * synergy(c, s, i)
 
 
-@kernel
+@per_agent
 def pay(c, s, i, a, rng, actions, rewards, terminated):
     """Compute the payoff of ``a`` from its investment and its share of what all produce."""
     units = s.last_action[i, a]
@@ -279,7 +250,7 @@ def pay(c, s, i, a, rng, actions, rewards, terminated):
     s.utility[i, a] = 0.0
 
 
-@kernel
+@per_pair
 def depend(c, s, i, a, b, rng, actions, rewards, terminated):
     """Add the payoff of ``b`` to the utility of ``a``, weighted by dependence and trust.
 
@@ -378,7 +349,7 @@ def measure(c, s, i, measures):
 
 
 KERNELS = Kernels(
-    allocate=allocate,
+    state=State,
     reset=reset,
     step=STEP,
     observe=observe,
@@ -461,7 +432,6 @@ def game(
     agents: Callable[[Any], tuple[str, ...]],
     kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
-    scratch: frozenset[str] = SCRATCH,
     **fields: Any,
 ) -> EnvSpec:
     """Return the specification of a game of this model.
@@ -489,6 +459,5 @@ def game(
         constants=constants,
         agents=agents,
         metrics=metrics,
-        scratch=scratch,
         **(usual | fields),
     )

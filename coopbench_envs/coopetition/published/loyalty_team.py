@@ -64,5 +64,4 @@ SPEC = dynamics.game(
     constants=constants,
     agents=dynamics.named("member"),
     metrics=METRICS,
-    scratch=collective.SCRATCH,
 )

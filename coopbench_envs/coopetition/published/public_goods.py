@@ -6,11 +6,10 @@ Page: docs/environments/public_goods.md.
 
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 Constants = dynamics.extended(
     collective.Constants,
@@ -18,8 +17,10 @@ Constants = dynamics.extended(
     phi_b="weight of the others' gain in a citizen's welfare, times its loyalty",
     phi_c="weight of a citizen's contribution in its welfare, times its loyalty",
 )
-State = dynamics.extended(
-    collective.State, __name__, efficiency="(lanes,) running sum of social efficiency"
+State = state(
+    __name__,
+    collective.State,
+    efficiency=array("running sum of social efficiency", start=0),
 )
 METRICS = dynamics.METRICS | {
     "public_good": "mean over steps of the multiplier times the sum of investments, units",
@@ -69,17 +70,6 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**collective.common(c, lanes), efficiency=np.zeros(lanes))
-
-
-@kernel
-def reset(c, s, i, rng):
-    collective.reset(c, s, i, rng)
-    s.efficiency[i] = 0.0
-
-
 @kernel
 def compare(c, s, i, rng, actions, rewards, terminated):
     s.efficiency[i] += efficiency(c, s, i)
@@ -112,11 +102,10 @@ SPEC = dynamics.game(
     id="coopbench/PublicGoods-v0",
     module=__name__,
     kernels=collective.KERNELS._replace(
-        allocate=allocate, reset=reset, step=(*collective.STEP, compare), measure=measure
+        state=State, step=(*collective.STEP, compare), measure=measure
     ),
     params=Params,
     constants=constants,
     agents=dynamics.named("citizen"),
     metrics=METRICS,
-    scratch=collective.SCRATCH,
 )

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.core import EnvSpec, kernel
+from coopbench_envs.core import EnvSpec, kernel, per_agent, per_pair
 from coopbench_envs.elementary import power
+from coopbench_envs.states import array, state
 
 LEAST = 0.01  # smallest factor on a reward
 
@@ -24,15 +25,23 @@ Constants = dynamics.extended(
     slope="slope of the response, per unit of change",
     wealth="mean endowment, the unit of the responses' sum",
 )
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    memory="(lanes, window, agents) last investments, the one of step t at place t modulo window",
-    surprise="(lanes, agents) scratch: change of each agent's investment, bounded to [-1, 1]",
-    response="(lanes, agents) scratch: sum of an agent's responses to the others' changes",
-    factors="(lanes,) running sum of the mean factor on rewards",
+    dynamics.State,
+    memory=array(
+        "last investments, the one of step t at place t modulo window",
+        "window",
+        "num_agents",
+        start=0,
+    ),
+    surprise=array(
+        "change of each agent's investment, bounded to [-1, 1]", "num_agents", scratch=True
+    ),
+    response=array(
+        "sum of an agent's responses to the others' changes", "num_agents", scratch=True
+    ),
+    factors=array("running sum of the mean factor on rewards", start=0),
 )
-SCRATCH = dynamics.SCRATCH | {"surprise", "response"}
 METRICS = dynamics.METRICS | {
     "reciprocity": "mean over steps and agents of the reciprocity factor on rewards",
 }
@@ -81,26 +90,6 @@ def make_constants(
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(
-        **dynamics.common(c, lanes),
-        memory=np.zeros((lanes, c.window, c.num_agents)),
-        surprise=np.zeros((lanes, c.num_agents)),
-        response=np.zeros((lanes, c.num_agents)),
-        factors=np.zeros(lanes),
-    )
-
-
-@kernel
-def reset(c, s, i, rng):
-    dynamics.reset(c, s, i, rng)
-    s.factors[i] = 0.0
-    for k in range(c.window):
-        for a in range(c.num_agents):
-            s.memory[i, k, a] = 0.0
-
-
 @kernel
 def prepare(c, s, i):
     dynamics.prepare(c, s, i)
@@ -109,7 +98,7 @@ def prepare(c, s, i):
         s.response[i, a] = 0.0
 
 
-@kernel
+@per_agent
 def remember(c, s, i, a, rng, actions, rewards, terminated):
     """Record the investment and compare it with the agent's recent mean (at first with 0)."""
     # Only steps after the first count, as published: with t investments the last t - 1 of them.
@@ -123,14 +112,14 @@ def remember(c, s, i, a, rng, actions, rewards, terminated):
     s.surprise[i, a] = s.last_action[i, a] - total / max(1, count)
 
 
-@kernel
+@per_agent
 def react(c, s, i, a, rng, actions, rewards, terminated):
     """Bound the surprise to [-1, 1]."""
     s.surprise[i, a] = dynamics.squash(c.slope * s.surprise[i, a])
     s.response[i, a] = 0.0
 
 
-@kernel
+@per_pair
 def respond(c, s, i, a, b, rng, actions, rewards, terminated):
     """Add the response of ``a`` to ``b``, weighted by trust and dependence."""
     s.response[i, a] += c.reply[a, b] * s.trust[i, a, b] * s.surprise[i, b]
@@ -154,8 +143,7 @@ def measure(c, s, i, measures):
 
 
 KERNELS = dynamics.KERNELS._replace(
-    allocate=allocate,
-    reset=reset,
+    state=State,
     step=(*dynamics.STEP, remember, react, respond, reciprocate),
     measure=measure,
     prepare=prepare,
@@ -179,5 +167,4 @@ def game(
         constants=constants,
         agents=agents,
         metrics=METRICS,
-        scratch=SCRATCH,
     )

@@ -6,18 +6,19 @@ reaches a target. Page: docs/environments/recovery_race.md.
 
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 Constants = dynamics.extended(
     dynamics.Constants, __name__, target="mean trust at which the race is won"
 )
-State = dynamics.extended(
-    dynamics.State, __name__, peak="(lanes,) highest mean trust so far in the episode"
+State = state(
+    __name__,
+    dynamics.State,
+    peak=array("highest mean trust so far in the episode", start="initial_trust"),
 )
 METRICS = dynamics.METRICS | {
     "peak_trust": "highest mean pairwise trust of the episode, in [0, 1]",
@@ -61,17 +62,6 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**dynamics.common(c, lanes), peak=np.zeros(lanes))
-
-
-@kernel
-def reset(c, s, i, rng):
-    dynamics.reset(c, s, i, rng)
-    s.peak[i] = c.initial_trust
-
-
 @kernel
 def recover(c, s, i, rng, actions, rewards, terminated):
     s.peak[i] = max(s.peak[i], s.mean_trust[i])
@@ -88,9 +78,7 @@ def measure(c, s, i, measures):
 SPEC = dynamics.game(
     id="coopbench/RecoveryRace-v0",
     module=__name__,
-    kernels=dynamics.KERNELS._replace(
-        allocate=allocate, reset=reset, step=(*dynamics.STEP, recover), measure=measure
-    ),
+    kernels=dynamics.KERNELS._replace(state=State, step=(*dynamics.STEP, recover), measure=measure),
     params=Params,
     constants=constants,
     agents=dynamics.named("partner"),

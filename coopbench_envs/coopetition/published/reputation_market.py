@@ -8,13 +8,13 @@ docs/environments/reputation_market.md.
 import math
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.elementary import cosine, logarithm
 from coopbench_envs.parameters import between, one_of
+from coopbench_envs.states import array, state
 
 START = 0.5  # initial reputation
 SPEED = 0.1  # change of a reputation per unit of (share of the endowment - NEUTRAL)
@@ -27,11 +27,11 @@ Constants = dynamics.extended(
     noise="standard deviation of the noise on reputations in the global state",
     tiers="bool: rewards are scaled by tier",
 )
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    public_reputation="(lanes, agents) in [0, 1]",
-    shown="(lanes, agents) reputation before the last step, with noise, in the global state",
+    dynamics.State,
+    public_reputation=array("in [0, 1]", "num_agents", start=START),
+    shown=array("reputation before the last step, with noise, in the global state", "num_agents"),
 )
 METRICS = dynamics.METRICS | {
     "mean_reputation": "mean public reputation after the last step, in [0, 1]",
@@ -76,17 +76,9 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    zeros = np.zeros((lanes, c.num_agents))
-    return State(**dynamics.common(c, lanes), public_reputation=zeros, shown=zeros.copy())
-
-
 @kernel
 def reset(c, s, i, rng):
     dynamics.reset(c, s, i, rng)
-    for a in range(c.num_agents):
-        s.public_reputation[i, a] = START
     show(c, s, i, rng)
 
 
@@ -156,7 +148,7 @@ SPEC = dynamics.game(
     id="coopbench/ReputationMarket-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=(*dynamics.STEP, publish),
         measure=measure,

@@ -7,7 +7,6 @@ docs/environments/synergy_search.md.
 import math
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition.published import dynamics, key_metrics
@@ -15,6 +14,7 @@ from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import one_of, span
+from coopbench_envs.states import array, state
 
 Constants = dynamics.extended(
     dynamics.Constants,
@@ -23,8 +23,10 @@ Constants = dynamics.extended(
     gamma_high="upper end of the hidden weight's range",
     reveal="bool: observations and global state end with the weight",
 )
-State = dynamics.extended(
-    dynamics.State, __name__, gamma="(lanes,) hidden weight of the synergy in this episode"
+State = state(
+    __name__,
+    dynamics.State,
+    gamma=array("hidden weight of the synergy in this episode"),
 )
 
 
@@ -64,11 +66,6 @@ def constants(p: Params) -> Any:
         gamma_high=high,
         reveal=p.reveal_gamma_in_obs,
     )
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**dynamics.common(c, lanes), gamma=np.zeros(lanes))
 
 
 @kernel
@@ -129,7 +126,7 @@ SPEC = dynamics.game(
     id="coopbench/SynergySearch-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=STEP,
         observe=observe,

@@ -6,11 +6,10 @@ docs/environments/team_production.md.
 
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
-
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 SHIRKS, SHIRKER_FACTOR = 0.2, 0.9  # share of the endowment below which a reward is scaled
 
@@ -19,11 +18,11 @@ Constants = dynamics.extended(
     __name__,
     optimum="units per agent that maximise the output minus all costs",
 )
-State = dynamics.extended(
-    dynamics.State,
+State = state(
     __name__,
-    output="(lanes,) running sum of the common output",
-    riders="(lanes,) running sum of the share of agents that ride free",
+    dynamics.State,
+    output=array("running sum of the common output", start=0),
+    riders=array("running sum of the share of agents that ride free", start=0),
 )
 METRICS = (
     dynamics.METRICS
@@ -58,18 +57,6 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
-    return State(**dynamics.common(c, lanes), output=np.zeros(lanes), riders=np.zeros(lanes))
-
-
-@kernel
-def reset(c, s, i, rng):
-    dynamics.reset(c, s, i, rng)
-    s.output[i] = 0.0
-    s.riders[i] = 0.0
-
-
 @kernel
 def sanction(c, s, i, rng, actions, rewards, terminated):
     for a in range(c.num_agents):
@@ -88,8 +75,7 @@ SPEC = dynamics.game(
     id="coopbench/TeamProduction-v0",
     module=__name__,
     kernels=dynamics.KERNELS._replace(
-        allocate=allocate,
-        reset=reset,
+        state=State,
         step=(*dynamics.STEP, collective.tally, sanction),
         measure=measure,
     ),

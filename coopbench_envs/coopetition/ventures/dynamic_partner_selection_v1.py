@@ -13,22 +13,33 @@ from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import Kernels, integer, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 WANTED = 0.5  # least wish that counts
 EVEN = 1e-9  # summed differences of fractions below this are rounding
 NEUTRAL, RETURN = 0.6, 0.05  # record of those who stay alone, and how fast they get there
 LISTED = 12  # agents whose pairs still fit on a line
 
-State = dynamics.extended(
-    ventures.State,
+State = state(
     __name__,
-    partner="(lanes, agents) int64, partner in the last step, -1 if alone or before any",
-    matched="(lanes,) running number of agents with a partner",
-    again="(lanes,) running number of agents with their partner of the step before",
-    later="(lanes,) running number of agents with a partner, from the second step on",
-    shared="(lanes,) running sum over pairs of how far their fractions go together, beyond chance",
-    spread="(lanes,) the same if everybody had met its like",
-    order="(lanes, agents) int64, scratch: agents in the order in which they choose",
+    ventures.State,
+    partner=array(
+        "partner in the last step, -1 if alone or before any",
+        "num_agents",
+        dtype=np.int64,
+        start=-1,
+        bounds=lambda c: (-1, c.num_agents - 1),
+    ),
+    matched=array("running number of agents with a partner", start=0),
+    again=array("running number of agents with their partner of the step before", start=0),
+    later=array("running number of agents with a partner, from the second step on", start=0),
+    shared=array(
+        "running sum over pairs of how far their fractions go together, beyond chance", start=0
+    ),
+    spread=array("the same if everybody had met its like", start=0),
+    order=array(
+        "agents in the order in which they choose", "num_agents", dtype=np.int64, scratch=True
+    ),
 )
 METRICS = ventures.METRICS | {
     "matched_rate": "share of agents and steps with a partner",
@@ -58,29 +69,6 @@ def constants(p: Params) -> ventures.Constants:
     """Equal partners."""
     constants: ventures.Constants = ventures.make_constants(p, endowment=[1.0] * p.num_agents)
     return constants
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    sums = ("matched", "again", "later", "shared", "spread")
-    return State(
-        **ventures.common(c, lanes),
-        partner=np.zeros((lanes, c.num_agents), np.int64),
-        order=np.zeros((lanes, c.num_agents), np.int64),
-        **{name: np.zeros(lanes) for name in sums},
-    )
-
-
-@kernel
-def reset(c, s, i, rng):
-    ventures.reset(c, s, i, rng)
-    for a in range(c.num_agents):
-        s.partner[i, a] = -1
-    s.matched[i] = 0.0
-    s.again[i] = 0.0
-    s.later[i] = 0.0
-    s.shared[i] = 0.0
-    s.spread[i] = 0.0
 
 
 @kernel
@@ -271,8 +259,7 @@ SPEC = ventures.game(
     id="coopbench/DynamicPartnerSelection-v1",
     module=__name__,
     kernels=Kernels(
-        allocate=allocate,
-        reset=reset,
+        state=State,
         step=STEP,
         observe=observe,
         measure=measure,
@@ -283,11 +270,9 @@ SPEC = ventures.game(
     constants=constants,
     agents=dynamics.named("partner"),
     metrics=METRICS,
-    scratch=ventures.SCRATCH | {"order"},
     layout=layout,
     actions=lambda c: {"investment": 1, "wishes": c.num_agents - 1},
     world=lambda c: 3 * c.num_agents + 2,
     trace=trace,
     facts=facts,
-    ranges=lambda c: {"partner": (-1, c.num_agents - 1)},
 )

@@ -14,6 +14,7 @@ from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
+from coopbench_envs.states import array, state
 
 STRONG, WEAK = range(2)
 ROUNDING = 1e-9  # claims that add up to 1 but for it do not conflict
@@ -29,18 +30,18 @@ Constants = dynamics.extended(
     conflict_loss="part of the surplus that a conflict destroys",
     blame="loss of conduct at the largest demand",
 )
-State = dynamics.extended(
-    ventures.State,
+State = state(
     __name__,
-    speed="(lanes,) part of the way that capital goes to the investment in a step",
-    capital="(lanes, agents) capital as a share of the own endowment, in [0, 1]",
-    demand="(lanes, agents) last demand, 0.5 = the contract",
-    part="(lanes, agents) part of the last surplus",
-    stocked="(lanes,) running sum of mean capital",
-    conflicts="(lanes,) steps with a conflict",
-    exposed="(lanes,) running sum of the weak partner's capital",
-    seized="(lanes,) the same, each step times the strong partner's excess demand",
-    earned="(lanes, agents) running sum of rewards",
+    ventures.State,
+    speed=array("part of the way that capital goes to the investment in a step"),
+    capital=array("capital as a share of the own endowment, in [0, 1]", "num_agents"),
+    demand=array("last demand, 0.5 = the contract", "num_agents", start=0.5),
+    part=array("part of the last surplus", "num_agents"),
+    stocked=array("running sum of mean capital", start=0),
+    conflicts=array("steps with a conflict", start=0),
+    exposed=array("running sum of the weak partner's capital", start=0),
+    seized=array("the same, each step times the strong partner's excess demand", start=0),
+    earned=array("running sum of rewards", "num_agents", start=0),
 )
 METRICS = ventures.METRICS | {
     "capital": "mean over steps and partners of capital as a share of own endowment",
@@ -102,30 +103,13 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    one = ("speed", "stocked", "conflicts", "exposed", "seized")
-    each = ("capital", "demand", "part", "earned")
-    return State(
-        **ventures.common(c, lanes),
-        **{name: np.zeros(lanes) for name in one},
-        **{name: np.zeros((lanes, c.num_agents)) for name in each},
-    )
-
-
 @kernel
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
     s.speed[i] = ventures.within(c.speed, rng, i)
-    s.stocked[i] = 0.0
-    s.conflicts[i] = 0.0
-    s.exposed[i] = 0.0
-    s.seized[i] = 0.0
     for a in range(c.num_agents):
         s.capital[i, a] = ventures.within(c.capital, rng, i)
-        s.demand[i, a] = 0.5
         s.part[i, a] = c.share[a]
-        s.earned[i, a] = 0.0
 
 
 @kernel
@@ -268,7 +252,7 @@ SPEC = ventures.game(
     id="coopbench/PartnerHoldUp-v1",
     module=__name__,
     kernels=ventures.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=STEP,
         observe=observe,

@@ -17,6 +17,7 @@ from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import EnvSpec, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import span
+from coopbench_envs.states import array, state
 
 Jitter = Annotated[
     ventures.Range, span(0, 0.9, "largest relative change of a phase's length, drawn per episode")
@@ -28,14 +29,6 @@ CONSTANTS = {
     "length": "(phases,) mean lengths, in proportion",
     "jitter": "(2,) range of the largest relative change of a length",
 }
-STATE = {
-    "ends": "(lanes, phases) number of steps after which a phase is over",
-    "missed": "(lanes,) running sum of mean distances from the level, in good times",
-    "good_steps": "(lanes,) steps of good times so far",
-    "phase": "(lanes,) int64, scratch: phase of the coming step",
-    "level": "(lanes,) scratch: level of that phase",
-}
-SCRATCH = ventures.SCRATCH | {"phase", "level"}
 METRICS = ventures.METRICS | {
     "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
 }
@@ -51,7 +44,15 @@ class Phase(NamedTuple):
 
 
 Constants = dynamics.extended(ventures.Constants, __name__, **CONSTANTS)
-State = dynamics.extended(ventures.State, __name__, **STATE)
+State = state(
+    __name__,
+    ventures.State,
+    ends=array("number of steps after which a phase is over", lambda c: len(c.level)),
+    missed=array("running sum of mean distances from the level, in good times", start=0),
+    good_steps=array("steps of good times so far", start=0),
+    phase=array("phase of the coming step", dtype=np.int64, scratch=True),
+    level=array("level of that phase", scratch=True),
+)
 
 
 def make_constants(params: Any, phases: tuple[Phase, ...], **model: Any) -> Any:
@@ -62,28 +63,10 @@ def make_constants(params: Any, phases: tuple[Phase, ...], **model: Any) -> Any:
     return ventures.make_constants(params, **(own | model))
 
 
-def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Arrays of the fields that every game with phases has."""
-    return ventures.common(c, lanes) | {
-        "ends": np.zeros((lanes, len(c.level))),
-        "missed": np.zeros(lanes),
-        "good_steps": np.zeros(lanes),
-        "phase": np.zeros(lanes, np.int64),
-        "level": np.zeros(lanes),
-    }
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    return State(**common(c, lanes))
-
-
 @kernel
 def reset(c, s, i, rng):
     """Draw the constants of the episode, the lengths of its phases, and the first times."""
     ventures.reset(c, s, i, rng)
-    s.missed[i] = 0.0
-    s.good_steps[i] = 0.0
     draw_lengths(c, s, i, rng)
     find_phase(c, s, i, 0)
     s.productivity[i] *= c.factor[s.phase[i]]
@@ -206,7 +189,7 @@ def measure(c, s, i, measures):
 
 
 KERNELS = ventures.KERNELS._replace(
-    allocate=allocate,
+    state=State,
     reset=reset,
     step=STEP,
     observe=observe,
@@ -235,7 +218,6 @@ def game(*, phases: tuple[Phase, ...], metrics: Mapping[str, str] = METRICS, **o
     """Describe a game with ``phases``; the rest as in ``ventures``."""
     usual: dict[str, Any] = {
         "kernels": KERNELS,
-        "scratch": SCRATCH,
         "layout": layout,
         "world": lambda c: 2 * c.num_agents + 2 + len(c.level) + 1,
         "facts": partial(facts, phases),

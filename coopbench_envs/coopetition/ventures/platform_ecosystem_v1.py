@@ -13,6 +13,7 @@ from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 PLATFORM = 0
 INVESTMENT, TERMS, BAR = 0, 1, 2  # parts of an action
@@ -29,19 +30,26 @@ Constants = dynamics.extended(
     pull="part of the way that developers' records return to ``home`` in each step",
     home="record to which developers' records return",
 )
-State = dynamics.extended(
-    ventures.State,
+State = state(
     __name__,
-    present="(lanes, agents) bool, on the platform in the last step; the platform always is",
-    away="(lanes, agents) int64, steps since leaving, while absent",
-    received="(lanes, agents) the platform's investment that was observed before the last step",
-    commission="(lanes,) last commission",
-    stayed="(lanes,) running sum of shares of developers present",
-    exits="(lanes,) times that a developer left or was shut out",
-    entries="(lanes,) times that a developer came back",
-    charged="(lanes,) running sum of commissions",
-    worth="(lanes,) running sum of units invested, times what the network makes of a unit",
-    bare="(lanes,) the same, had it been a platform without network effects",
+    ventures.State,
+    present=array(
+        "on the platform in the last step; the platform always is",
+        "num_agents",
+        dtype=np.bool_,
+        start=True,
+    ),
+    away=array("steps since leaving, while absent", "num_agents", dtype=np.int64, start=0),
+    received=array(
+        "the platform's investment that was observed before the last step", "num_agents", start=0
+    ),
+    commission=array("last commission", start="customary"),
+    stayed=array("running sum of shares of developers present", start=0),
+    exits=array("times that a developer left or was shut out", start=0),
+    entries=array("times that a developer came back", start=0),
+    charged=array("running sum of commissions", start=0),
+    worth=array("running sum of units invested, times what the network makes of a unit", start=0),
+    bare=array("the same, had it been a platform without network effects", start=0),
 )
 METRICS = ventures.METRICS | {
     "retention": "mean over steps of the share of developers on the platform",
@@ -109,33 +117,11 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    one = ("commission", "stayed", "exits", "entries", "charged", "worth", "bare")
-    return State(
-        **ventures.common(c, lanes),
-        present=np.zeros((lanes, c.num_agents), np.bool_),
-        away=np.zeros((lanes, c.num_agents), np.int64),
-        received=np.zeros((lanes, c.num_agents)),
-        **{name: np.zeros(lanes) for name in one},
-    )
-
-
 @kernel
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
-    s.commission[i] = c.customary
-    s.stayed[i] = 0.0
-    s.exits[i] = 0.0
-    s.entries[i] = 0.0
-    s.charged[i] = 0.0
-    s.worth[i] = 0.0
-    s.bare[i] = 0.0
     for a in range(c.num_agents):
         s.informed[i, a] = a == PLATFORM
-        s.present[i, a] = True
-        s.away[i, a] = 0
-        s.received[i, a] = 0.0
 
 
 @kernel
@@ -317,7 +303,7 @@ SPEC = ventures.game(
     id="coopbench/PlatformEcosystem-v1",
     module=__name__,
     kernels=ventures.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=STEP,
         observe=observe,

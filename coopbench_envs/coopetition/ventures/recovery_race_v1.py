@@ -15,6 +15,7 @@ from coopbench_envs.coopetition.ventures.ventures import prepare
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
+from coopbench_envs.states import array, state
 
 HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # per step: by itself, by investing all, and nothing
 
@@ -28,13 +29,17 @@ Constants = dynamics.extended(
     repair="part of the damage that full investment in good times makes up for",
     harm="part of what is undamaged that withholding everything damages",
 )
-State = dynamics.extended(
-    ventures.State,
+State = state(
     __name__,
-    damage="(lanes, agents) damage to an agent's record, in [0, 1]",
-    recovery="(lanes,) steps played when the mean record first reached the target, -1 before",
-    peak="(lanes,) highest mean record so far",
-    damaged="(lanes,) running sum of mean damage",
+    ventures.State,
+    damage=array("damage to an agent's record, in [0, 1]", "num_agents"),
+    recovery=array(
+        "steps played when the mean record first reached the target, -1 before",
+        dtype=np.int64,
+        start=-1,
+    ),
+    peak=array("highest mean record so far", start=0),
+    damaged=array("running sum of mean damage", start=0),
 )
 METRICS = ventures.METRICS | {
     "recovered": "1 if the mean record has reached the target, else 0",
@@ -82,17 +87,6 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    return State(
-        **ventures.common(c, lanes),
-        damage=np.zeros((lanes, c.num_agents)),
-        recovery=np.zeros(lanes, np.int64),
-        peak=np.zeros(lanes),
-        damaged=np.zeros(lanes),
-    )
-
-
 @kernel
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
@@ -100,9 +94,6 @@ def reset(c, s, i, rng):
         s.damage[i, a] = ventures.within(c.damage, rng, i)
         s.record[i, a] = min(s.record[i, a], 1.0 - s.damage[i, a])
     prepare(c, s, i)
-    s.recovery[i] = -1
-    s.peak[i] = 0.0
-    s.damaged[i] = 0.0
     take_stock(c, s, i, 0)
     doubt(c, s, i)
 
@@ -227,7 +218,7 @@ SPEC = ventures.game(
     id="coopbench/RecoveryRace-v1",
     module=__name__,
     kernels=ventures.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=STEP,
         observe=observe,

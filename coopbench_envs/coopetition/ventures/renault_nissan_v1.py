@@ -13,6 +13,7 @@ from coopbench_envs.coopetition.ventures import phases, ventures
 from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import span
+from coopbench_envs.states import array, state
 
 PHASES = (
     Phase("formation", length=0.15, level=0.7, factor=0.98),
@@ -28,10 +29,10 @@ Constants = dynamics.extended(
     phase_trust="(phases,) record that a phase draws towards",
     pull="(2,) range of the part of the way that records go when a phase begins",
 )
-State = dynamics.extended(
-    phases.State,
+State = state(
     __name__,
-    pull="(lanes,) part of the way that records go when a phase begins",
+    phases.State,
+    pull=array("part of the way that records go when a phase begins"),
 )
 
 
@@ -65,11 +66,6 @@ def constants(p: Params) -> Any:
         phase_trust=np.asarray(TRUST),
         pull=np.asarray(p.pull, np.float64),
     )
-
-
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    return State(**phases.common(c, lanes), pull=np.zeros(lanes))
 
 
 @kernel
@@ -110,7 +106,7 @@ SPEC = phases.game(
     phases=PHASES,
     id="coopbench/RenaultNissan-v1",
     module=__name__,
-    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, step=STEP),
+    kernels=phases.KERNELS._replace(state=State, reset=reset, step=STEP),
     params=Params,
     constants=constants,
     agents=lambda c: ("nissan_0", "renault_0"),

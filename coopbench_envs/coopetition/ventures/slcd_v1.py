@@ -12,6 +12,7 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import phases, ventures
 from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.core import kernel
+from coopbench_envs.states import array, state
 
 PHASES = (
     Phase("planning", length=0.20, level=0.5, factor=0.96),
@@ -28,14 +29,23 @@ Constants = dynamics.extended(
     __name__,
     knows="(phases,) int64, firm that observes the times in a phase",
 )
-State = dynamics.extended(
-    phases.State,
+State = state(
     __name__,
-    received="(lanes, agents) observed investment of the other before the last step, over the "
-    "level of that step, at most 1",
-    due="(lanes, agents) fraction that was expected of an agent in the last step",
+    phases.State,
+    informed=array(
+        "observes the productivity of the coming step",
+        "num_agents",
+        dtype=np.bool_,
+        scratch=True,
+    ),
+    received=array(
+        "observed investment of the other before the last step, over the level of that "
+        "step, at most 1",
+        "num_agents",
+        start=0,
+    ),
+    due=array("fraction that was expected of an agent in the last step", "num_agents", start=0),
 )
-SCRATCH = phases.SCRATCH | {"informed"}
 
 
 class Params(NamedTuple):
@@ -70,19 +80,10 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    own = {name: np.zeros((lanes, c.num_agents)) for name in ("received", "due")}
-    return State(**phases.common(c, lanes), **own)
-
-
 @kernel
 def reset(c, s, i, rng):
     phases.reset(c, s, i, rng)
     inform(c, s, i)
-    for a in range(c.num_agents):
-        s.received[i, a] = 0.0
-        s.due[i, a] = 0.0
 
 
 @kernel
@@ -150,8 +151,7 @@ SPEC = phases.game(
     phases=PHASES,
     id="coopbench/SLCD-v1",
     module=__name__,
-    kernels=phases.KERNELS._replace(allocate=allocate, reset=reset, prepare=prepare, step=STEP),
-    scratch=SCRATCH,
+    kernels=phases.KERNELS._replace(state=State, reset=reset, prepare=prepare, step=STEP),
     params=Params,
     constants=constants,
     agents=lambda c: ("samsung_0", "sony_0"),

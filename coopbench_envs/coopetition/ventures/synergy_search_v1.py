@@ -12,6 +12,7 @@ from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import one_of
+from coopbench_envs.states import array, state
 
 WEIGHT, DRIFT, REST = 0.25, 0.03, 0.75  # of records: see ``ventures.update_records``
 
@@ -20,13 +21,17 @@ Constants = dynamics.extended(
     __name__,
     both="bool: both firms are informed",
 )
-State = dynamics.extended(
-    ventures.State,
+State = state(
     __name__,
-    received="(lanes, agents) investment of the other that was observed before the last step",
-    fits="(lanes,) running sum of shares of uninformed firms that were right about the times",
-    followed="(lanes,) running sum of shares of firms that repeated what they had received",
-    regret="(lanes,) running sum of what two informed firms would have had on top",
+    ventures.State,
+    received=array(
+        "investment of the other that was observed before the last step", "num_agents", start=0
+    ),
+    fits=array(
+        "running sum of shares of uninformed firms that were right about the times", start=0
+    ),
+    followed=array("running sum of shares of firms that repeated what they had received", start=0),
+    regret=array("running sum of what two informed firms would have had on top", start=0),
 )
 METRICS = ventures.METRICS | {
     "inference_accuracy": "share of steps in which the uninformed firm's fraction was on the right "
@@ -69,23 +74,12 @@ def constants(p: Params) -> Any:
     )
 
 
-def allocate(c: Any, lanes: int) -> Any:
-    """Allocate the state of ``lanes`` games."""
-    one = {name: np.zeros(lanes) for name in ("fits", "followed", "regret")}
-    return State(**ventures.common(c, lanes), received=np.zeros((lanes, c.num_agents)), **one)
-
-
 @kernel
 def reset(c, s, i, rng):
     ventures.reset(c, s, i, rng)
-    s.fits[i] = 0.0
-    s.followed[i] = 0.0
-    s.regret[i] = 0.0
     first = uniform(rng, i) < 0.5
     s.informed[i, 0] = c.both or first
     s.informed[i, 1] = c.both or not first
-    for a in range(c.num_agents):
-        s.received[i, a] = 0.0
 
 
 @kernel
@@ -171,7 +165,7 @@ SPEC = ventures.game(
     id="coopbench/SynergySearch-v1",
     module=__name__,
     kernels=ventures.KERNELS._replace(
-        allocate=allocate,
+        state=State,
         reset=reset,
         step=STEP,
         measure=measure,

@@ -19,6 +19,7 @@ from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
+from coopbench_envs.states import array, state
 
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 Range = tuple[float, ...]
@@ -62,33 +63,33 @@ class Constants(NamedTuple):
     rest: float
 
 
-class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    record: np.ndarray  # (lanes, agents) public record of an agent's conduct, in [0, 1]
-    high: np.ndarray  # (lanes,) value of a unit in good times
-    low: np.ndarray  # (lanes,) value of a unit in bad times
-    persistence: np.ndarray  # (lanes,) see ``turn``
-    shock: np.ndarray  # (lanes,) largest relative shock of a step
-    noise: np.ndarray  # (lanes,) largest error of observed investments
-    good: np.ndarray  # (lanes,) bool, the coming step is in good times
-    productivity: np.ndarray  # (lanes,) value of a unit in the coming step
-    informed: np.ndarray  # (lanes, agents) bool, observes the productivity of the coming step
-    fraction: np.ndarray  # (lanes, agents) last investment, share of own endowment
-    blurred: np.ndarray  # (lanes, agents) the same with the error of observation, in [0, 1]
-    seen: np.ndarray  # (lanes, agents) what others observe: ``blurred``, ``delay`` steps late
-    expected: np.ndarray  # (lanes,) fraction that was expected in the last step
-    income: np.ndarray  # (lanes, agents) last reward
-    pending: np.ndarray  # (lanes, delay + 1, agents, 3) blurred, conduct, weight; 0 without delay
-    invested: np.ndarray  # (lanes,) running sum of mean fractions, for the cooperation rate
-    trusted: np.ndarray  # (lanes,) running sum of mean records
-    conduct: np.ndarray  # (lanes, agents) scratch: conduct of the last step, in [0, 1]
-    weight: np.ndarray  # (lanes, agents) scratch: its weight in the record, in [0, 1]
-    mean_trust: np.ndarray  # (lanes,) scratch: mean of all records
-
-
-SCRATCH = frozenset({"conduct", "weight", "mean_trust"})
+State = state(
+    __name__,
+    record=array("public record of an agent's conduct, in [0, 1]", "num_agents"),
+    high=array("value of a unit in good times"),
+    low=array("value of a unit in bad times"),
+    persistence=array("see ``turn``"),
+    shock=array("largest relative shock of a step"),
+    noise=array("largest error of observed investments"),
+    good=array("the coming step is in good times", dtype=np.bool_),
+    productivity=array("value of a unit in the coming step"),
+    informed=array(
+        "observes the productivity of the coming step", "num_agents", dtype=np.bool_, start=True
+    ),
+    fraction=array("last investment, share of own endowment", "num_agents", start=0),
+    blurred=array("the same with the error of observation, in [0, 1]", "num_agents", start=0),
+    seen=array("what others observe: ``blurred``, ``delay`` steps late", "num_agents", start=0),
+    expected=array("fraction that was expected in the last step", start=0),
+    income=array("last reward", "num_agents", start=0),
+    pending=array(
+        "blurred, conduct, weight; 0 without delay", lambda c: c.delay + 1, "num_agents", 3
+    ),
+    invested=array("running sum of mean fractions, for the cooperation rate", start=0),
+    trusted=array("running sum of mean records", start=0),
+    conduct=array("conduct of the last step, in [0, 1]", "num_agents", scratch=True),
+    weight=array("its weight in the record, in [0, 1]", "num_agents", scratch=True),
+    mean_trust=array("mean of all records", scratch=True),
+)
 METRICS = {
     "final_trust": "mean record of conduct after the last step, in [0, 1]",
     "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
@@ -135,27 +136,6 @@ def make_constants(
     )
 
 
-def common(c: Any, lanes: int) -> dict[str, np.ndarray]:
-    """Arrays of the fields that every game has."""
-    n = c.num_agents
-    drawn = ("high", "low", "persistence", "shock", "noise")
-    played = ("productivity", "expected", "invested", "trusted", "mean_trust")
-    agents = ("record", "fraction", "blurred", "seen", "income", "conduct", "weight")
-    return {
-        "time": np.zeros(lanes, np.int64),
-        "good": np.zeros(lanes, np.bool_),
-        "informed": np.ones((lanes, n), np.bool_),
-        "pending": np.zeros((lanes, c.delay + 1, n, 3)),
-        **{name: np.zeros(lanes) for name in (*drawn, *played)},
-        **{name: np.zeros((lanes, n)) for name in agents},
-    }
-
-
-def allocate(c: Any, lanes: int) -> State:
-    """Allocate the state of ``lanes`` games."""
-    return State(**common(c, lanes))
-
-
 @kernel
 def within(ends, rng, i):
     """Draw uniformly from the range ``ends``."""
@@ -170,16 +150,8 @@ def reset(c, s, i, rng):
     s.persistence[i] = within(c.persistence, rng, i)
     s.shock[i] = within(c.shock, rng, i)
     s.noise[i] = within(c.noise, rng, i)
-    s.expected[i] = 0.0
-    s.invested[i] = 0.0
-    s.trusted[i] = 0.0
     for a in range(c.num_agents):
         s.record[i, a] = within(c.initial_trust, rng, i)
-        s.informed[i, a] = True
-        s.fraction[i, a] = 0.0
-        s.blurred[i, a] = 0.0
-        s.seen[i, a] = 0.0
-        s.income[i, a] = 0.0
     s.good[i] = uniform(rng, i) < c.good
     announce(c, s, i, rng)
 
@@ -380,7 +352,7 @@ def measure(c, s, i, measures):
 
 
 KERNELS = Kernels(
-    allocate=allocate,
+    state=State,
     reset=reset,
     step=STEP,
     observe=observe,
@@ -426,7 +398,6 @@ def game(
     agents: Callable[[Any], tuple[str, ...]],
     kernels: Kernels = KERNELS,
     metrics: Mapping[str, str] = METRICS,
-    scratch: frozenset[str] = SCRATCH,
     layout: Callable[[Any], Mapping[str, Part]] = layout,
     actions: Callable[[Any], Mapping[str, int]] | None = None,
     world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
@@ -463,7 +434,6 @@ def game(
         constants=constants,
         agents=agents,
         metrics=metrics,
-        scratch=scratch,
         **(usual | own),
     )
 

@@ -1,7 +1,7 @@
 """Volunteers: everybody gains if at least one agent acts, and acting costs.
 
-Diekmann (1985), Volunteer's dilemma. The kernels ``reset``, ``step``, ``observe`` and ``measure``
-are compiled; each of them works on the game in lane ``i``.
+Diekmann (1985), Volunteer's dilemma. The kernels ``step``, ``observe`` and ``measure`` are
+compiled; each of them works on the game in lane ``i``.
 """
 
 from typing import Annotated, NamedTuple
@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.states import array, state
 
 WAIT, ACT = range(2)
 
@@ -25,25 +26,11 @@ class Params(NamedTuple):
     cost: Annotated[float, between(0, 100, "what acting costs")] = 1.0
 
 
-class State(NamedTuple):
-    """Arrays over lanes; axis 0 is always the lane ``i``."""
-
-    time: np.ndarray  # (lanes,) int64, steps played; written by the driver
-    choice: np.ndarray  # (lanes, agents) int64, last choice, -1 before any
-    helped: np.ndarray  # (lanes,) int64, steps in which somebody acted
-
-
-def allocate(p, lanes):
-    """Allocate the state of ``lanes`` games."""
-    choice = np.zeros((lanes, p.num_agents), np.int64)
-    return State(np.zeros(lanes, np.int64), choice, np.zeros(lanes, np.int64))
-
-
-@kernel
-def reset(p, s, i, rng):
-    s.helped[i] = 0
-    for a in range(p.num_agents):
-        s.choice[i, a] = -1
+State = state(
+    __name__,
+    choice=array("last choice, -1 before any", "num_agents", dtype=np.int64, start=-1),
+    helped=array("steps in which somebody acted", dtype=np.int64, start=0),
+)
 
 
 @kernel
@@ -74,7 +61,7 @@ def measure(p, s, i, measures):
 SPEC = EnvSpec(
     id="example/Volunteers-v0",
     module=__name__,
-    kernels=Kernels(allocate, reset, step, observe, measure),
+    kernels=Kernels(State, step, observe, measure),
     params=Params,
     constants=lambda p: p,
     agents=lambda p: tuple(f"agent_{a}" for a in range(p.num_agents)),
