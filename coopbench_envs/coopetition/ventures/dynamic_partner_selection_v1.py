@@ -260,6 +260,7 @@ SPEC = ventures.game(
     module=__name__,
     kernels=Kernels(
         state=State,
+        reset=ventures.reset,
         step=STEP,
         observe=observe,
         measure=measure,
