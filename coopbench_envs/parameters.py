@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ __all__ = [
     "Allowed",
     "between",
     "describe",
+    "joined",
     "listing",
     "mapping",
     "named",
@@ -130,6 +132,21 @@ def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
             raise TypeError(unknown("parameter", name, hints, where))
         values[name] = _checked(name, value, hints[name], where)
     return params(**values)
+
+
+def joined(module: str, *parts: Any) -> Any:
+    """Return one NamedTuple with the parameters of all ``parts``; a later one wins over an earlier.
+
+    It is called ``Params`` and must be bound to that name in ``module``, where pickle looks for it.
+    Every parameter needs a default.
+    """
+    hints = {name: hint for part in parts for name, hint in _hints(part).items()}
+    defaults = {name: value for part in parts for name, value in part._field_defaults.items()}
+    values = [defaults[name] for name in hints]
+    kind: Any = namedtuple("Params", hints, defaults=values, module=module)  # type: ignore[misc]
+    kind.__annotations__ = hints
+    kind.__doc__ = "Parameters of one task; every field can be given to ``make`` and in a protocol."
+    return kind
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
+from coopbench_envs.parameters import Allowed, between, joined, mapping, one_of, span
 from coopbench_envs.rail import (
     figures,
     generator,
@@ -38,8 +38,8 @@ TREE, TREE_RAW, GLOBAL, SHORT, NOTHING = range(5)
 ALTERNATIVES = 4  # places at most that serve one intermediate stop
 
 
-class Params(NamedTuple):
-    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+class Network(NamedTuple):
+    """Parameters of either version."""
 
     num_agents: Annotated[int, between(1, 2000, "trains")] = 7
     height: Annotated[int, between(5, 500, "rows of the map")] = 30
@@ -50,14 +50,20 @@ class Params(NamedTuple):
     grid_mode: Annotated[bool, Allowed("cities are evenly spaced")] = False
     level_free: Annotated[float, between(0, 1, "share of diamonds without conflict")] = 0.0
     speeds: Annotated[dict, mapping("speeds as fractions, and their shares")] = {"1": 1.0}  # noqa: RUF012
-    acceleration: Annotated[str, Allowed("gain of speed per step, a fraction")] = "1"
-    braking: Annotated[str, Allowed("loss of speed per step, a fraction")] = "1"
     malfunction_rate: Annotated[
         float, between(0, 1e3, "malfunctions per train and step, of a train that runs")
     ] = 0.0
     malfunction_duration: Annotated[
         tuple[int, int], span(0, 10_000, "steps; the actual ones are one longer")
     ] = (20, 50)
+    tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
+
+
+class Own(NamedTuple):
+    """Parameters that version 1 does not share."""
+
+    acceleration: Annotated[str, Allowed("gain of speed per step, a fraction")] = "1"
+    braking: Annotated[str, Allowed("loss of speed per step, a fraction")] = "1"
     line_length: Annotated[int, between(2, 10, "stops of a train, start and target included")] = 2
     reward: Annotated[str, one_of(REWARDS, "what is paid for")] = "timetable"
     cancellation_factor: Annotated[
@@ -78,11 +84,13 @@ class Params(NamedTuple):
         float, between(0, 1e6, "penalty, times the speed, of a train that is stopped by others")
     ] = 0.0
     observation: Annotated[str, one_of(OBSERVATIONS, "what trains see")] = "tree"
-    tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
     radius: Annotated[int, between(1, 10_000, "cells at which a distance in a tree is 1")] = 2
     horizon: Annotated[
         int | None, between(1, 100_000, "upper bound of steps; none: what the formula can reach")
     ] = None
+
+
+Params = joined(__name__, Network, Own)
 
 
 class Constants(NamedTuple):
@@ -132,7 +140,7 @@ class Constants(NamedTuple):
     radius_city: int
 
 
-def constants(p: Params) -> Constants:
+def constants(p: Any) -> Constants:
     """Return the constants of a task.
 
     Raises ``ValueError`` for speeds or shares that do not fit, and for cities without room.

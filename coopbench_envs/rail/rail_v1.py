@@ -10,7 +10,7 @@ Page: docs/environments/rail_v1.md.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -18,7 +18,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
 from coopbench_envs.elementary import exponential
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import Allowed, between, mapping, one_of, span
+from coopbench_envs.parameters import between, joined, one_of
 from coopbench_envs.rail import (
     figures,
     foresight,
@@ -59,26 +59,10 @@ State = state(
 )
 
 
-class Params(NamedTuple):
-    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+class Own(NamedTuple):
+    """Parameters that version 0 does not share."""
 
-    num_agents: Annotated[int, between(1, 2000, "trains")] = 7
-    height: Annotated[int, between(5, 500, "rows of the map")] = 30
-    width: Annotated[int, between(5, 500, "columns of the map")] = 30
-    cities: Annotated[int, between(0, 1000, "cities at most; 0: a ring of rails")] = 2
-    rails_between_cities: Annotated[int, between(1, 20, "tracks between two cities at most")] = 2
-    rail_pairs_in_city: Annotated[int, between(1, 10, "pairs of tracks in a city at most")] = 2
-    grid_mode: Annotated[bool, Allowed("cities are evenly spaced")] = False
-    level_free: Annotated[float, between(0, 1, "share of diamonds without conflict")] = 0.0
-    speeds: Annotated[dict, mapping("speeds as fractions, and their shares")] = {"1": 1.0}  # noqa: RUF012
-    malfunction_rate: Annotated[
-        float, between(0, 1e3, "malfunctions per train and step, of a train that runs")
-    ] = 0.0
-    malfunction_duration: Annotated[
-        tuple[int, int], span(0, 10_000, "steps; the actual ones are one longer")
-    ] = (20, 50)
     observation: Annotated[str, one_of(OBSERVATIONS, "what trains see")] = "tree"
-    tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
     radius: Annotated[int, between(1, 10_000, "cells at which a distance in a tree is 1")] = 10
     shaping: Annotated[
         float, between(0, 1, "weight of the rewards for coming nearer to the target")
@@ -91,7 +75,10 @@ class Params(NamedTuple):
     ] = None
 
 
-def constants(p: Params) -> Constants:
+Params = joined(__name__, rail.Network, Own)
+
+
+def constants(p: Any) -> Constants:
     """Return the constants of a task, those of version 0 with the rules of this one.
 
     Raises ``ValueError`` for speeds or shares that do not fit, and for cities without room.
@@ -114,7 +101,7 @@ def constants(p: Params) -> Constants:
     )
 
 
-def _longest_limit(p: Params) -> int:
+def _longest_limit(p: Any) -> int:
     """Return a limit for the longest ways of networks of this size.
 
     They lead through several cities and around others: with 4 of them at most twice, with 25 at

@@ -9,30 +9,27 @@ Rules, maps and what may be claimed: docs/environments/skirmish_v1.md.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 
-from coopbench_envs.core import POLICY, EnvSpec, Kernels, kernel, routine
+from coopbench_envs.core import POLICY, Kernels, kernel, routine
 from coopbench_envs.elementary import cosine
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import Allowed, between, one_of
-from coopbench_envs.skirmish import picture as pictures
-from coopbench_envs.skirmish import sight, skirmish
-from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_of, words
-from coopbench_envs.skirmish.features import Shown, state_size
+from coopbench_envs.parameters import Allowed, between, joined, one_of
+from coopbench_envs.skirmish import sight, tasks
+from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_of
+from coopbench_envs.skirmish.features import Shown
 from coopbench_envs.skirmish.force import Rules, State, views
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
-from coopbench_envs.skirmish.opposing import SIDES, opponent_of, turned
+from coopbench_envs.skirmish.opposing import SIDES
 from coopbench_envs.skirmish.paths import ground_of, piece_of
-from coopbench_envs.skirmish.scenario import Scenario, bundled, bundled_maps, read_scenario
-from coopbench_envs.skirmish.scene import scene
+from coopbench_envs.skirmish.scenario import Scenario
 from coopbench_envs.skirmish.sight import seen
 from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_drawn, starts_of
 from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
 from coopbench_envs.skirmish.targets import OPPONENTS
+from coopbench_envs.skirmish.tasks import basics_of, battle, facing, is_scaled, rule_of, scenario_of
 from coopbench_envs.skirmish.teams import (
     RACES,
     SIZES,
@@ -50,16 +47,9 @@ _SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbour
 _FULL = 0.9  # least share of ground in its rectangle where starts are reflected or surrounded
 
 
-class Params(NamedTuple):
-    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+class Own(NamedTuple):
+    """Parameters that version 0 does not have."""
 
-    map: Annotated[str, one_of(bundled_maps(), "map of this package")] = "3m"
-    map_file: Annotated[
-        str | None, Allowed("JSON file of a map of your own, which then takes the place of map")
-    ] = None
-    horizon: Annotated[
-        int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
-    ] = None
     start: Annotated[
         str,
         one_of(
@@ -79,12 +69,6 @@ class Params(NamedTuple):
     num_enemies: Annotated[
         int | None, between(*SIZES, "units of the enemies if teams are drawn; none: as many")
     ] = None
-    opponent: Annotated[
-        str, one_of(OPPONENTS, "what the enemies do, or a policy that plays them", prefix=POLICY)
-    ] = "attack_move"
-    side: Annotated[
-        str, one_of(SIDES, "whom the agents are; enemies: the map is turned by 180 degrees")
-    ] = "allies"
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
     ranges: Annotated[
@@ -93,35 +77,12 @@ class Params(NamedTuple):
     field_of_view: Annotated[
         float, between(1, 360, "degrees around the last move or attack that an agent sees")
     ] = 360.0
-    obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
-    obs_own_health: Annotated[bool, Allowed("observe one's own health and shield")] = True
-    obs_last_action: Annotated[bool, Allowed("observe the last actions of allies")] = False
-    obs_timestep_number: Annotated[bool, Allowed("observe the share of time that is over")] = False
-    obs_pathing_grid: Annotated[bool, Allowed("observe where 8 points can be walked on")] = False
-    obs_terrain_height: Annotated[bool, Allowed("observe the height of 9 points")] = False
-    state_last_action: Annotated[bool, Allowed("last actions are in the global state")] = True
-    state_timestep_number: Annotated[bool, Allowed("the time is in the global state")] = False
-    reward_sparse: Annotated[bool, Allowed("1 for a victory, -1 for a defeat, 0 else")] = False
-    reward_only_positive: Annotated[bool, Allowed("pay nothing for losses of agents")] = True
-    reward_death_value: Annotated[float, between(0, 1e6, "for each enemy killed")] = 10.0
-    reward_win: Annotated[float, between(0, 1e6, "for a victory")] = 200.0
-    reward_defeat: Annotated[float, between(-1e6, 1e6, "for a defeat")] = 0.0
-    reward_negative_scale: Annotated[
-        float, between(0, 1e6, "share of own losses that is subtracted if they count")
-    ] = 0.5
-    reward_scale: Annotated[bool, Allowed("scale rewards by the most that a map pays")] = True
-    reward_scale_rate: Annotated[
-        float, between(0, 1e6, "return of a perfect episode if scaled", above=True)
-    ] = 20.0
     reward_abs_bug: Annotated[bool, Allowed("pay what enemies regain, as SMAC does by mistake")] = (
         False
     )
-    smac_quirks: Annotated[
-        bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")
-    ] = False
-    free_orders: Annotated[bool, Allowed("orders to attack or heal are legal at any distance")] = (
-        False
-    )
+
+
+Params = joined(__name__, tasks.Params, Own)
 
 
 class Constants(NamedTuple):
@@ -137,16 +98,14 @@ class Constants(NamedTuple):
     abs_bug: bool
 
 
-def constants(p: Params) -> Constants:
+def constants(p: Any) -> Constants:
     """Return the constants, from the checked map.
 
     Raises:
         ValueError: the map's file is missing or wrong, or lacks what a parameter needs.
     """
     written, where = _scenario_of(p)
-    # Version 0 checks the options that both versions have.
-    shared = skirmish.Params(**_shared(p))
-    checked = skirmish.constants_of(shared, written, where)
+    checked = basics_of(p, written, where)
     race = (p.race or RACES[0]) if p.teams == "drawn" else None
     scenario = native(written)
     # Drawn units keep the order in which they are drawn: their numbers do not tell their kinds.
@@ -155,7 +114,7 @@ def constants(p: Params) -> Constants:
         scenario,
         heights=p.obs_terrain_height,
         rewards=checked.rewards,
-        opponent=OPPONENTS.index(skirmish.rule_of(p.opponent)),
+        opponent=OPPONENTS.index(rule_of(p.opponent)),
     )
     rules = _rules(p, scenario, army, where)
     return Constants(
@@ -171,7 +130,7 @@ def constants(p: Params) -> Constants:
         teams=teams_of(
             scenario,
             race=race,
-            rate=p.reward_scale_rate if skirmish.is_scaled(shared) else 0.0,
+            rate=p.reward_scale_rate if is_scaled(p) else 0.0,
         ),
         shown=checked.shown,
         rewards=checked.rewards,
@@ -179,20 +138,17 @@ def constants(p: Params) -> Constants:
     )
 
 
-def _scenario_of(p: Params) -> tuple[Scenario, str]:
+def _scenario_of(p: Any) -> tuple[Scenario, str]:
     _check_teams(p)
     if p.teams == "drawn":
         size = p.num_agents or _USUAL_SIZE
         scenario = drawn_scenario(p.race or RACES[0], size, p.num_enemies or size)
         where = f"The map {scenario.name!r} of drawn teams"
-    elif p.map_file is None:
-        scenario, where = bundled(p.map), f"The map {p.map!r}"
-    else:
-        scenario, where = read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
-    return (scenario if p.side == SIDES[0] else turned(scenario)), where
+        return facing(scenario, p.side), where
+    return scenario_of(p)
 
 
-def _check_teams(p: Params) -> None:
+def _check_teams(p: Any) -> None:
     """Raise ``ValueError`` for a parameter that these teams do not read."""
     unread: dict[str, Any]
     if p.teams == "drawn":
@@ -232,12 +188,7 @@ def _on_one_piece(scenario: Scenario, where: str) -> Scenario:
     return replace(scenario, terrain=piece)
 
 
-def _shared(p: Params) -> dict[str, Any]:
-    """Return the parameters that version 0 has, too."""
-    return {name: value for name, value in p._asdict().items() if name in skirmish.Params._fields}
-
-
-def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
+def _rules(p: Any, scenario: Scenario, army: Army, where: str) -> Rules:
     kinds = kinds_of(scenario, army, ranges=p.ranges, free=p.free_orders)
     different = list(dict.fromkeys(scenario.kinds))
     radius = max(kind.radius for kind in different)
@@ -251,7 +202,7 @@ def _rules(p: Params, scenario: Scenario, army: Army, where: str) -> Rules:
         start=scenario.positions.astype(np.float64),
         max_radius=radius,
         nearby=2 * radius + 2 * LISTED * speed + _SLACK,
-        opponent=OPPONENTS.index(skirmish.rule_of(p.opponent)),
+        opponent=OPPONENTS.index(rule_of(p.opponent)),
         follows=scenario.follow and p.side == SIDES[0],
         march_x=float(scenario.attack_point[0]),
         march_y=float(scenario.attack_point[1]),
@@ -364,12 +315,6 @@ def _scale(c, s, i):
 
 
 @kernel
-def present(c, s, i, alive):
-    for a in range(c.rules.num_agents):
-        alive[i, a] = s.living[i, a]
-
-
-@kernel
 def mask(c, s, i, masks):
     sight.mask(c.army, c.rules, seen(s), i, masks)
 
@@ -398,14 +343,9 @@ def measure(c, s, i, measures):
 
 
 def agents(c: Constants) -> tuple[str, ...]:
-    """Return the names of the agents: the kind of the unit, and the number in the team.
-
-    A unit whose kind is drawn is called ``unit``.
-    """
-    team = words(c.army)[: c.rules.num_agents]
-    if c.teams.is_drawn:
-        return tuple(f"unit_{a}" for a in range(len(team)))
-    return tuple(f"{word}_{a}" for a, word in enumerate(team))
+    """Return the names of the agents; a unit whose kind is drawn is called ``unit``."""
+    named = tasks.agents(c)
+    return tuple(f"unit_{a}" for a in range(len(named))) if c.teams.is_drawn else named
 
 
 def layout(c: Constants) -> Mapping[str, Part]:
@@ -413,11 +353,7 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive(sight.parts(c.army, c.shown))
 
 
-def _width(c: Constants) -> int:
-    return max(part.stop for part in layout(c).values())
-
-
-SPEC = EnvSpec(
+SPEC = battle(
     id="coopbench/Skirmish-v1",
     module=__name__,
     kernels=Kernels(
@@ -428,13 +364,10 @@ SPEC = EnvSpec(
         measure=measure,
         mask=mask,
         global_state=global_state,
-        present=present,
     ),
     params=Params,
     constants=constants,
     agents=agents,
-    observation_space=lambda c, agent: Box(-1.0, 1.0, (_width(c),), np.float32),
-    action_space=lambda c, agent: Discrete(c.army.choices),
     layout=layout,
     metrics={
         "win": "1 if only the agents have units left that fight, else 0",
@@ -445,13 +378,5 @@ SPEC = EnvSpec(
         "overkill": "damage of agents beyond what their victims had left",
         "first_contact": "steps before the first damage; the limit if there was none",
     },
-    picture=pictures.picture,
-    text=pictures.text,
-    scene=scene,
-    global_state_space=lambda c: Box(-1.0, 1.0, (state_size(c.army, c.shown),), np.float32),
-    common_reward=True,
-    files=skirmish.FILES,
-    opponent=opponent_of,
-    held_out="map",
     source="Samvelyan et al. 2019, SMAC; Ellis et al. 2023, SMACv2; rules of SMAClite, corrected",
 )
