@@ -6,6 +6,7 @@ docs/environments/apache_project.md.
 
 from typing import Annotated, Any, NamedTuple
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import one_of
@@ -20,7 +21,7 @@ PHASES = {
     "evolution": (35, 0.60, 28.0, 18.0),
 }
 
-Constants = dynamics.extended(
+Constants = model.extended(
     collective.Constants, __name__, expected="historical mean investment in this phase, in units"
 )
 State = state(
@@ -36,7 +37,7 @@ METRICS = collective.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 60
+    horizon: model.Horizon = 60
     phase: Annotated[str, one_of(PHASES, "phase of the project, for the whole episode")] = (
         "maturity"
     )
@@ -81,6 +82,6 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("contributor"),
+    agents=model.named("contributor"),
     metrics=METRICS,
 )

@@ -8,8 +8,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
+from coopbench_envs.coopetition.model import end
 from coopbench_envs.coopetition.published import collective, dynamics
-from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 from coopbench_envs.states import array, state
@@ -17,7 +18,7 @@ from coopbench_envs.states import array, state
 RETURNS = 0.4  # loyalty from which excluded agents may return
 MEMBER_FACTOR, OUTSIDER_FACTOR = 1.1, 0.5
 
-Constants = dynamics.extended(
+Constants = model.extended(
     collective.Constants,
     __name__,
     least="smallest number of members: no more are excluded",
@@ -48,7 +49,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "equal agents, all initially members")] = 6
-    horizon: dynamics.Horizon = 150
+    horizon: model.Horizon = 150
     min_coalition_size: Annotated[int, between(1, 128, "minimum number of members")] = 3
     exit_threshold: Annotated[float, between(0, 1, "loyalty below which a member is excluded")] = (
         0.15
@@ -159,6 +160,6 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("ally"),
+    agents=model.named("ally"),
     metrics=METRICS,
 )

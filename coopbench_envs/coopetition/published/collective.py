@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, per_agent
 from coopbench_envs.elementary import power
@@ -25,7 +26,7 @@ Beta = Annotated[float, between(0, 1, "elasticity of the output; only reported")
 Cost = Annotated[float, between(0, 1e6, "cost of a unit; only reported", above=True)]
 Phi = Annotated[float, between(0, 10, "published, but has no effect")]
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants,
     __name__,
     omega="output of one unit invested",
@@ -168,7 +169,7 @@ def tally(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def measure_team(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     played = max(1, s.time[i])
     measures[i, 4] = s.output[i] / played
     measures[i, 5] = s.riders[i] / played

@@ -9,12 +9,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 from coopbench_envs.states import array, state
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants,
     __name__,
     threshold="units within which two investments agree, and an agreement is kept",
@@ -43,7 +44,7 @@ METRICS = dynamics.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     agreement_threshold: Annotated[
         float, between(0, 1e6, "largest difference in units that counts as agreement")
     ] = 10.0
@@ -107,7 +108,7 @@ def punish(c, s, i, rewards):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     played = max(1, s.time[i])
     measures[i, 4] = s.agreements[i] / played
     measures[i, 5] = s.breaches[i] / played
@@ -140,7 +141,7 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("party"),
+    agents=model.named("party"),
     metrics=METRICS,
     global_state_space=global_state_space,
 )

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 
 from gymnasium.spaces import Box
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
@@ -35,7 +36,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "equal partners")] = 6
-    horizon: dynamics.Horizon = 50
+    horizon: model.Horizon = 50
     reputation_weight: Annotated[float, between(0, 1, "published, but has no effect")] = 0.5
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
@@ -72,7 +73,7 @@ def rate(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     total = 0.0
     for a in range(c.num_agents):
         total += s.score[i, a]
@@ -105,7 +106,7 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("partner"),
+    agents=model.named("partner"),
     metrics=METRICS,
     global_state_space=global_state_space,
 )

@@ -7,15 +7,14 @@ Equations: docs/environments/coopetition.md. Source: the published Coopetition-G
 """
 
 import math
-from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.coopetition import picture
-from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
+from coopbench_envs.coopetition import model, picture
+from coopbench_envs.coopetition.model import go_on, measure
 from coopbench_envs.core import EnvSpec, Kernels, kernel, per_agent, per_pair
 from coopbench_envs.elementary import exponential, logarithm
 from coopbench_envs.layouts import Part, consecutive
@@ -27,7 +26,6 @@ INTEGRATED, PRIVATE, COOPERATIVE = range(3)
 
 _FACTORS = 16  # investments in [1e-10, 1e12] whose product is a normal number
 
-Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 RewardType = Annotated[
     str,
     one_of(
@@ -82,19 +80,6 @@ State = state(
     mean_trust=array("mean of all pairwise trust", scratch=True),
     joint=array("synergy of the last investments, by its weight", scratch=True),
 )
-
-
-def extended(base: Any, module: str, **fields: str) -> Any:
-    """Return a copy of the tuple ``base`` with a game's ``fields``, name=meaning, at its end.
-
-    Kernels access fields by name, so those written for ``base`` also work on the copy. The copy
-    must be bound in ``module`` to the name of ``base``, where pickle and numba's cache look for it.
-    """
-    names = (*base._fields, *fields)
-    kind: Any = namedtuple(base.__name__, names, module=module)  # type: ignore[misc]
-    for name, meaning in fields.items():
-        getattr(kind, name).__doc__ = meaning
-    return kind
 
 
 def make_constants(
@@ -154,13 +139,6 @@ def prepare(c, s, i):
                 total += s.trust[i, a, b]
     s.mean_trust[i] = total / (c.num_agents * (c.num_agents - 1))
     s.joint[i] = 0.0
-
-
-@kernel
-def end(c, i, over, terminated):
-    """Write into ``terminated`` whether the game is over, the same for all agents."""
-    for a in range(c.num_agents):
-        terminated[i, a] = over
 
 
 @per_agent
@@ -276,12 +254,6 @@ def earn(c, s, i, rng, actions, rewards, terminated):
         rewards[i, a] = reward * c.reward_factor
 
 
-@kernel
-def go_on(c, s, i, rng, actions, rewards, terminated):
-    """Let the game end at the horizon only."""
-    end(c, i, False, terminated)
-
-
 # A step of the common model, part by part: a game adds its own parts behind, or replaces some.
 STEP = (
     invest,
@@ -337,15 +309,6 @@ def global_state(c, s, i, out):
             out[i, k + n * n] = s.reputation[i, a, b]
             out[i, k + 2 * n * n] = c.dependence[a, b]
     out[i, n + 3 * n * n] = s.time[i]
-
-
-@kernel
-def measure(c, s, i, measures):
-    played = max(1, s.time[i])
-    measures[i, 0] = s.mean_trust[i]
-    measures[i, 1] = s.invested[i] / played
-    measures[i, 2] = s.trusted[i] / played
-    measures[i, 3] = s.time[i]
 
 
 KERNELS = Kernels(
@@ -418,27 +381,14 @@ def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
     }
 
 
-def named(word: str) -> Callable[[Any], tuple[str, ...]]:
-    """Return a function from constants to the names word_0, word_1, ... of all agents."""
-    return lambda c: tuple(f"{word}_{a}" for a in range(c.num_agents))
-
-
-def game(
-    *,
-    id: str,
-    module: str,
-    params: type,
-    constants: Callable[[Any], Any],
-    agents: Callable[[Any], tuple[str, ...]],
-    kernels: Kernels = KERNELS,
-    metrics: Mapping[str, str] = METRICS,
-    **fields: Any,
-) -> EnvSpec:
+def game(**own: Any) -> EnvSpec:
     """Return the specification of a game of this model.
 
-    ``fields`` are those of ``EnvSpec`` that the game does not share with the other games.
+    ``own`` are the fields of ``EnvSpec`` that the game does not share with the other games.
     """
     usual: dict[str, Any] = {
+        "kernels": KERNELS,
+        "metrics": METRICS,
         "observation_space": observation_space,
         "action_space": action_space,
         "layout": layout,
@@ -446,18 +396,6 @@ def game(
         "text": picture.text,
         "global_state_space": global_state_space,
         "trace": trace,
-        "episode_metrics": EPISODE,
-        "agent_metrics": AGENT,
-        "vectorized": True,
-        "source": f"Coopetition-Gym, {id.split('/')[1]}",
+        "source": f"Coopetition-Gym, {own['id'].split('/')[1]}",
     }
-    return EnvSpec(
-        id=id,
-        module=module,
-        kernels=kernels,
-        params=params,
-        constants=constants,
-        agents=agents,
-        metrics=metrics,
-        **(usual | fields),
-    )
+    return model.game(**(usual | own))

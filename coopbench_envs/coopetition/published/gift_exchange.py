@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics, reciprocity
 
 
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0

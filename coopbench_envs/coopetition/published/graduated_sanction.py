@@ -6,13 +6,14 @@ docs/environments/graduated_sanction.md.
 
 from typing import Any, NamedTuple
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics, reciprocity
 
 
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 200
+    horizon: model.Horizon = 200
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0
@@ -39,5 +40,5 @@ SPEC = reciprocity.game(
     module=__name__,
     params=Params,
     constants=constants,
-    agents=dynamics.named("user"),
+    agents=model.named("user"),
 )

@@ -6,12 +6,13 @@ docs/environments/loyalty_team.md.
 
 from typing import Annotated, Any, NamedTuple
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.elementary import power
 from coopbench_envs.parameters import between
 
-Constants = dynamics.extended(
+Constants = model.extended(
     collective.Constants,
     __name__,
     nash_output="output in the equilibrium of members who maximise their own payoff",
@@ -25,7 +26,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "equal members")] = 4
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     omega: collective.Omega = 25.0
     beta: collective.Beta = 0.7
     c: collective.Cost = 1.0
@@ -62,6 +63,6 @@ SPEC = dynamics.game(
     kernels=collective.KERNELS._replace(measure=measure),
     params=Params,
     constants=constants,
-    agents=dynamics.named("member"),
+    agents=model.named("member"),
     metrics=METRICS,
 )

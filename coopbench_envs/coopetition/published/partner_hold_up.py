@@ -8,8 +8,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
+from coopbench_envs.coopetition.model import end
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -24,7 +25,7 @@ METRICS = dynamics.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     strong_dependency: Annotated[
         float, between(0, 1, "dependence of the strong partner on the weak one")
     ] = 0.35
@@ -64,7 +65,7 @@ def walk_away(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     measures[i, 4] = s.trust[i, WEAK, STRONG] - s.trust[i, STRONG, WEAK]
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
+from coopbench_envs.coopetition.model import end
 from coopbench_envs.coopetition.published import dynamics, key_metrics
-from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
@@ -22,7 +23,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_developers: Annotated[int, between(1, 127, "developers, in addition to the platform")] = 4
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     platform_share: Annotated[float, between(0, 1, "the platform's share of the synergy")] = 0.30
     platform_dependency: Annotated[
         float, between(0, 1, "dependence of the platform on each developer")

@@ -6,12 +6,13 @@ Page: docs/environments/public_goods.md.
 
 from typing import Annotated, Any, NamedTuple
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 from coopbench_envs.states import array, state
 
-Constants = dynamics.extended(
+Constants = model.extended(
     collective.Constants,
     __name__,
     phi_b="weight of the others' gain in a citizen's welfare, times its loyalty",
@@ -34,7 +35,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "equal citizens")] = 5
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     multiplier: Annotated[
         float, between(0, 1e6, "units of the common good per contributed unit")
     ] = 2.0
@@ -106,6 +107,6 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("citizen"),
+    agents=model.named("citizen"),
     metrics=METRICS,
 )

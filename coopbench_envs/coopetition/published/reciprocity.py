@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import EnvSpec, kernel, per_agent, per_pair
 from coopbench_envs.elementary import power
@@ -17,7 +18,7 @@ from coopbench_envs.states import array, state
 
 LEAST = 0.01  # smallest factor on a reward
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants,
     __name__,
     window="steps that an agent remembers, the current one among them",
@@ -138,7 +139,7 @@ def reciprocate(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     measures[i, 4] = s.factors[i] / max(1, s.time[i])
 
 

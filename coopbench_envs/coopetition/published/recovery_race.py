@@ -6,13 +6,14 @@ reaches a target. Page: docs/environments/recovery_race.md.
 
 from typing import Annotated, Any, NamedTuple
 
+from coopbench_envs.coopetition import model
+from coopbench_envs.coopetition.model import end
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 from coopbench_envs.states import array, state
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants, __name__, target="mean trust at which the race is won"
 )
 State = state(
@@ -29,7 +30,7 @@ METRICS = dynamics.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 150
+    horizon: model.Horizon = 150
     initial_trust: Annotated[float, between(0, 1, "initial trust of each in the other")] = 0.25
     initial_reputation_damage: Annotated[
         float, between(0, 1, "initial reputation damage of each with the other")
@@ -70,7 +71,7 @@ def recover(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     measures[i, 4] = s.peak[i]
     measures[i, 5] = 1.0 if s.peak[i] >= c.target else 0.0
 
@@ -81,6 +82,6 @@ SPEC = dynamics.game(
     kernels=dynamics.KERNELS._replace(state=State, step=(*dynamics.STEP, recover), measure=measure),
     params=Params,
     constants=constants,
-    agents=dynamics.named("partner"),
+    agents=model.named("partner"),
     metrics=METRICS,
 )

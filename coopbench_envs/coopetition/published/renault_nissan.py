@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics, key_metrics
 from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.parameters import one_of
@@ -24,7 +25,7 @@ PHASES = {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     phase: Annotated[str, one_of(PHASES, "phase of the alliance, for the whole episode")] = "mature"
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False

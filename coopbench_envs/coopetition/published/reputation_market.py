@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from gymnasium.spaces import Box
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.elementary import cosine, logarithm
@@ -21,7 +22,7 @@ SPEED = 0.1  # change of a reputation per unit of (share of the endowment - NEUT
 NEUTRAL = 0.5
 PREMIUM, STANDARD, PROBATION = 0.80, 0.50, 0.25  # lowest reputation of the three upper tiers
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants,
     __name__,
     noise="standard deviation of the noise on reputations in the global state",
@@ -43,7 +44,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "sellers")] = 5
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     reputation_visibility: Annotated[
         float, between(0, 1, "1 minus the noise on reputations in the global state")
     ] = 1.0
@@ -118,7 +119,7 @@ def show(c, s, i, rng):
 
 @kernel
 def measure(c, s, i, measures):
-    dynamics.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     total, squares = 0.0, 0.0
     for a in range(c.num_agents):
         total += s.public_reputation[i, a]
@@ -156,7 +157,7 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("seller"),
+    agents=model.named("seller"),
     metrics=METRICS,
     global_state_space=global_state_space,
 )

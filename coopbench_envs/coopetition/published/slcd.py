@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.parameters import one_of
 
@@ -15,7 +16,7 @@ from coopbench_envs.parameters import one_of
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     trust_enabled: Annotated[bool, one_of((), "False: trust is permanently 1 and damage 0")] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False

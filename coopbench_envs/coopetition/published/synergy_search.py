@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from gymnasium.spaces import Box
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics, key_metrics
 from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel, uniform
@@ -16,7 +17,7 @@ from coopbench_envs.layouts import Part
 from coopbench_envs.parameters import one_of, span
 from coopbench_envs.states import array, state
 
-Constants = dynamics.extended(
+Constants = model.extended(
     dynamics.Constants,
     __name__,
     gamma_low="lower end of the hidden weight's range",
@@ -33,7 +34,7 @@ State = state(
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     gamma_range: Annotated[
         tuple[float, ...], span(0, math.inf, "lowest and highest weight of the synergy")
     ] = (0.20, 0.90)
@@ -134,7 +135,7 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("firm"),
+    agents=model.named("firm"),
     observation_space=observation_space,
     layout=layout,
     global_state_space=global_state_space,

@@ -6,6 +6,7 @@ docs/environments/team_production.md.
 
 from typing import Annotated, Any, NamedTuple
 
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
@@ -13,7 +14,7 @@ from coopbench_envs.states import array, state
 
 SHIRKS, SHIRKER_FACTOR = 0.2, 0.9  # share of the endowment below which a reward is scaled
 
-Constants = dynamics.extended(
+Constants = model.extended(
     collective.Constants,
     __name__,
     optimum="units per agent that maximise the output minus all costs",
@@ -35,7 +36,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 128, "equal members")] = 4
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     omega: collective.Omega = 25.0
     beta: collective.Beta = 0.7
     c: collective.Cost = 1.0
@@ -81,6 +82,6 @@ SPEC = dynamics.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("member"),
+    agents=model.named("member"),
     metrics=METRICS,
 )

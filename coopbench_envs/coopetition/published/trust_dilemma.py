@@ -7,8 +7,9 @@ docs/environments/trust_dilemma.md.
 
 from typing import Annotated, NamedTuple
 
+from coopbench_envs.coopetition import model
+from coopbench_envs.coopetition.model import end
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.coopetition.published.dynamics import end
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 
@@ -18,7 +19,7 @@ COLLAPSE = 0.05  # mean trust below which the venture ends
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: dynamics.Horizon = 100
+    horizon: model.Horizon = 100
     trust_sensitivity: Annotated[float, between(0, 1e3, "slope of the trust signal, per unit")] = (
         1.5
     )
@@ -60,5 +61,5 @@ SPEC = dynamics.game(
     kernels=dynamics.KERNELS._replace(step=(*dynamics.STEP, collapse)),
     params=Params,
     constants=constants,
-    agents=dynamics.named("firm"),
+    agents=model.named("firm"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import Kernels, integer, kernel
 from coopbench_envs.layouts import Part, consecutive
@@ -53,7 +53,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_agents: Annotated[int, between(2, 64, "equal partners")] = 6
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     high: ventures.High = (1.45, 1.55)
     low: ventures.Low = (0.15, 0.25)
@@ -196,7 +196,7 @@ def judge(c, s, i, rng, actions, rewards, terminated):
             s.weight[i, a] = RETURN
 
 
-STEP = (match, invest, compare, earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
+STEP = (match, invest, compare, earn, judge, ventures.update_records, ventures.turn, model.go_on)
 
 
 @kernel
@@ -228,7 +228,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     measures[i, 4] = s.matched[i] / (c.num_agents * max(1, s.time[i]))
     measures[i, 5] = s.again[i] / s.later[i] if s.later[i] > 0.0 else 0.0
     measures[i, 6] = s.shared[i] / s.spread[i] if s.spread[i] > EVEN else 0.0
@@ -269,7 +269,7 @@ SPEC = ventures.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("partner"),
+    agents=model.named("partner"),
     metrics=METRICS,
     layout=layout,
     actions=lambda c: {"investment": 1, "wishes": c.num_agents - 1},

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
@@ -19,7 +19,7 @@ from coopbench_envs.states import array, state
 STRONG, WEAK = range(2)
 ROUNDING = 1e-9  # claims that add up to 1 but for it do not conflict
 
-Constants = dynamics.extended(
+Constants = model.extended(
     ventures.Constants,
     __name__,
     capital="(2,) range of the capital at the start",
@@ -57,7 +57,7 @@ METRICS = ventures.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     capital: Annotated[ventures.Range, span(0, 1, "initial capital, drawn for each partner")] = (
         0.2,
@@ -189,7 +189,7 @@ STEP = (
     judge,
     ventures.update_records,
     ventures.turn,
-    ventures.go_on,
+    model.go_on,
 )
 
 
@@ -217,7 +217,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     played = max(1, s.time[i])
     strong = s.earned[i, STRONG] / c.endowment[STRONG]
     weak = s.earned[i, WEAK] / c.endowment[WEAK]

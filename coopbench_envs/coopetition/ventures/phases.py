@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import EnvSpec, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
@@ -43,7 +43,7 @@ class Phase(NamedTuple):
     factor: float
 
 
-Constants = dynamics.extended(ventures.Constants, __name__, **CONSTANTS)
+Constants = model.extended(ventures.Constants, __name__, **CONSTANTS)
 State = state(
     __name__,
     ventures.State,
@@ -156,7 +156,7 @@ STEP = (
     judge,
     ventures.update_records,
     turn,
-    ventures.go_on,
+    model.go_on,
 )
 
 
@@ -183,7 +183,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     # Where times were never good nothing was missed, as without any distance.
     measures[i, 4] = 1.0 - s.missed[i] / max(1.0, s.good_steps[i])
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
@@ -18,7 +18,7 @@ from coopbench_envs.states import array, state
 PLATFORM = 0
 INVESTMENT, TERMS, BAR = 0, 1, 2  # parts of an action
 
-Constants = dynamics.extended(
+Constants = model.extended(
     ventures.Constants,
     __name__,
     customary="customary commission",
@@ -65,7 +65,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     num_developers: Annotated[int, between(1, 127, "developers, in addition to the platform")] = 3
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.87, 0.97)
     customary: Annotated[float, between(0, 1, "customary commission")] = 0.30
     reach: Annotated[float, between(0, 1, "largest deviation from the customary commission")] = 0.15
@@ -224,7 +224,7 @@ def judge(c, s, i, rng, actions, rewards, terminated):
         s.record[i, a] += c.pull * (c.home - s.record[i, a])
 
 
-STEP = (move, invest, charge, earn, judge, ventures.update_records, ventures.turn, ventures.go_on)
+STEP = (move, invest, charge, earn, judge, ventures.update_records, ventures.turn, model.go_on)
 
 
 @kernel
@@ -259,7 +259,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     played = max(1, s.time[i])
     measures[i, 4] = s.stayed[i] / played
     measures[i, 5] = s.exits[i]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.coopetition.ventures.ventures import prepare
 from coopbench_envs.core import kernel
@@ -19,7 +19,7 @@ from coopbench_envs.states import array, state
 
 HEAL, REPAIR, HARM = 0.004, 0.04, 0.15  # per step: by itself, by investing all, and nothing
 
-Constants = dynamics.extended(
+Constants = model.extended(
     ventures.Constants,
     __name__,
     damage="(2,) range of the damage at the start",
@@ -53,7 +53,7 @@ METRICS = ventures.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 150
+    horizon: model.Horizon = 150
     initial_trust: ventures.InitialTrust = (0.1, 0.3)
     damage: Annotated[
         ventures.Range, span(0, 1, "initial damage, drawn for each agent; caps its record")
@@ -158,7 +158,7 @@ STEP = (
     cap,
     recover,
     turn,
-    ventures.go_on,
+    model.go_on,
 )
 
 
@@ -190,7 +190,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     recovered = s.recovery[i] >= 0
     measures[i, 4] = 1.0 if recovered else 0.0
     measures[i, 5] = s.recovery[i] / c.horizon if recovered else 1.0
@@ -227,7 +227,7 @@ SPEC = ventures.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("partner"),
+    agents=model.named("partner"),
     metrics=METRICS,
     layout=layout,
     world=lambda c: 3 * c.num_agents + 3,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import phases, ventures
 from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.core import kernel
@@ -23,7 +23,7 @@ PHASES = (
 )
 TRUST = (0.45, 0.70, 0.30, 0.40)  # of each phase, as published for version 0
 
-Constants = dynamics.extended(
+Constants = model.extended(
     phases.Constants,
     __name__,
     phase_trust="(phases,) record that a phase draws towards",
@@ -39,7 +39,7 @@ State = state(
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.35, 0.55)
     pull: Annotated[
         ventures.Range, span(0, 1, "fraction of the way to a new phase's record, drawn per episode")
@@ -100,7 +100,7 @@ STEP = (
     phases.judge,
     ventures.update_records,
     turn,
-    ventures.go_on,
+    model.go_on,
 )
 SPEC = phases.game(
     phases=PHASES,

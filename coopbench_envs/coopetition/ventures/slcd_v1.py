@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import phases, ventures
 from coopbench_envs.coopetition.ventures.phases import Phase
 from coopbench_envs.core import kernel
@@ -24,7 +24,7 @@ SAMSUNG, SONY = 0, 1
 INFORMED = (SAMSUNG, SAMSUNG, SONY, SONY)  # of each phase: who builds, then who sells
 WEIGHT, DRIFT, REST = 0.25, 0.03, 0.75  # of records: see ``ventures.update_records``
 
-Constants = dynamics.extended(
+Constants = model.extended(
     phases.Constants,
     __name__,
     knows="(phases,) int64, firm that observes the times in a phase",
@@ -51,7 +51,7 @@ State = state(
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 80
+    horizon: model.Horizon = 80
     initial_trust: ventures.InitialTrust = (0.7, 0.9)
     high: ventures.High = (1.5, 1.6)
     low: ventures.Low = (0.05, 0.15)
@@ -138,7 +138,7 @@ STEP = (
     judge,
     ventures.update_records,
     turn,
-    ventures.go_on,
+    model.go_on,
 )
 
 

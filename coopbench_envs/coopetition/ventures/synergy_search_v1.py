@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel, uniform
 from coopbench_envs.parameters import one_of
@@ -16,7 +16,7 @@ from coopbench_envs.states import array, state
 
 WEIGHT, DRIFT, REST = 0.25, 0.03, 0.75  # of records: see ``ventures.update_records``
 
-Constants = dynamics.extended(
+Constants = model.extended(
     ventures.Constants,
     __name__,
     both="bool: both firms are informed",
@@ -47,7 +47,7 @@ METRICS = ventures.METRICS | {
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.7, 0.9)
     high: ventures.High = (1.65, 1.75)
     low: ventures.Low = (0.15, 0.25)
@@ -121,7 +121,7 @@ STEP = (
     judge,
     ventures.update_records,
     ventures.turn,
-    ventures.go_on,
+    model.go_on,
 )
 
 
@@ -137,7 +137,7 @@ def global_state(c, s, i, out):
 @kernel
 def measure(c, s, i, measures):
     """Write the common metrics; those that depend on the times only when the episode is over."""
-    ventures.measure(c, s, i, measures)
+    model.measure(c, s, i, measures)
     over = 1.0 if s.time[i] >= c.horizon else 0.0
     measures[i, 4] = over * s.fits[i] / c.horizon
     measures[i, 5] = s.followed[i] / max(1, s.time[i] - 1)
@@ -173,7 +173,7 @@ SPEC = ventures.game(
     ),
     params=Params,
     constants=constants,
-    agents=dynamics.named("firm"),
+    agents=model.named("firm"),
     metrics=METRICS,
     trace=trace,
     world=lambda c: 3 * c.num_agents + 2,

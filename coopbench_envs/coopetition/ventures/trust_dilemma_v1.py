@@ -7,14 +7,14 @@ docs/environments/trust_dilemma_v1.md.
 
 from typing import NamedTuple
 
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 
 
 class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
-    horizon: ventures.Horizon = 100
+    horizon: model.Horizon = 100
     initial_trust: ventures.InitialTrust = (0.6, 0.9)
     high: ventures.High = (1.4, 1.5)
     low: ventures.Low = (0.15, 0.25)
@@ -37,5 +37,5 @@ SPEC = ventures.game(
     module=__name__,
     params=Params,
     constants=constants,
-    agents=dynamics.named("firm"),
+    agents=model.named("firm"),
 )

@@ -14,14 +14,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.coopetition import picture
-from coopbench_envs.coopetition.trajectories import AGENT, EPISODE
+from coopbench_envs.coopetition import model, picture
+from coopbench_envs.coopetition.model import go_on, measure
 from coopbench_envs.core import EnvSpec, Kernels, kernel, uniform
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, span
 from coopbench_envs.states import array, state
 
-Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 Range = tuple[float, ...]
 InitialTrust = Annotated[Range, span(0, 1, "record at the start, drawn for each agent")]
 High = Annotated[Range, span(0, 100, "value of a unit in good times, drawn for each episode")]
@@ -285,13 +284,6 @@ def turn(c, s, i, rng, actions, rewards, terminated):
     announce(c, s, i, rng)
 
 
-@kernel
-def go_on(c, s, i, rng, actions, rewards, terminated):
-    """Terminate no agent: episodes end only at the horizon."""
-    for a in range(c.num_agents):
-        terminated[i, a] = False
-
-
 # A step of the common model, part by part; games put parts of their own beside or in place of them.
 STEP = (invest, earn, judge_in_good_times, update_records, turn, go_on)
 
@@ -342,15 +334,6 @@ def global_state(c, s, i, out):
     out[i, 2 * n + 1] = s.time[i] / c.horizon
 
 
-@kernel
-def measure(c, s, i, measures):
-    played = max(1, s.time[i])
-    measures[i, 0] = s.mean_trust[i]
-    measures[i, 1] = s.invested[i] / played
-    measures[i, 2] = s.trusted[i] / played
-    measures[i, 3] = s.time[i]
-
-
 KERNELS = Kernels(
     state=State,
     reset=reset,
@@ -389,55 +372,6 @@ def unit_box(size: int) -> Box:
     return Box(0.0, 1.0, (size,), np.float32)
 
 
-def game(
-    *,
-    id: str,
-    module: str,
-    params: type,
-    constants: Callable[[Any], Any],
-    agents: Callable[[Any], tuple[str, ...]],
-    kernels: Kernels = KERNELS,
-    metrics: Mapping[str, str] = METRICS,
-    layout: Callable[[Any], Mapping[str, Part]] = layout,
-    actions: Callable[[Any], Mapping[str, int]] | None = None,
-    world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
-    facts: picture.Facts | None = None,
-    **own: Any,
-) -> EnvSpec:
-    """Describe a game of this model.
-
-    ``actions`` gives the sizes of the parts of an action, ``{"investment": 1, ...}``, if there are
-    more than that one; in all further parts 0.5 means what is customary. ``world`` is the size of
-    the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
-    ``own`` goes to ``EnvSpec`` as it is.
-    """
-    acted = actions or (lambda c: {"investment": 1})
-    usual: dict[str, Any] = {
-        "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
-        "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
-        "action_layout": lambda c: consecutive(acted(c)),
-        "layout": layout,
-        "picture": partial(picture.venture, facts=facts),
-        "text": partial(picture.venture_text, facts=facts),
-        "global_state_space": lambda c: unit_box(world(c)),
-        "trace": trace,
-        "episode_metrics": EPISODE,
-        "agent_metrics": AGENT,
-        "vectorized": True,
-        "source": f"coopbench, {id.split('/')[1]}",
-    }
-    return EnvSpec(
-        id=id,
-        module=module,
-        kernels=kernels,
-        params=params,
-        constants=constants,
-        agents=agents,
-        metrics=metrics,
-        **(usual | own),
-    )
-
-
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
     """Return the input of the trajectory metrics, (lanes, agents) each."""
     others = c.num_agents - 1
@@ -447,3 +381,35 @@ def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
         "trust_given": (s.record.sum(axis=1, keepdims=True) - s.record) / others,
         "trust_received": s.record,
     }
+
+
+def game(
+    *,
+    layout: Callable[[Any], Mapping[str, Part]] = layout,
+    actions: Callable[[Any], Mapping[str, int]] | None = None,
+    world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
+    facts: picture.Facts | None = None,
+    **own: Any,
+) -> EnvSpec:
+    """Return the specification of a game of this model.
+
+    ``actions`` gives the sizes of the parts of an action, ``{"investment": 1, ...}``, if there are
+    more than that one; in all further parts 0.5 means what is customary. ``world`` is the size of
+    the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
+    ``own`` are the other fields of ``EnvSpec`` that the game does not share.
+    """
+    acted = actions or (lambda c: {"investment": 1})
+    usual: dict[str, Any] = {
+        "kernels": KERNELS,
+        "metrics": METRICS,
+        "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
+        "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
+        "action_layout": lambda c: consecutive(acted(c)),
+        "layout": layout,
+        "picture": partial(picture.venture, facts=facts),
+        "text": partial(picture.venture_text, facts=facts),
+        "global_state_space": lambda c: unit_box(world(c)),
+        "trace": trace,
+        "source": f"coopbench, {own['id'].split('/')[1]}",
+    }
+    return model.game(**(usual | own))
