@@ -13,7 +13,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import coopbench_envs
-from coopbench_envs import Engine
+from coopbench_envs import Engine, targets
 from coopbench_envs.drivers import MANY_LANES
 
 LANES, STEPS, SEED = 3, 40, 7
@@ -323,24 +323,34 @@ def test_compiled_equals_python(env_id, played_as_python):
         np.testing.assert_allclose(python[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+def _processors():
+    """Processors that this one runs the code of, by name, with their features."""
+    binding = targets.initialized()
+    native = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    levels = [(level.cpu, level.features) for level in targets.usable()]
+    return dict([("generic", ""), native, *levels])
+
+
 @pytest.mark.slow("compiles in another process, for another processor")
-def test_another_processor_gives_the_same_bits(tmp_path):
-    """Code for any processor of the kind, without the extensions of this one, rounds alike."""
-    env_id, target = "coopbench/TrustDilemma-v0", tmp_path / "generic.npz"
+@pytest.mark.parametrize("processor", _processors())
+def test_another_processor_gives_the_same_bits(tmp_path, processor):
+    """Code without the extensions of this processor, of the level of wheels, and for this one."""
+    env_id, target = "coopbench/TrustDilemma-v1", tmp_path / "played.npz"
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import numba, numpy as np;"
-        "assert numba.config.CPU_NAME == 'generic'; from test_parity import _short_play;"
-        "np.savez(sys.argv[2], **_short_play(sys.argv[3]))"
+        "import sys; sys.path.insert(0, sys.argv[1]); import numpy as np;"
+        "from test_parity import _short_play, targets; level, = targets.usable();"
+        "assert level.cpu == sys.argv[4]; np.savez(sys.argv[2], **_short_play(sys.argv[3]))"
     )
+    chosen = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": _processors()[processor]}
     subprocess.run(
-        [sys.executable, "-c", script, str(Path(__file__).parent), str(target), env_id],
-        env=os.environ | {"NUMBA_CPU_NAME": "generic"},
+        [sys.executable, "-c", script, str(Path(__file__).parent), str(target), env_id, processor],
+        env=os.environ | chosen,
         check=True,
     )
-    generic, here = np.load(target), _short_play(env_id)
-    assert set(generic.files) == set(here)
+    other, here = np.load(target), _short_play(env_id)
+    assert set(other.files) == set(here)
     for name, value in here.items():
-        np.testing.assert_array_equal(generic[name], value, err_msg=name)
+        np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
