@@ -108,7 +108,9 @@ def _read(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str,
 def _value(value: Any, numbers: dict[Any, int], what: str) -> Iterator[str]:
     """Yield what a value that code reads consists of; ``what`` names it in an error."""
     function = plain(value)
-    if _is_library(function):
+    if isinstance(function, np.ufunc):  # which have a module from numpy 2.1 on
+        yield f"numpy.{function.__name__}"
+    elif _is_library(function):
         yield f"{function.__module__}.{getattr(function, '__name__', function)}"
     elif isinstance(function, types.FunctionType):
         options = getattr(value, "targetoptions", {})
