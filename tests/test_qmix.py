@@ -275,7 +275,7 @@ def test_divergence_is_told(torch):
     learner.learn(40)
     with torch.no_grad():
         learner._algorithm.models[0].module["leave"].bias[0] = torch.inf
-    with pytest.raises(Diverged, match="A loss or its gradient is not finite"):
+    with pytest.raises(Diverged, match="The loss of a model or its gradient is not finite"):
         learner.learn(400)
 
 

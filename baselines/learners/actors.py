@@ -1,7 +1,6 @@
 """Networks of actors and critics, with and without memory, and what actors draw from."""
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,14 @@ import torch
 
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Recurrent, layers_of
+from coopbench.baselines.learners.sequences import Recurrent
 from coopbench.baselines.learners.torch_tools import layer_sizes
-from coopbench.baselines.networks.network import NetworkPolicy
 
 __all__ = [
     "Actor",
     "Perceptron",
     "body_of",
     "memory_width",
-    "policy_of",
 ]
 
 _HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
@@ -135,13 +132,3 @@ class Actor:
         apart = (actions - outputs) / self._log_std.exp()
         densities: torch.Tensor = -0.5 * apart**2 - self._log_std - _HALF_LOG_TAU
         return densities.sum(dim=-1)
-
-
-def policy_of(
-    bodies: Sequence[Any], rows: Rows, params: Any, facts: dict[str, Any]
-) -> NetworkPolicy:
-    """Return the mean actions, or the most probable legal choices, of actors as a policy."""
-    head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
-    activation = "relu" if params.recurrent else params.activation
-    layers = layers_of([body.layers for body in bodies])
-    return NetworkPolicy(rows.network(layers, activation, head), facts)

@@ -24,14 +24,13 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
     Algorithm,
     Method,
-    adam,
-    descend,
     entry_of,
     falling_share,
     named_models,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.torch_tools import adam, descend
 from coopbench_envs.parameters import between, one_of
 
 # What stands for the value of the choice that was made: the critic's value, as published, or the

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
@@ -33,8 +32,6 @@ __all__ = [
     "Algorithm",
     "EpisodeLearner",
     "Method",
-    "adam",
-    "descend",
     "entry_of",
     "falling_share",
     "named_models",
@@ -199,23 +196,6 @@ def falling_share(steps: int, begin: float, end: float, length: int) -> float:
 def named_models(models: Iterable[Recurrent], prefix: str = "") -> dict[str, torch.nn.Module]:
     """Return the modules of models by the names that they have in a saved state."""
     return {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
-
-
-def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:
-    """Return an optimiser of all parameters of these modules."""
-    parameters = [parameter for module in modules for parameter in module.parameters()]
-    return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
-
-
-def descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor, largest: float) -> None:
-    """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite."""
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    norm = torch.nn.utils.clip_grad_norm_(parameters, largest)
-    if not torch.isfinite(norm + loss.detach()):
-        raise Diverged("A loss or its gradient is not finite.")
-    optimiser.step()
 
 
 def entry_of(name: str, summary: str, method: Method, params: type) -> LearnerEntry:

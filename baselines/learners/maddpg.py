@@ -16,7 +16,6 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 
-from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part, numbered
@@ -29,7 +28,7 @@ from coopbench.baselines.learners.off_policy import (
 )
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.sequences import layers_of
-from coopbench.baselines.learners.torch_tools import torch_apart
+from coopbench.baselines.learners.torch_tools import descend, torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import between
 
@@ -195,19 +194,12 @@ class MADDPG(RowLearner):
 
     def _descend(self, model: Model, name: str, loss: torch.Tensor) -> None:
         """Make a gradient step of one network."""
-        model.optimisers[name].zero_grad()
-        parameters = list(model.networks[name].module.parameters())
-        gradients = torch.autograd.grad(loss, parameters)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        norm = torch.nn.utils.clip_grad_norm_(parameters, self._params.max_grad_norm)
-        if not torch.isfinite(norm + loss):
-            raise Diverged(f"The loss of the {name} or its gradient is not finite.")
+        optimiser = model.optimisers[name]
         if self._params.anneal:
             left = max(0.0, 1.0 - self.steps / self._params.anneal)
-            for group in model.optimisers[name].param_groups:
+            for group in optimiser.param_groups:
                 group["lr"] = self._params.learning_rate * left
-        model.optimisers[name].step()
+        descend(optimiser, loss, self._params.max_grad_norm, f"the {name}")
 
 
 def _mean(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Training
-from coopbench.baselines.learners.actors import memory_width, policy_of
+from coopbench.baselines.learners.actors import memory_width
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.critics import OWN, STATE, STATE_AND_OWN, View
 from coopbench.baselines.learners.experience import Transition
 from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 
@@ -31,8 +32,8 @@ class Model(Protocol):
     rollout: Rollout
 
     @property
-    def body(self) -> Any:
-        """Return the actor's network: a ``Recurrent``, or what has ``layers``."""
+    def layers(self) -> list[Any]:
+        """Return the layers of the actor in their order, linear ones and GRUs of torch."""
 
     def act(
         self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
@@ -99,8 +100,11 @@ class OnPolicy(RowLearner):
 
     def policy(self) -> NetworkPolicy:
         """Return the mean of all actions as a network, or the most probable choice."""
-        bodies = [model.body for model in self._models]
-        return policy_of(bodies, self._rows, self._params, self.facts())
+        rows, params = self._rows, self._params
+        head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
+        activation = "relu" if params.recurrent else params.activation
+        layers = layers_of([model.layers for model in self._models])
+        return NetworkPolicy(rows.network(layers, activation, head), self.facts())
 
     def parts(self) -> dict[str, Part]:
         """Return models, their rollouts, and what rewards are scaled by."""

@@ -11,13 +11,12 @@ import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.actors import Actor, Perceptron, body_of
+from coopbench.baselines.learners.actors import Actor, body_of
 from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.critics import ValueScale
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.on_policy import Use
 from coopbench.baselines.learners.rollout import Pieces, Rollout, advantages
-from coopbench.baselines.learners.sequences import Recurrent
 
 __all__ = ["PPO"]
 
@@ -38,9 +37,9 @@ class PPO:
         self.value_scale = ValueScale(used=use.normalised)
 
     @property
-    def body(self) -> Perceptron | Recurrent:
-        """Return the actor's network."""
-        return self.actor.body
+    def layers(self) -> list[Any]:
+        """Return the layers of the actor in their order."""
+        return self.actor.body.layers
 
     def parts(self) -> dict[str, Part]:
         """Return networks, optimiser, memory and the scale of values."""

@@ -27,13 +27,12 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
     Algorithm,
     Method,
-    adam,
-    descend,
     entry_of,
     named_models,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.torch_tools import adam, descend
 
 Mixer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of values and the global state
 _EMBED, _HYPER = 32, 64  # widths of the mixing network and of its hypernetworks, as published

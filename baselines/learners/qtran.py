@@ -32,13 +32,12 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import (
     Algorithm,
     Method,
-    adam,
-    descend,
     entry_of,
     named_models,
 )
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.torch_tools import adam, descend
 from coopbench_envs.parameters import Allowed, between, one_of
 
 ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"

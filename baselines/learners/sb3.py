@@ -53,11 +53,6 @@ class PPO:
         self.advantages = self.targets = torch.zeros(0)  # of the last full rollout
 
     @property
-    def body(self) -> "PPO":
-        """Return what has the layers of the actor."""
-        return self
-
-    @property
     def layers(self) -> list[torch.nn.Linear]:
         """Return the linear layers of the actor in their order."""
         policy = self.model.policy
@@ -224,32 +219,28 @@ def _check(report: Mapping[str, float], names: tuple[str, ...]) -> None:
 def _ppo(game: Rows, params: Any) -> Any:
     """Make the library's PPO for rows of a game."""
     widths = layer_sizes(params.layers)
-    model = stable_baselines3.PPO(
+    discrete, box = gym.spaces.Discrete(game.outputs), gym.spaces.Box(-1.0, 1.0, (game.outputs,))
+    model = _made(
+        stable_baselines3.PPO,
         _Masked if game.discrete else "MlpPolicy",
-        None,
+        (game.inputs, discrete if game.discrete else box),
+        params,
         n_steps=1,  # of a buffer that is not used
-        batch_size=params.batch_size,
         n_epochs=params.epochs,
         normalize_advantage=False,  # the buffer does it
-        learning_rate=params.learning_rate,
-        gamma=params.gamma,
         gae_lambda=params.gae_lambda,
         clip_range=params.clip,
         ent_coef=params.entropy,
         vf_coef=params.value,
         max_grad_norm=params.max_grad_norm,
         target_kl=params.target_kl or None,
-        device="cpu",
         policy_kwargs={
             "net_arch": {"pi": widths, "vf": widths},
             "activation_fn": _FastTanh if params.activation == "tanh" else torch.nn.ReLU,
             "log_std_init": params.log_std,
             "optimizer_kwargs": {"eps": 1e-5, "fused": True},
         },
-        _init_setup_model=False,
     )
-    discrete, box = gym.spaces.Discrete(game.outputs), gym.spaces.Box(-1.0, 1.0, (game.outputs,))
-    _set_up(model, game.inputs, discrete if game.discrete else box)
     if params.squash and not game.discrete:
         # A mean far outside the range would hide from the agent what other actions lead to.
         model.policy.action_net = torch.nn.Sequential(model.policy.action_net, torch.nn.Tanh())
@@ -258,35 +249,40 @@ def _ppo(game: Rows, params: Any) -> Any:
 
 def _sac(params: Any, inputs: int, outputs: int) -> Any:
     """Make the library's SAC for rows of a game."""
-    model = stable_baselines3.SAC(
+    return _made(
+        stable_baselines3.SAC,
         "MlpPolicy",
-        None,
-        learning_rate=params.learning_rate,
+        (inputs, gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32)),
+        params,
         buffer_size=1,  # of a buffer that is not used
-        batch_size=params.batch_size,
         tau=params.tau,
-        gamma=params.gamma,
         ent_coef=f"auto_{params.entropy}" if params.adapt_entropy else params.entropy,
         target_entropy=-float(outputs),
-        device="cpu",
         policy_kwargs={
             "net_arch": layer_sizes(params.layers),
             "activation_fn": torch.nn.Tanh if params.activation == "tanh" else torch.nn.ReLU,
             "optimizer_kwargs": {"fused": True},
         },
-        _init_setup_model=False,
     )
-    _set_up(model, inputs, gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32))
-    return model
 
 
-def _set_up(model: Any, inputs: int, actions: gym.Space[Any]) -> None:
-    """Give a model its spaces in place of an environment, and make its networks."""
-    model.n_envs = 1
+def _made(kind: Any, policy: Any, game: tuple[int, Any], params: Any, **more: Any) -> Any:
+    """Make a model of the library for a game, which has inputs and an action space."""
+    model = kind(
+        policy,
+        None,  # it has these spaces in place of an environment
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+        gamma=params.gamma,
+        device="cpu",
+        _init_setup_model=False,
+        **more,
+    )
+    model.n_envs, (inputs, model.action_space) = 1, game
     model.observation_space = gym.spaces.Box(-np.inf, np.inf, (inputs,), np.float32)
-    model.action_space = actions
     model._setup_model()
     model.set_logger(Logger(None, []))
+    return model
 
 
 class _Tanh(torch.autograd.Function):

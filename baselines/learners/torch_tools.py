@@ -1,6 +1,6 @@
-"""What all learners on torch share: random numbers apart from others', and sizes."""
+"""What learners on torch share: random numbers apart from others, gradient steps, and sizes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch.distributions import Distribution
 
+from coopbench.baselines.errors import Diverged
 from coopbench_envs.core import streams
 
-__all__ = ["bytes_of", "layer_sizes", "torch_apart", "torch_seed"]
+__all__ = ["adam", "bytes_of", "descend", "layer_sizes", "torch_apart", "torch_seed"]
 
 # Salt: random numbers of a learner differ from those of all games.
 _NUMBERS = 0x6E6F697365
@@ -60,3 +61,26 @@ def bytes_of(make: Callable[[], Any]) -> int:
     """Return the bytes of the tensors that are attributes of an object; none is allocated."""
     with torch.device("meta"):
         return sum(tensor.nbytes for tensor in vars(make()).values())
+
+
+def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:
+    """Return an optimiser of all parameters of these modules."""
+    parameters = [parameter for module in modules for parameter in module.parameters()]
+    return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+
+
+def descend(
+    optimiser: torch.optim.Optimizer, loss: torch.Tensor, largest: float, of: str = "a model"
+) -> None:
+    """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite.
+
+    No other parameters that the loss depends on get a gradient.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    gradients = torch.autograd.grad(loss, parameters)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    norm = torch.nn.utils.clip_grad_norm_(parameters, largest)
+    if not torch.isfinite(norm + loss.detach()):
+        raise Diverged(f"The loss of {of} or its gradient is not finite.")
+    optimiser.step()
