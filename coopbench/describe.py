@@ -20,6 +20,7 @@ from coopbench.protocol.task import Task
 from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
+from coopbench_envs.batches import BatchKernels
 from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
 from coopbench_envs.exactness import library_calls
@@ -109,6 +110,8 @@ def _metric_table(head: str, metrics: Mapping[str, str]) -> str:
 def _on_other_devices(engine: Engine) -> str:
     """What an environment promises of its results on another processor or a GPU."""
     spec = engine.spec
+    if isinstance(engine.kernels, BatchKernels):
+        return "as NumPy computes, which may differ between processors"
     calls = library_calls(driver(engine.kernels, engine.discrete, spec.common_reward))
     if not calls:
         return "the same bits"

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from coopbench_envs.registration import ids, register, register_all, register_file, spec
 
 # Without sb3_vec_env, which cannot be imported with a star where Stable-Baselines3 is missing.
-__all__ = ["Engine", "ids", "make_vec", "register", "register_file", "spec"]
+__all__ = ["Engine", "ids", "make_vec", "pymarl", "register", "register_file", "spec"]
 
 register_all()
 
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from coopbench_envs.engine import Engine as Engine
+    from coopbench_envs.shells.pymarl_env import pymarl as pymarl
     from coopbench_envs.shells.sb3_vec_env import sb3_vec_env as sb3_vec_env
     from coopbench_envs.shells.vectors import make_vec as make_vec
 else:  # type checkers would accept any name
@@ -29,6 +30,10 @@ else:  # type checkers would accept any name
             from coopbench_envs.shells.vectors import make_vec
 
             return make_vec
+        if name == "pymarl":
+            from coopbench_envs.shells.pymarl_env import pymarl
+
+            return pymarl
         if name == "sb3_vec_env":
             from coopbench_envs.shells.sb3_vec_env import sb3_vec_env
 

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.batches import BatchDriver, BatchKernels
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -211,7 +212,9 @@ class Engine:
         return launch
 
     @property
-    def _drive(self) -> Compiled:
+    def _drive(self) -> Compiled | BatchDriver:
+        if isinstance(self.kernels, BatchKernels):
+            return BatchDriver(self.kernels, self.discrete, self.spec.common_reward)
         agents = len(self.agents) if self._in_blocks else 0
         return driver(self.kernels, self.discrete, self.spec.common_reward, agents)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.batches import BatchKernels
 from coopbench_envs.cuda.gpu import open_gpu, ordinal_of
 from coopbench_envs.cuda.remote import Remote
 from coopbench_envs.drivers import RESET, RESTORE, Control, driver
@@ -37,6 +38,10 @@ class CudaEngine(Engine):
     ) -> None:
         ordinal = ordinal_of(device)
         super().__init__(env_id, lanes, order=order or "F", **parameters)
+        if isinstance(self.kernels, BatchKernels):
+            raise ValueError(
+                f"{self.spec.id} is written in NumPy, for the CPU; allowed: device='cpu'."
+            )
         self.device, self.keeps_info = device, keeps_info
         if self._opponent is not None:
             raise ValueError(

@@ -125,6 +125,20 @@ class GymnasiumEnv(gym.Env):
             info[name] = self.seats.view(values)[0]
         return info
 
+    def action_masks(self) -> np.ndarray:
+        """Return legal choices as sb3-contrib's MaskablePPO reads them, bool.
+
+        Under joint control those of all agents one after the other, under focal control the ego's.
+        Raises ``ValueError`` for an environment whose actions are no choices.
+        """
+        engine = self.engine
+        if not engine.discrete:
+            raise ValueError(f"{engine.spec.id} has no choices to mask: its actions are vectors.")
+        seats = range(len(engine.agents)) if self.seats.ego is None else [self.seats.ego]
+        masks = engine.first.masks
+        legal = [masks[seat, : engine.action_spaces[seat].n] for seat in seats]
+        return np.concatenate(legal).astype(np.bool_)
+
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the game goes on from; ``reset(options={"state": ...})`` takes it."""
         return self.engine.lane_state()

@@ -79,7 +79,6 @@ class SB3VecEnv(VecEnv):
         self._as_tensors = named("kind of rows", rows, _KINDS_OF_ROWS)
         self.engine: Lanes = _engine(env_id, num_envs, **parameters)
         self._control, self._finals = self.engine.fetched()
-        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}
         self.render_mode = check_render_mode(render_mode)
         agents = len(self.engine.agents)
         number = num_envs * agents
@@ -88,6 +87,7 @@ class SB3VecEnv(VecEnv):
         self._steps = np.zeros(num_envs, np.int64)
         self._seeded = False
         super().__init__(number, *_widest(self.engine))
+        self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # also of videos
 
     def reset(self) -> Any:
         """Begin an episode in every lane; a seed and options given before are used now.
@@ -235,6 +235,12 @@ class SB3VecEnv(VecEnv):
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
         """Tell that no row is wrapped."""
         return [False for _ in self._get_indices(indices)]
+
+    def render(self, mode: str | None = None) -> Any:
+        """Return one picture of all lanes, or with the mode "ansi" a text of each, joined."""
+        if (mode or self.render_mode) != "ansi":
+            return super().render(mode)
+        return "\n\n".join(rendered(self.engine, "ansi", i) for i in range(self.engine.lanes))
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Pictures of all lanes."""

@@ -31,7 +31,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("compiling",),
         ("foreign_names", "core", "states"),
         ("drivers", "elementary"),
-        ("memory", "elementary_arrays", "exactness"),
+        ("memory", "elementary_arrays", "exactness", "batches"),
         (FAMILIES,),
         ("registration",),
         ("engine",),

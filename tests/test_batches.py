@@ -1,0 +1,101 @@
+"""Environments in plain NumPy: what the driver of compiled ones does, over arrays of lanes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coopbench_envs import registration, spec
+from coopbench_envs.batches import BatchKernels, integers, uniforms
+from coopbench_envs.core import integer, uniform
+from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
+from coopbench_envs.marks import plain
+
+ID = "test/Batches-v0"
+
+
+def by_lane(kernel):
+    """Return the kernel of an array of lanes that plays a kernel in each of them."""
+
+    def play(c, s, i, *arrays):
+        for lane in i:
+            function(c, s, lane, *arrays)
+
+    function = plain(kernel)
+    return None if kernel is None else play
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Register a game twice: compiled, and with the same kernels as Python over arrays of lanes."""
+    monkeypatch.setattr(registration, "_modules", dict(registration._modules))
+    monkeypatch.setattr(registration, "_specs", dict(registration._specs))
+
+    def registered(env_id):
+        compiled = spec(env_id)
+
+        def kernels(constants):
+            own = compiled.kernels_of(constants)
+            assert not isinstance(own.step, tuple)
+            changed = {
+                name: by_lane(kernel)
+                for name, kernel in own._asdict().items()
+                if name not in ("allocate", "late")
+            }
+            return BatchKernels(**(own._asdict() | changed))
+
+        registration.register(replace(compiled, id=ID, kernels=kernels, vectorized=False))
+        return ID
+
+    return registered
+
+
+def same(one, two):
+    for name, left, right in zip(one.control._fields, one.control, two.control, strict=True):
+        assert np.array_equal(left, right, equal_nan=True), name
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:.*Overriding environment")
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+@pytest.mark.parametrize(
+    ("env_id", "parameters"),
+    [("coopbench/Skirmish-v1", {"map": "3m", "horizon": 4}), ("test/Pennies-v0", {"horizon": 3})],
+    ids=["falling", "terminated"],
+)
+def test_lanes_are_those_of_the_compiled_driver(batches, env_id, parameters, mode):
+    import toy_pennies
+
+    registration.register(replace(toy_pennies.SPEC, id="test/Pennies-v0"))
+    options = {"order": "C", "global_state": True, **parameters}
+    compiled, batch = (Engine(name, 3, **options) for name in (env_id, batches(env_id)))
+    random = np.random.default_rng(1)
+    for engine in (compiled, batch):
+        engine.reset(np.array([5, 6, 7], np.uint64))
+    same(compiled, batch)
+    for step in range(9):
+        actions = random.integers(-1, compiled.control.masks.shape[2] + 1, (3, 3))
+        chosen = np.array([True, step == 5, False])
+        for engine in (compiled, batch):
+            engine.step(actions, mode)
+        same(compiled, batch)
+        assert (compiled.global_state() == batch.global_state()).all()
+        for engine in (compiled, batch):
+            if mode == DISABLED and step in (5, 7):
+                engine.reset(chosen=chosen)
+        same(compiled, batch)
+    state = compiled.get_state()
+    batch.reset(state=state)
+    compiled.reset(state=state)
+    same(compiled, batch)
+
+
+def test_random_numbers_are_those_of_kernels():
+    one = np.array([3, 1 << 63, 12], np.uint64)
+    two, lanes = one.copy(), np.array([2, 0])
+    drawn, chosen = uniforms(one, lanes, 3), integers(one, lanes, 10, 2)
+    with np.errstate(over="ignore"):
+        for row, lane in enumerate(lanes):
+            assert drawn[row].tolist() == [uniform(two, lane) for _ in range(3)]
+            assert chosen[row].tolist() == [integer(two, lane, 10) for _ in range(2)]
+    assert (one == two).all()
+    assert one[1] == 1 << 63
