@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -135,24 +133,6 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
 def test_wrong_calls_say_what_to_do(command, arguments, message, tmp_path):
     assert message in command(*arguments, status=2).message
     assert not list(tmp_path.iterdir())
-
-
-def test_interrupt_keeps_what_is_finished(tmp_path):
-    """Ctrl-C in the middle: exit status 130, one sentence, and a second run goes on."""
-    words = ["evaluate", "routing-easy", "--out", "r", "-p", "random"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "coopbench", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    for _ in range(600):  # until it has begun to play
-        if (tmp_path / "r" / "protocol.json").exists():
-            break
-        time.sleep(0.1)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 130, stderr
-    assert "Finished cells are kept" in stderr
-    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize(

@@ -97,24 +97,6 @@ def test_every_seat_is_taken_by_a_partner_of_its_role():
 # --- who acts ------------------------------------------------------------------------------------
 
 
-def test_self_play_is_what_it_was():
-    """One player in all seats, started as ever: equal bit for bit."""
-    env = "coopbench/PlatformEcosystem-v0"
-    protocol = make_protocol(env, partners=())
-    task, cell = protocol.task[0], Cell("one", "random")
-    engine = Engine(env, 14, **task.parameters)
-    engine.reset(protocol.seeds_of(task))
-    control, player = engine.control, Player("random", Game.of(engine))
-    player.begin(control.seed, control.episode, np.ones(14, np.bool_))
-    while not control.done.all():
-        engine.step(player.act(control.obs), DISABLED)
-    block = play(protocol, cell, "random")
-    np.testing.assert_array_equal(block.returns, control.returns)
-    np.testing.assert_array_equal(block.metrics["final_trust"], control.measures[:, 0])
-    assert block.seats.all()
-    np.testing.assert_array_equal(values(block, "own_return"), control.returns.mean(axis=1))
-
-
 @pytest.mark.parametrize("env", GAMES)
 def test_every_seat_acts_as_its_policy(env):
     """Each episode again, alone and seat by seat, by other means."""

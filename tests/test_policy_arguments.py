@@ -217,13 +217,3 @@ def test_progress_is_shown_on_the_error_stream(capsys):
     assert printed.out == ""
     coopbench.evaluate(ENV, "random", **SHORT)
     assert capsys.readouterr().err == ""
-
-
-def test_notebooks_show_tables_and_escape_names():
-    report = coopbench.evaluate(ENV, {"<b>mine": nothing}, **SHORT)
-    page = report._repr_html_()
-    assert page.count("<table") == page.count("</table>") >= 1
-    assert "Report of one environment" in page
-    assert "&lt;b&gt;mine" in page
-    assert "<b>mine" not in page
-    assert "<script" not in page

@@ -30,30 +30,6 @@ def test_a_role_is_the_word_in_a_name():
     assert members_of_roles(("a_1", "b_1", "a_2")) == {"a": [0, 2], "b": [1]}
 
 
-@pytest.mark.parametrize("kind", ["parallel", "aec"])
-def test_names_change_nothing_but_the_names(kind):
-    """Numbered through the team or through one word: the same game."""
-    plain, kinds = (
-        pettingzoo.make(kind, env_id, **PARAMETERS) for env_id in (toy_pennies.SPEC.id, KINDS.id)
-    )
-    for env in (plain, kinds):
-        env.reset(seed=3)
-    rng, totals = np.random.default_rng(0), np.zeros((2, 4))
-    for _ in range(5):
-        choices = rng.integers(3, size=4).tolist()
-        for total, env in zip(totals, (plain, kinds), strict=True):
-            if kind == "parallel":
-                rewards = env.step(dict(zip(env.possible_agents, choices, strict=True)))[1]
-            else:
-                for agent, choice in zip(env.possible_agents, choices, strict=True):
-                    assert env.agent_selection == agent
-                    env.step(choice)
-                rewards = env.rewards
-            total += [*rewards.values()]
-    np.testing.assert_array_equal(*totals)
-    assert totals.any()
-
-
 def test_other_interfaces():
     with pytest.raises(ValueError, match="0 to 3 \\(stalker_0, stalker_1, zealot_2"):
         gymnasium.make(KINDS.id, control="focal", ego=4, **PARAMETERS)

@@ -11,12 +11,11 @@ import coopbench
 import coopbench_envs
 from coopbench.analysis.estimates import estimates
 from coopbench.episodes import metrics
-from coopbench.episodes.table import Cell, EpisodeTable, Played
+from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trajectories import Recorder, agent_metrics, episode_metrics
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
-from coopbench.results import store
 from coopbench_envs.coopetition import trajectories
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE, TRACES
 from coopbench_envs.core import TrajectoryMetric
@@ -296,14 +295,3 @@ def test_gini_of_mixed_signs_is_undefined():
 
 
 # --- store ---------------------------------------------------------------------------------------
-
-
-def test_stored_metrics_come_back(dilemma, tmp_path):
-    protocol, played = ad_hoc(TRUST, episodes=4), Played(dilemma, None, 0.1)
-    store.write(tmp_path, played, store.describe(protocol, played, "random"))
-    stored = store.read(tmp_path, protocol, dilemma.cell).episodes
-    for name in ("metrics", "agent_metrics"):
-        before, after = getattr(dilemma, name), getattr(stored, name)
-        assert list(after) == list(before)
-        for key, values in before.items():
-            np.testing.assert_array_equal(after[key], values)
