@@ -3,11 +3,13 @@
 A game's ``EnvSpec.scene`` returns one of these kinds. The arrays may be views of the state.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Battle", "Discs", "Railway", "Scene"]
+__all__ = ["Battle", "Discs", "Grid", "Railway", "Scene", "Scripted"]
 
 
 class Discs(NamedTuple):
@@ -74,4 +76,33 @@ class Railway(NamedTuple):
     stuck: np.ndarray  # (trains,) bool, can never move again
 
 
-Scene = Discs | Battle | Railway
+class Grid(NamedTuple):
+    """A world of cells. Places are (row, column) from the upper left corner of the map.
+
+    ``ground``, ``grounds`` and ``kinds`` are the same throughout an episode.
+    """
+
+    ground: np.ndarray  # (rows, columns) int, place of a cell's kind in ``grounds``
+    grounds: tuple[str, ...]  # a word for each kind; the first one is free floor
+    places: np.ndarray  # (agents, 2)
+    things: np.ndarray  # (things, 2) places of what is no agent; -1 for one that is not there
+    kinds: tuple[str, ...]  # (things,) a word for each; equal ones have one colour
+    numbers: np.ndarray  # (agents + things,) written on each, such as levels; -1: nothing
+    headings: np.ndarray | None = None  # (agents,) 0 north, 1 east, 2 south, 3 west
+    marked: np.ndarray | None = None  # (agents,) bool, drawn with a ring, such as those with a load
+
+
+class Scripted(NamedTuple):
+    """A scene of a kind of one's own: arrays, and the script that draws them.
+
+    The script is a file that defines ``function Scene(model)``; what it is given and what it has to
+    have is described in docs/own-environments.md. ``script`` and ``legend`` are the same throughout
+    an episode, as are names, shapes and types of the arrays.
+    """
+
+    script: Path
+    arrays: Mapping[str, np.ndarray]  # numbers or bool, of this step
+    legend: str = ""  # what the colours and forms mean, below the values of the present step
+
+
+Scene = Discs | Battle | Railway | Grid | Scripted

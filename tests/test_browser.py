@@ -3,6 +3,7 @@
 import io
 import re
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,10 +157,18 @@ def _steps(player):
     return player.locator("#now dd").first
 
 
+ROOT = Path(__file__).resolve().parent.parent
 SHOWN = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
 
 
-@pytest.fixture(scope="module", params=[*SHOWN, "coopbench/TrustDilemma-v1"])
+# A world of cells, and a scene with a script of its own.
+FILES = [
+    f"{ROOT / 'tests' / 'toy_meeting.py'}:SPEC",
+    f"{ROOT / 'examples' / 'scenes' / 'fireflies.py'}:SPEC",
+]
+
+
+@pytest.fixture(scope="module", params=[*SHOWN, "coopbench/TrustDilemma-v1", *FILES])
 def page(request, tmp_path_factory):
     """The page of an episode in one game of every kind of scene, and in one without a scene."""
     made = coopbench.record(request.param, "random", seed=3, horizon=40)

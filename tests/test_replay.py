@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import builders
 import numpy as np
@@ -24,11 +26,14 @@ from coopbench.protocol.loading import find_protocol
 from coopbench.report import gif, player
 from coopbench.report.gif import as_gif
 from coopbench.report.scenes import course, discs, pictures
+from coopbench.report.scenes.arrays import ScriptedCourse
 from coopbench_envs import Engine
 from coopbench_envs.pictures import picture as drawn_picture
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
+from coopbench_envs.scenes import Scripted
 
+ROOT = Path(__file__).resolve().parent.parent
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
 SCENES = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
 POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
@@ -376,6 +381,77 @@ def test_every_scene_holds_all_steps(name, tmp_path):
     assert len(places) >= 2 * len(made.agents) * len(data["steps"])
     assert "pictures" not in data["stage"]
     assert len(text) < 100_000
+
+
+# --- worlds of cells, and scenes with a script of their own ---------------------------------------
+
+FIREFLIES = ROOT / "examples" / "scenes" / "fireflies.py"
+
+
+def _rows(field, steps):
+    """The numbers of a packed array at every step."""
+    numbers = _numbers(field["values"], field["kind"]).reshape(-1, field["size"])
+    return numbers if field["changes"] else np.repeat(numbers, steps, axis=0)
+
+
+def test_a_scene_brings_its_script_and_arrays(tmp_path):
+    made = coopbench.record(f"{FIREFLIES}:SPEC", "random", seed=2, horizon=12, num_agents=5)
+    text, data = _page(made, tmp_path)
+    assert FIREFLIES.with_suffix(".js").read_text(encoding="utf-8") in text
+    assert "a bright disc flashes" in text
+    fields, states = data["stage"]["fields"], _fields(made)
+    assert set(fields) == {"places", "charge", "lit"}
+    assert not fields["places"]["changes"]
+    steps = len(made) + 1
+    np.testing.assert_allclose(_rows(fields["charge"], steps), states["charge"] / 4)
+    assert np.array_equal(_rows(fields["lit"], steps), states["lit"])
+    assert states["lit"].any()
+
+
+def test_a_grid_holds_places_and_what_is_not_there(tmp_path):
+    made = coopbench.record(f"{Path(__file__).parent / 'toy_meeting.py'}:SPEC", "random", seed=2)
+    stage, states = _page(made, tmp_path)[1]["stage"], _fields(made)
+    steps, fields = len(made) + 1, stage["fields"]
+    assert (stage["size"], stage["ground"]) == ([3, 2], [1, 1, 1, 0, 0, 0])
+    places = _rows(fields["places"], steps).reshape(steps, 2, 2)
+    assert np.array_equal(places[..., 1], np.maximum(states["places"], 0))
+    assert (places[..., 0] == 1).all()
+    there = _rows(fields["things"], steps)[:, 0] >= 0
+    assert np.array_equal(there, states["time"] < 2)
+    assert np.array_equal(_rows(fields["marked"], steps), states["places"] == 2)
+    assert (_rows(fields["headings"], steps) == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda scene: {"script": scene.script.with_suffix(".txt")}, "</script"),
+        (lambda scene: {"arrays": {"words": np.array(["a"])}}, "'words' .* holds <U1"),
+        (lambda scene: {"arrays": {"grows": np.zeros(int(scene.arrays["time"]))}}, "other names"),
+    ],
+)
+def test_a_scene_that_no_page_can_hold_is_refused(change, told, tmp_path):
+    script = tmp_path / "scene.js"
+    script.write_text("function Scene(model) {}", encoding="utf-8")
+    script.with_suffix(".txt").write_text("'</script>'", encoding="utf-8")
+
+    def scene(c, s, lane):
+        plain = Scripted(script, {"time": s.time[lane]})
+        return plain._replace(**change(plain))
+
+    engine = SimpleNamespace(
+        spec=replace(toy_team.SPEC, scene=scene),
+        agents=("a", "b"),
+        constants=None,
+        state=SimpleNamespace(time=np.array([0])),
+        control=SimpleNamespace(returns=np.zeros((1, 2)), measures=np.zeros((1, 1))),
+    )
+    shown = ScriptedCourse(engine)
+    for step in range(3):
+        engine.state.time[0] = step
+        shown.note(True)
+    with pytest.raises(ValueError, match=told):
+        _ = shown.script(), shown.stage()
 
 
 # --- battles --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.parameters import between
+from coopbench_envs.scenes import Grid
 from coopbench_envs.states import array, state
 
 PLACES = 3
@@ -47,6 +48,20 @@ def measure(p, s, i, measures):
     measures[i, 0] = s.places[i, 0] == s.places[i, 1]
 
 
+def scene(p, s, lane):
+    """A street of three places with a wall behind them and a flag that is taken after two steps."""
+    places = np.maximum(s.places[lane], 0)
+    return Grid(
+        ground=np.array([[1] * PLACES, [0] * PLACES]),
+        grounds=("street", "wall"),
+        places=np.stack([np.ones(p.num_agents), places], axis=1),
+        things=np.array([[1.0, 1.0] if s.time[lane] < 2 else [-1.0, -1.0]]),
+        kinds=("flag",),
+        numbers=np.array([*s.places[lane], 7]),
+        marked=s.places[lane] == 2,
+    )
+
+
 SPEC = EnvSpec(
     id="test/Meeting-v0",
     module=__name__,
@@ -58,6 +73,7 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Discrete(PLACES),
     layout=lambda p: consecutive({"own_place": 1, "other_place": 1}),
     metrics={"met": "whether the last choices were the same"},
+    scene=scene,
     picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
     text=lambda p, fields, agents: f"places {fields['places'].tolist()}",
 )

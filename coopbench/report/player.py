@@ -6,7 +6,10 @@ game is shown by its pictures.
 
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from coopbench.playing.recording import Recording
+from coopbench.report.scenes.arrays import GridCourse, ScriptedCourse
 from coopbench.report.scenes.battle import BattleCourse
 from coopbench.report.scenes.course import Course
 from coopbench.report.scenes.discs import DiscsCourse
@@ -16,15 +19,20 @@ from coopbench.report.templates import embedded, render
 from coopbench_envs import spec as spec_of
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options
-from coopbench_envs.scenes import Battle, Discs, Railway
+from coopbench_envs.scenes import Battle, Discs, Grid, Railway, Scripted
 
 _SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
 _SLOWEST, _FASTEST = 4, 30  # steps per second
-_FOLLOWED = {"discs": "an agent", "battle": "a unit", "railway": "a train"}
+_FOLLOWED = {
+    **{"discs": "an agent", "battle": "a unit", "railway": "a train", "grid": "an agent"},
+    "scripted": "an agent",
+}
 _COURSES: dict[type, type[Course]] = {
     Discs: DiscsCourse,
     Battle: BattleCourse,
     Railway: RailwayCourse,
+    Grid: GridCourse,
+    Scripted: ScriptedCourse,
 }
 
 
@@ -43,6 +51,8 @@ def as_html(recording: Recording, share: float = 1.0, sight: bool = False) -> st
         title=recording.title,
         facts=_facts(recording, steps),
         scene=course.kind,
+        script=Markup(course.script()),
+        legend=course.legend(),
         followed=_FOLLOWED,
         sight=sight,
         data=embedded(

@@ -3,6 +3,7 @@
 import base64
 import math
 from collections.abc import Iterable
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ _TICKS = 65_535  # places are stored as whole parts of their extent
 class Course:
     """What is noted of every kind of game: returns and metrics. A kind of scene adds what is seen.
 
-    A scene has a script of the same name beside it, which draws what ``stage`` returns.
+    A scene has a script of the same name in this folder, which draws what ``stage`` returns, unless
+    its environment brings one.
     """
 
     kind: str  # of the scene, the name of its script
@@ -57,6 +59,15 @@ class Course:
     def stage(self) -> dict[str, Any]:
         """Return what is seen, for the script."""
         raise NotImplementedError
+
+    def script(self) -> str:
+        """Return the script that draws the scene."""
+        folder = resources.files("coopbench.report.scenes")
+        return folder.joinpath(f"{self.kind}.js").read_text(encoding="utf-8")
+
+    def legend(self) -> str:
+        """Return what the page says of colours and forms besides what its template says."""
+        return ""
 
     def courses(self) -> dict[str, Any]:
         """Return courses over the kept steps, and the duration of a step if the scene has one."""
