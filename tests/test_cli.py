@@ -217,6 +217,10 @@ def test_shells_complete_names(tmp_path):
     for typed, completed in (
         ("coopbench evaluate coopetition-s", "coopetition-standard"),
         ("coopbench evaluate --env TrustD", "TrustDilemma-v1"),
+        (
+            "coopbench evaluate --env Routing-v0 --param map=movingai --param map_params.p",
+            "map_params.path=",
+        ),
     ):
         place = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
         done = subprocess.run(
@@ -227,6 +231,26 @@ def test_shells_complete_names(tmp_path):
             text=True,
         )
         assert completed in done.stdout.split(), done
+
+
+def test_parameters_of_a_map_are_named_with_a_dot(command):
+    refused = command(
+        *("evaluate", "--env", "Routing-v0", "--param", "map=movingai", "--episodes", "1"),
+        *("--param", "map_params.path=none.map", "--param", "map_params.size=0.1"),
+        status=2,
+    )
+    assert "none.map" in refused.message
+    refused = command(
+        "evaluate",
+        "--env",
+        "Routing-v0",
+        "--param",
+        "map_params.pth=x",
+        "--episodes",
+        "1",
+        status=2,
+    )
+    assert "pth" in refused.message
 
 
 @pytest.mark.parametrize("written", ["1.2,1.3", "(1.2, 1.3)", "[1.2,1.3]"])

@@ -126,6 +126,33 @@ def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, c
     assert "QMIX" in command("import", file, "--metric", "return").out
 
 
+def test_episodes_of_scripts_and_learners_come_back_from_csv(learned, tmp_path):
+    file = tmp_path / "episodes.csv"
+    exchange.save_episodes_csv(learned, file)
+    report = import_results(file)
+    units = {
+        row.policy: (row.unit, row.count) for row in report.estimates if row.metric == "return"
+    }
+    assert units == {**dict.fromkeys(LEARNERS, ("runs", 2)), "random": ("episodes", 6)}
+    for block in learned.episodes:
+        (same,) = (other for other in report.episodes if other.cell == block.cell)
+        np.testing.assert_array_equal(same.team_returns, block.team_returns)
+
+
+def test_means_in_flat_json_are_of_all_runs(learned, tmp_path):
+    file = tmp_path / "results.json"
+    notes = exchange.save_flat(learned, file, {"QMIX": "mine"}, ["trust", "gap"])
+    assert notes == ("episodes of all training runs count alike, so std_return is not over runs",)
+    row = json.loads(file.read_text())
+    returns = np.concatenate([b.team_returns for b in learned.episodes.runs(TASK, "QMIX")])
+    assert row["mean_return"] == pytest.approx(returns.mean())
+    assert row["std_return"] == pytest.approx(returns.std())
+    assert row["mean_trust"] == pytest.approx(returns.mean() / 7.0)
+    assert row["mean_gap"] == pytest.approx(0.1)  # undefined in one episode of each run
+    assert (row["algorithm"], row["episodes"], row["training_seeds"]) == ("mine", 12, [11, 12])
+    assert row["environment"] == "TrustDilemma-v0"
+
+
 def test_the_export_avoids_what_marl_eval_trips_over(learned):
     content = exchange.to_marl_eval(learned, {"random": "random"}, ["return", "own_return"])
     (run,) = content["ad-hoc-v1"][TASK]["random"].values()
@@ -445,6 +472,13 @@ def test_export_and_import_on_the_command_line(source, tmp_path, command):
     assert sorted(table.read_text().splitlines()) == sorted(text.splitlines())
     refused = command("export", source, "--to", table, "-p", "random", status=2)
     assert "all policies and metrics" in refused.message
+    assert "imported" in command("import", table).out  # episodes of scripts come back
+    assert "Exported" in command("export", source, "--to", "results.json").out
+    (flat, *_) = json.loads((tmp_path / "results.json").read_text())
+    block = report.episodes.of(flat["task"], flat["algorithm"])
+    assert flat["mean_return"] == pytest.approx(block.team_returns.mean())
+    assert flat["std_return"] == pytest.approx(block.team_returns.std())
+    assert (flat["episodes"], flat["seeds"]) == (len(block), block.seeds.tolist())
     refused = command("export", source, "--to", "episodes.txt", status=2)
     assert "ending of a file to export '.txt'" in refused.message
     file = tmp_path / "out.json"

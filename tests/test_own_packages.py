@@ -20,6 +20,7 @@ import pytest
 import coopbench
 from coopbench.analysis import aggregates
 from coopbench.baselines import registry
+from coopbench.exchange.exports import all_exporters
 from coopbench.report import plots
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
@@ -33,6 +34,7 @@ PACKAGES = sorted((ROOT / "examples").glob("own-*"))
 HIGH = {"hard": 40.0, "easy": 10.0}  # upper bounds of the scores of two tasks; the lower are 0
 CACHES = (
     aggregates._installed,
+    all_exporters,
     registry._entries,
     registry._installed_policies,
     registry._learners,

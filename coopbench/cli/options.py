@@ -36,6 +36,28 @@ def environment_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the parameters of the environment of ``--env`` whose names begin so.
+
+    For the completion of a shell; those of the map that ``--param map=`` chooses are among them.
+    """
+    from coopbench_envs.parameters import describe as describe_parameters
+    from coopbench_envs.pathfinding.routing import MAPS
+    from coopbench_envs.registration import spec
+
+    try:
+        fields = describe_parameters(spec(ctx.params.get("env") or "").params)
+    except ValueError:
+        return []  # no environment yet
+    names = list(fields)
+    if "map_params" in fields:
+        given = dict(text.partition("=")[::2] for text in ctx.params.get("param") or ())
+        chosen = MAPS.get(given.get("map", fields["map"][1]))
+        below = [] if chosen is None else list(describe_parameters(chosen.Params))
+        names += [f"map_params.{name}" for name in below]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
 PROTOCOL = typer.Argument(
     metavar="PROTOCOL",
     help="A name from 'coopbench list', or a .toml file.",
@@ -122,6 +144,24 @@ def protocol_with_maps(name: str, maps: Path | None) -> Any:
 
     protocol = load_protocol(name)
     return protocol if maps is None else with_maps(protocol, maps)
+
+
+def assignments(texts: list[str] | None, option: str, params: type) -> dict[str, Any]:
+    """Parse several NAME=VALUE of ``option``, also NAME.KEY=VALUE of parameters that are mappings.
+
+    Raises ``ValueError`` for text of another form.
+    """
+    from coopbench_envs.parameters import describe as describe_parameters
+
+    fields, values = describe_parameters(params), dict[str, Any]()
+    for text in texts or ():
+        name, value = assignment(text, option, params)
+        head, dot, key = name.partition(".")
+        if dot and head in fields and fields[head][0] == "dict":
+            value = {**values.get(head, {}), key: value}
+            name = head
+        values[name] = value
+    return values
 
 
 def assignment(text: str, option: str, params: type | None = None) -> tuple[str, Any]:

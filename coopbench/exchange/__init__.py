@@ -1,14 +1,10 @@
-"""Exchange: results out to marl-eval JSON and CSV, and results of others in."""
+"""Exchange: results out to JSON and CSV, and results of other programs in."""
 
-from coopbench.exchange.exports import (
-    EXPORTERS,
-    obstacles,
-    progress_csv,
-    save_episodes_csv,
-    save_marl_eval,
-    to_marl_eval,
-)
+from coopbench.exchange.episodes_csv import progress_csv, save_episodes_csv
+from coopbench.exchange.exports import EXPORTERS
+from coopbench.exchange.flat_json import save_flat
 from coopbench.exchange.imports import IMPORTERS, SCALES, import_results
+from coopbench.exchange.marl_eval_export import obstacles, save_marl_eval, to_marl_eval
 from coopbench.exchange.runs import ABSOLUTE
 from coopbench.report.frames import frame
 
@@ -22,6 +18,7 @@ __all__ = [
     "obstacles",
     "progress_csv",
     "save_episodes_csv",
+    "save_flat",
     "save_marl_eval",
     "to_marl_eval",
 ]

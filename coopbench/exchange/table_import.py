@@ -27,8 +27,12 @@ class _Table(NamedTuple):
     columns: Mapping[str, str]  # {"algorithm", "task", "run", and maybe "step" or "episode": name}
 
     def labels(self, where: str, row: Mapping[str, str]) -> tuple[str, str, str]:
-        """Return algorithm, task and run of a row; raise if one is empty."""
-        empty = [name for name in LABELS if not row[self.columns[name]]]
+        """Return algorithm, task and run of a row; raise if one is empty.
+
+        Episodes without a run are those of a policy that was not trained.
+        """
+        named_by = LABELS[:2] if "episode" in self.columns else LABELS
+        empty = [name for name in named_by if not row[self.columns[name]]]
         if empty:
             raise ValueError(f"{where}: {self.columns[empty[0]]} is empty; name it.")
         algorithm, task, run = (row[self.columns[name]] for name in LABELS)
@@ -40,9 +44,10 @@ def read_table(path: Path, options: Options) -> Reading:
 
     ``options.columns`` gives these columns other names. A row is one run: what it scored at the end
     of its training, or over its evaluation episodes. With a column ``episode`` it is an episode of
-    a run. With a column ``step`` it is an evaluation, of which the score alone is read; rows with
-    the same step are its episodes, and the last evaluation is the score of the run. Columns other
-    than the score that do not hold numbers are left out, and listed.
+    a run, as in the episodes that this package exports. With a column ``step`` it is an evaluation,
+    of which the score alone is read; rows with the same step are its episodes, and the last
+    evaluation is the score of the run. Columns other than the score that do not hold numbers are
+    left out, and listed.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -57,21 +62,20 @@ def read_table(path: Path, options: Options) -> Reading:
     for line, row in table.rows:
         where = f"{path}, line {line}"
         labels = table.labels(where, row)
-        scores = [_score(where, name, row[name]) for name in metrics]
+        numbers = [_score(where, name, row[name]) for name in metrics]
         if labels in values and "episode" not in table.columns:
             raise ValueError(
                 f"{where}: this run of {labels[0]!r} on {labels[1]!r} stands twice; name the "
                 f"column that tells its rows apart with --columns step=NAME or episode=NAME."
             )
-        values.setdefault(labels, []).append(scores)
-    nothing = np.zeros(0, np.int64)
-    runs = [
-        Run(
-            *(one_line(path.stem), task, algorithm, run),
-            *(nothing, {}, dict(zip(metrics, np.array(rows).T, strict=True))),
-        )
-        for (algorithm, task, run), rows in values.items()
-    ]
+        values.setdefault(labels, []).append(numbers)
+    runs = []
+    for (algorithm, task, run), rows in values.items():
+        scores = dict(zip(metrics, np.array(rows).T, strict=True))
+        along = {} if run else {name: sample[None] for name, sample in scores.items()}
+        steps = np.zeros(len(along) and 1, np.int64)
+        labels = one_line(path.stem), task, algorithm, run or "0"
+        runs.append(Run(*labels, steps, along, scores))
     return Reading(tuple(runs), tuple(left_out))
 
 
@@ -86,6 +90,8 @@ def _read(path: Path, options: Options) -> _Table:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
     columns = {label: options.columns.get(label, label) for label in LABELS}
+    if "algorithm" not in {*options.columns, *header} and "policy" in header:
+        columns["algorithm"] = "policy"  # in the episodes that this package exports
     for label in ("step", "episode"):
         if label in options.columns or label in header:
             columns[label] = options.columns.get(label, label)

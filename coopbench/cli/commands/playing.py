@@ -15,10 +15,12 @@ from coopbench.cli.options import (
     ProtocolName,
     Workers,
     assignment,
+    assignments,
     chosen,
     environment_names,
     learner_names,
     named_policy,
+    parameter_names,
     protocol_with_maps,
 )
 from coopbench.playing.bars import Bars
@@ -87,7 +89,9 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="With --env: a parameter, such as horizon=50 or high=1.2,1.3; repeat for more.",
+            help="With --env: a parameter, such as horizon=50, high=1.2,1.3 or "
+            "map_params.path=FILE; repeat for more.",
+            autocompletion=parameter_names,
         ),
     ] = None,
     partner: Annotated[
@@ -135,7 +139,9 @@ def evaluate(
         if task:
             raise ValueError("--task goes with a PROTOCOL; --env plays one environment.")
         if maps is not None:
-            raise ValueError("--maps goes with a PROTOCOL; with --env use --param map_params=...")
+            raise ValueError(
+                "--maps goes with a PROTOCOL; with --env use --param map_params.path=DIR"
+            )
         if only:
             raise ValueError("--only goes with a PROTOCOL; --env has no required baselines.")
         played = _ad_hoc(env, episodes, seed, param, partner)
@@ -436,6 +442,6 @@ def _ad_hoc(
     from coopbench_envs.registration import spec
 
     params = spec(env).params
-    values = dict(assignment(text, "--param", params) for text in param or [])
+    values = assignments(param, "--param", params)
     count = 100 if episodes is None else episodes
     return ad_hoc(env, count, 0 if seed is None else seed, partners=partner or (), **values)

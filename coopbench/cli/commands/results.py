@@ -142,7 +142,10 @@ def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     to: Annotated[
         Path,
-        typer.Option(help="File to write: .csv with every episode, or .json for marl-eval."),
+        typer.Option(
+            help="File to write: .csv with every episode, results.json with means by task and "
+            "policy, or another .json for marl-eval."
+        ),
     ],
     policy: Annotated[
         list[str] | None,
@@ -161,15 +164,16 @@ def export_results(
 ) -> None:
     """Write the results of a folder for other programs.
 
-    A .csv file gets a row for each episode, a .json file is for marl-eval, and what marl-eval would
-    not accept is listed.
+    A .csv file gets a row for each episode, results.json an object for each task and policy as the
+    script published with Coopetition-Gym writes it, another .json file is for marl-eval, and what
+    marl-eval would not accept is listed.
     """
-    from coopbench.exchange.exports import EXPORTERS, chosen_policies
+    from coopbench.exchange.exports import exporter_of
+    from coopbench.exchange.names import chosen_policies
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
-    from coopbench_envs.parameters import named
 
-    write = named("ending of a file to export", to.suffix.lower(), EXPORTERS)
+    write = exporter_of(to)
     check_place(to)
     results = load_report(folder)
     notes = write(results, to, chosen_policies(results, policy), metric)

@@ -1,0 +1,157 @@
+"""Export as marl-eval JSON.
+
+The JSON is that of Gorsane et al. 2022, "Towards a Standardised Performance Evaluation Protocol
+for Cooperative MARL"; see ``marl_eval_import``, which reads it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coopbench.analysis.findings import Findings
+from coopbench.episodes.metrics import values
+from coopbench.episodes.table import Episodes, EpisodeTable, Progress
+from coopbench.exchange.names import chosen_algorithms
+from coopbench.exchange.runs import Names
+from coopbench.files import write_text
+from coopbench_envs.parameters import named
+
+
+def to_marl_eval(
+    findings: Findings,
+    policies: Mapping[str, str] | None = None,
+    metrics: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return the results of a report as the nested mapping that marl-eval reads.
+
+    A group of tasks is an environment; without groups the protocol is. ``policies`` are the
+    algorithms, {policy: name in the file}; all under their own names if not given. ``metrics``
+    are the return and the score if not given. ``absolute_metrics`` are the evaluation episodes,
+    those of the best checkpoint where there are several. A learned policy has a run ``seed_N``
+    per training seed, without those that failed. A fixed one has the run ``run_0`` with the same
+    episodes as ``step_0`` too, since marl-eval reads no run without a step.
+
+    A metric with another's name between its underscores (own_return, beside return) is written
+    with hyphens, because marl-eval loses it when the other is normalised.
+
+    Raises:
+        ValueError: for unknown names, for names that marl-eval cannot keep apart (upper and lower
+            case, commas), and for a metric that is undefined in an episode.
+    """
+    table, protocol = findings.episodes, findings.protocol
+    algorithms = _algorithms(table, policies)
+    shown = _metric_names(metrics or ("return", protocol.report.score))
+    environments: dict[str, Any] = {}
+    for group, tasks in protocol.groups.items():
+        played = {task.id: _task_runs(table, task.id, algorithms, shown) for task in tasks}
+        environments[group or protocol.name] = {task: runs for task, runs in played.items() if runs}
+    content = {environment: tasks for environment, tasks in environments.items() if tasks}
+    if not content:
+        raise ValueError("Nothing to export: no policy that was asked for has played a task.")
+    return content
+
+
+def save_marl_eval(
+    findings: Findings,
+    path: str | Path,
+    policies: Mapping[str, str] | None = None,
+    metrics: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Write ``to_marl_eval`` of a report to a file and return the ``obstacles`` in it."""
+    content = to_marl_eval(findings, policies, metrics)
+    write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
+    return obstacles(content)
+
+
+def obstacles(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return why marl-eval would fail on a file: it takes names from the first algorithm only.
+
+    ``content`` is what ``to_marl_eval`` returns. Empty if marl-eval can read the file.
+    """
+    reasons = []
+    if len(content) > 1:
+        reasons.append("marl-eval reads one environment at a time: process the file anew for each")
+    for environment, tasks in content.items():
+        everyone = dict.fromkeys(name for runs in tasks.values() for name in runs)
+        first: tuple[str, Any] | None = None
+        for task, algorithms in tasks.items():
+            for algorithm in everyone:
+                where = f"{environment} / {task} / {algorithm}"
+                if algorithm not in algorithms:
+                    reasons.append(f"{where} is missing")
+                    continue
+                outline = {run: _outline(parts) for run, parts in algorithms[algorithm].items()}
+                first = first or (where, outline)
+                if outline != first[1]:
+                    reasons.append(f"{where} has other runs or steps than {first[0]}")
+                elif not all(outline.values()):
+                    reasons.append(f"{where} has a run without steps")
+    return tuple(reasons)
+
+
+def _outline(parts: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the evaluations of a run with their steps."""
+    return [(name, part["step_count"]) for name, part in parts.items() if "step_count" in part]
+
+
+def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the names in the file of the policies to export, {policy: name}."""
+    chosen = chosen_algorithms(table, policies)
+    names = Names("give it another with policies={policy: name} (--policy POLICY=NAME)")
+    for name in chosen.values():
+        names.check("algorithm", name, "the export")
+    return chosen
+
+
+def _metric_names(metrics: Sequence[str]) -> dict[str, str]:
+    """Return the names in the file of the metrics to export, such that marl-eval keeps each."""
+    unique = dict.fromkeys(metrics)
+    return {
+        name: name.replace("_", "-") if {*name.split("_")} & ({*unique} - {name}) else name
+        for name in unique
+    }
+
+
+def _task_runs(
+    table: EpisodeTable, task: str, algorithms: Mapping[str, str], shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the runs of every algorithm that has played a task."""
+    runs: dict[str, Any] = {}
+    for policy, name in algorithms.items():
+        progress = {course.cell: course for course in table.progress_of(task, policy)}
+        for block in table.runs(task, policy):
+            run = "run_0" if block.cell.run is None else f"seed_{block.cell.run}"
+            parts = _run_parts(block, progress.get(block.cell), shown)
+            runs.setdefault(name, {})[run] = parts
+    return runs
+
+
+def _run_parts(
+    block: Episodes, progress: Progress | None, shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the evaluations of a run, then its absolute metrics, which must come last."""
+    where = f"{block.cell.task} / {block.cell.policy}"
+    final = {name: _plain(values(block, metric), metric, where) for metric, name in shown.items()}
+    parts: dict[str, Any] = {}
+    if progress is not None:
+        for metric in shown:
+            named("metric", metric, progress.metrics, f"the checkpoints of {where}")
+        for k, step in enumerate(progress.steps):
+            row = {n: _plain(progress.metrics[m][k], m, where) for m, n in shown.items()}
+            parts[f"step_{k}"] = {"step_count": int(step), **row}
+    elif block.cell.run is None:
+        parts["step_0"] = {"step_count": 0, **final}
+    return parts | {"absolute_metrics": final}
+
+
+def _plain(sample: np.ndarray, metric: str, where: str) -> list[float]:
+    undefined = int(np.sum(~np.isfinite(sample)))
+    if undefined:
+        raise ValueError(
+            f"{where}: {metric} is undefined in {undefined} of {len(sample)} episodes, for which "
+            f"marl-eval has no value. Export other metrics."
+        )
+    return [float(value) for value in sample]

@@ -1,0 +1,1 @@
+"""JSON lines: an export format for coopbench."""
