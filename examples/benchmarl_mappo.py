@@ -4,9 +4,9 @@
     build/interop/torchrl/bin/python examples/benchmarl_mappo.py --algorithm mappo --steps 40000
 
 Any algorithm of BenchMARL with continuous actions will do: mappo, ippo, maddpg, iddpg, masac, isac.
-Afterwards this prints the mean return, summed over agents, of 100 episodes in which one policy has
-all seats: for what was learned, for the best constant policy and for a random one, on the same
-seeds. ``--steps 0`` shows the networks before training. Needs ``requirements-torchrl.txt``.
+It is trained with three seeds. Then the runs play a task of ``coopetition-standard``, all seats
+each, and a report compares them with the best constant policy and a random one on the same seeds.
+``--steps 0`` shows the networks before training. Needs ``requirements-torchrl.txt``.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 import coopbench
 import coopbench_envs  # registers the environments
 
+PROTOCOL = "coopetition-standard"
 BATCH = 2000  # steps of the game between two updates
 ALGORITHMS = [n for n, c in algorithm_config_registry.items() if c.supports_continuous_actions()]
 
@@ -124,7 +125,7 @@ def make_experiment(env_id, algorithm, steps, seed, folder):
     )
 
 
-def as_policy(experiment, name):
+def as_policy(experiment):
     """Turn the networks into what coopbench plays: a function of all seats of a batch of games."""
     names = experiment.test_env.possible_agents
     seats = {g: [names.index(a) for a in own] for g, own in experiment.group_map.items()}
@@ -138,34 +139,41 @@ def as_policy(experiment, name):
             experiment.policy(played)
         return torch.cat([played[group, "action"] for group in seats], dim=1)[:, back].numpy()
 
-    policy.name = name
     return policy
 
 
-def show(env_id, policy):
-    """Print a row per policy: the mean return of all agents together under self-play."""
-    report = coopbench.evaluate(env_id, [policy, "best_constant", "random"])
-    print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
+def show(task, name, models, folder):
+    """Report all runs beside baselines under the protocol; print a row per policy."""
+    policies = [coopbench.Models(name, models), "best_constant", "random"]
+    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
+    files = report.save(f"{folder}/report")
+    print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
-        if row.metric == "return":
+        if row.metric == "own_return":
             print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+    print(f"Report: {files['html']}")
 
 
 def main():
     """Read the command line, train, show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
+    parser.add_argument("--task", default="trust-dilemma", help=f"one of {PROTOCOL}, in self-play")
     parser.add_argument("--algorithm", default="mappo", choices=ALGORITHMS)
     parser.add_argument("--steps", type=int, default=40_000, help="of the game")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first run")
+    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--out", default="results/benchmarl", help="folder of results and report")
     arguments = parser.parse_args()
+    env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env
+    runs = {}
     with tempfile.TemporaryDirectory() as folder:  # BenchMARL writes files
-        experiment = make_experiment(
-            arguments.env, arguments.algorithm, arguments.steps, arguments.seed, folder
-        )
-        if arguments.steps:
-            experiment.run()
-        show(arguments.env, as_policy(experiment, arguments.algorithm))
+        for seed in range(arguments.seed, arguments.seed + arguments.runs):
+            experiment = make_experiment(env_id, arguments.algorithm, arguments.steps, seed, folder)
+            if arguments.steps:
+                experiment.run()
+            runs[seed] = as_policy(experiment)
+        name = f"benchmarl_{arguments.algorithm}"
+        show(arguments.task, name, {arguments.task: runs}, arguments.out)
 
 
 if __name__ == "__main__":

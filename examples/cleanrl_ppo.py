@@ -2,10 +2,10 @@
 
     python examples/cleanrl_ppo.py --steps 200000
 
-Trains one agent beside a partner that does not learn. Then prints the mean return of one seat, over
-100 episodes in which the partner has all other seats: for what was learned, for the best constant
-policy and for a random one, on the same seeds. ``--steps 0`` shows the network before training.
-Needs PyTorch.
+Trains one agent with three seeds, beside a partner that does not learn. Then the runs play one seat
+of a task of ``coopetition-standard`` beside fourteen partners, and a report compares them with the
+best constant policy and a random one on the same seeds. ``--steps 0`` shows the networks before
+training. Needs PyTorch.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from torch import nn
 import coopbench
 import coopbench_envs  # registers the environments
 
+PROTOCOL = "coopetition-standard"
 GAMES, LENGTH = 16, 125  # of one rollout
 EPOCHS, MINIBATCHES = 4, 4
 RATE, GAMMA, LAMBDA, CLIP, VALUE_WEIGHT, MAX_NORM = 1e-3, 0.99, 0.95, 0.2, 0.5, 0.5
@@ -132,30 +133,35 @@ def as_policy(agent, env_id):
     return ppo
 
 
-def show(env_id, ppo, partner):
-    """Print a row per policy: the mean return of its seat beside the partner."""
-    others = list(dict.fromkeys(["best_constant", "random", partner]))
-    played = coopbench.crossplay(env_id, [ppo, *others])
-    column = 1 + others.index(partner)
-    print(f"{'beside ' + partner:<24}{'mean return':>12}  95 % interval")
-    for row in played.of(played.tasks[0])[:3]:
-        estimate = row[column]
-        interval = f"{estimate.low:.2f} to {estimate.high:.2f}"
-        print(f"{estimate.policy:<24}{estimate.mean:>12.2f}  {interval}")
+def show(task, models, folder):
+    """Report all runs beside baselines under the protocol; print a row per policy."""
+    policies = [coopbench.Models("cleanrl_ppo", models), "best_constant", "random"]
+    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
+    files = report.save(f"{folder}/report")
+    print(f"{task:<24}{'own return':>12}  95 % interval")
+    for row in report.estimates:
+        if row.metric == "own_return":
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+    print(f"Report: {files['html']}")
 
 
 def main():
     """Read the command line, train, show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
-    parser.add_argument("--partner", default="tit_for_tat", help="a name of coopbench.policies()")
+    parser.add_argument("--task", default="trust-dilemma.focal", help=f"one of {PROTOCOL}")
+    parser.add_argument("--partner", default="reciprocator", help="a name of coopbench.policies()")
     parser.add_argument(
         "--steps", type=int, default=200_000, help="of training, all games together"
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first run")
+    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--out", default="results/cleanrl", help="folder of results and report")
     arguments = parser.parse_args()
-    agent = train(arguments.env, arguments.partner, arguments.steps, arguments.seed)
-    show(arguments.env, as_policy(agent, arguments.env), arguments.partner)
+    env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    agents = {seed: train(env_id, arguments.partner, arguments.steps, seed) for seed in seeds}
+    runs = {seed: as_policy(agent, env_id) for seed, agent in agents.items()}
+    show(arguments.task, {arguments.task: runs}, arguments.out)
 
 
 if __name__ == "__main__":

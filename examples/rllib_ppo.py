@@ -3,10 +3,10 @@
     make interop                                      # makes the environment, runs the examples
     build/interop/rllib/bin/python examples/rllib_ppo.py --steps 40000
 
-Trains one network for all agents on RLlib's new API stack. Then prints the mean return, summed over
-agents, of 100 episodes in which one policy has all seats: for what was learned, for the best
-constant policy and for a random one, on the same seeds. ``--steps 0`` shows the network before
-training. Needs ``requirements-rllib.txt``.
+Trains one network for all agents on RLlib's new API stack, with three seeds. Then the runs play a
+task of ``coopetition-standard``, all seats each, and a report compares them with the best constant
+policy and a random one on the same seeds. ``--steps 0`` shows the networks before training. Needs
+``requirements-rllib.txt``.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 import coopbench
 import coopbench_envs  # registers the environments
 
+PROTOCOL = "coopetition-standard"
 BATCH = 2000  # steps of the game between two updates
 
 
@@ -41,7 +42,6 @@ class Game(ParallelPettingZooEnv):
 
 def train(env_id, steps, seed):
     """Return the algorithm after ``steps`` steps of the game, in whole batches."""
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     torch.set_num_threads(1)  # small networks gain nothing from more
     config = (
         PPOConfig()
@@ -74,25 +74,35 @@ def as_policy(algorithm, env_id):
     return ppo
 
 
-def show(env_id, ppo):
-    """Print a row per policy: the mean return of all agents together under self-play."""
-    report = coopbench.evaluate(env_id, [ppo, "best_constant", "random"])
-    print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
+def show(task, models, folder):
+    """Report all runs beside baselines under the protocol; print a row per policy."""
+    policies = [coopbench.Models("rllib_ppo", models), "best_constant", "random"]
+    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
+    files = report.save(f"{folder}/report")
+    print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
-        if row.metric == "return":
+        if row.metric == "own_return":
             print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+    print(f"Report: {files['html']}")
 
 
 def main():
     """Read the command line, train, show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
+    parser.add_argument("--task", default="trust-dilemma", help=f"one of {PROTOCOL}, in self-play")
     parser.add_argument("--steps", type=int, default=40_000, help="of the game")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first run")
+    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--out", default="results/rllib", help="folder of results and report")
     arguments = parser.parse_args()
-    algorithm = train(arguments.env, arguments.steps, arguments.seed)
-    show(arguments.env, as_policy(algorithm, arguments.env))
-    algorithm.stop()
+    env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    algorithms = {seed: train(env_id, arguments.steps, seed) for seed in seeds}
+    runs = {seed: as_policy(algorithm, env_id) for seed, algorithm in algorithms.items()}
+    show(arguments.task, {arguments.task: runs}, arguments.out)
+    for algorithm in algorithms.values():
+        algorithm.stop()
     ray.shutdown()
 
 

@@ -2,9 +2,9 @@
 
     python examples/sb3_parameter_sharing.py --steps 400000
 
-Trains PPO on what all agents see and earn, each its own reward. Then prints the mean return, summed
-over agents, of 100 episodes in which one policy has all seats: for what was learned, for the best
-constant policy and for a random one, on the same seeds. ``--steps 0`` shows the network before
+Trains PPO with three seeds on what all agents see and earn, each its own reward. Then the runs play
+a task of ``coopetition-standard``, all seats each, and a report compares them with the best
+constant policy and a random one on the same seeds. ``--steps 0`` shows the networks before
 training. Needs the extra ``train``.
 """
 
@@ -17,6 +17,8 @@ from stable_baselines3.common.vec_env import VecEnvWrapper
 
 import coopbench
 import coopbench_envs
+
+PROTOCOL = "coopetition-standard"
 
 
 class Rescaled(VecEnvWrapper):
@@ -71,24 +73,31 @@ def as_policy(model, games):
     return ppo
 
 
-def show(env_id, ppo):
-    """Print a row per policy: the mean return of all agents together under self-play."""
-    report = coopbench.evaluate(env_id, [ppo, "best_constant", "random"])
-    print(f"{'in all seats':<24}{'mean return':>12}  95 % interval")
+def show(task, models, folder):
+    """Report all runs beside baselines under the protocol; print a row per policy."""
+    policies = [coopbench.Models("sb3_ppo", models), "best_constant", "random"]
+    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
+    files = report.save(f"{folder}/report")
+    print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
-        if row.metric == "return":
+        if row.metric == "own_return":
             print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+    print(f"Report: {files['html']}")
 
 
 def main():
     """Read the command line, train, show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="coopbench/TrustDilemma-v1")
+    parser.add_argument("--task", default="trust-dilemma", help=f"one of {PROTOCOL}, in self-play")
     parser.add_argument("--steps", type=int, default=400_000, help="of training, of all agents")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first run")
+    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--out", default="results/sb3", help="folder of results and report")
     arguments = parser.parse_args()
-    model, games = train(arguments.env, arguments.steps, arguments.seed)
-    show(arguments.env, as_policy(model, games))
+    env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    runs = {seed: as_policy(*train(env_id, arguments.steps, seed)) for seed in seeds}
+    show(arguments.task, {arguments.task: runs}, arguments.out)
 
 
 if __name__ == "__main__":
