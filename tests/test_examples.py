@@ -91,6 +91,18 @@ def test_three_runs_come_into_a_report(run, name, steps, tmp_path):
     assert not np.array_equal(returns[0], returns[1])
 
 
+def test_a_timed_submission_scores_every_episode(run):
+    lines = run("timed_submission.py", "--task", "test_00").splitlines()
+    scores = [
+        float(re.fullmatch(r"test_00 \d: (\S+), \d+% arrived", line)[1]) for line in lines[:-1]
+    ]
+    assert len(scores) == 10
+    assert -1 < min(scores) < max(scores) < 0
+    first, second = re.fullmatch(r"Round 1: (\S+); Round 2: (\S+)", lines[-1]).groups()
+    assert float(first) == pytest.approx(np.mean(scores), abs=1e-3)
+    assert float(second) == pytest.approx(10 + sum(scores), abs=1e-2)
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_unknown_flags_and_names_are_refused(run, capsys, name):
     with pytest.raises(SystemExit) as stop:
