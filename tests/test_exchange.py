@@ -116,27 +116,20 @@ def test_what_is_exported_comes_back_bit_for_bit(learned, tmp_path):
             np.testing.assert_array_equal(run.metrics[name], progress.metrics[name])
 
 
-def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command):
+@pytest.mark.parametrize(
+    ("name", "save"),
+    [("out.json", exchange.save_marl_eval), ("episodes.csv", exchange.save_episodes_csv)],
+)
+def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command, name, save):
     """A policy without training is a fixed one, whose unit is the episode."""
-    file = tmp_path / "out.json"
-    exchange.save_marl_eval(learned, file)
+    file = tmp_path / name
+    save(learned, file)
     report = import_results(file)
     units = {row.policy: (row.unit, row.count) for row in report.estimates}
     assert units == {**dict.fromkeys(LEARNERS, ("runs", 2)), "random": ("episodes", 6)}
+    returns = {block.cell: block.team_returns.tolist() for block in report.episodes}
+    assert returns == {block.cell: block.team_returns.tolist() for block in learned.episodes}
     assert "QMIX" in command("import", file, "--metric", "return").out
-
-
-def test_episodes_of_scripts_and_learners_come_back_from_csv(learned, tmp_path):
-    file = tmp_path / "episodes.csv"
-    exchange.save_episodes_csv(learned, file)
-    report = import_results(file)
-    units = {
-        row.policy: (row.unit, row.count) for row in report.estimates if row.metric == "return"
-    }
-    assert units == {**dict.fromkeys(LEARNERS, ("runs", 2)), "random": ("episodes", 6)}
-    for block in learned.episodes:
-        (same,) = (other for other in report.episodes if other.cell == block.cell)
-        np.testing.assert_array_equal(same.team_returns, block.team_returns)
 
 
 def test_means_in_flat_json_are_of_all_runs(learned, tmp_path):

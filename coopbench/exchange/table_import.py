@@ -74,8 +74,8 @@ def read_table(path: Path, options: Options) -> Reading:
         scores = dict(zip(metrics, np.array(rows).T, strict=True))
         along = {} if run else {name: sample[None] for name, sample in scores.items()}
         steps = np.zeros(len(along) and 1, np.int64)
-        labels = one_line(path.stem), task, algorithm, run or "0"
-        runs.append(Run(*labels, steps, along, scores))
+        place = one_line(path.stem), task, algorithm, run or "0"
+        runs.append(Run(*place, steps, along, scores))
     return Reading(tuple(runs), tuple(left_out))
 
 
