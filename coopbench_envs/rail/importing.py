@@ -54,8 +54,11 @@ _NO_ENVIRONMENT = (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryErro
 def files_of(place: Path) -> list[Path]:
     """Return a file, or the pkl, mpk and npz files of a folder and its folders.
 
-    Numbers in names count as such. Raises ``ValueError`` if there are none.
+    Numbers in names count as such. Raises ``ValueError`` if there are none, and
+    ``FileNotFoundError`` if there is no such place.
     """
+    if not place.exists():
+        raise FileNotFoundError(f"There is no file {place} to import.")
     if not place.is_dir():
         return [place]
 
