@@ -16,6 +16,7 @@ from coopbench_envs.parameters import named
 _EVALUATIONS = {"return": "results", "length": "ep_lengths", "success": "successes"}
 _MONITORED = {"return": "r", "length": "l"}
 _UNPACKED = 1 << 30  # bytes of the arrays of a file
+_LONGEST = 1_000_000_000  # steps of an episode
 
 
 def files_below(place: Path, pattern: str) -> list[Path]:
@@ -31,7 +32,7 @@ def names_below(place: Path, files: list[Path]) -> list[str]:
     Of a single file it is the path of up to three folders.
     """
     if not place.is_dir():
-        return ["/".join(place.resolve().parent.parts[-3:])]
+        return ["/".join(place.resolve().parent.parts[1:][-3:])]
     folders = [file.parent.relative_to(place) for file in files]
     return [folder.as_posix() if folder.name else place.resolve().name for folder in folders]
 
@@ -119,6 +120,10 @@ def _episodes(file: Path, metric: str) -> list[tuple[float, float, float]]:
         raise ValueError(f"{file} is no monitor.csv: {error!r}.") from None
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
-    if not all(map(math.isfinite, (value for row in rows for value in row))):
-        raise ValueError(f"{file} has a value that is no finite number.")
+    for row in rows:
+        if not all(map(math.isfinite, row)) or not 0 <= row[1] <= _LONGEST:
+            raise ValueError(
+                f"{file} has an episode of {row[1]:g} steps with {metric} {row[2]:g}; allowed: "
+                f"finite numbers, and lengths of 0 to {_LONGEST:,} steps."
+            )
     return rows
