@@ -30,6 +30,8 @@ class Player:
         self._policy = (
             make_policy(policy, game) if isinstance(policy, str) else _adapted(policy, game)
         )
+        # How actions are scaled to the bounds of the game; empty where they are taken as they are.
+        self.rescaled = self._policy.rescaled if isinstance(self._policy, Predicting) else ""
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
         # Networks of this package act on vectors, whatever an environment from elsewhere shows.

@@ -20,7 +20,10 @@ class Predicting:
 
     A model of the game in joint control, with observations (agents, features), gets one row per
     lane; any other one gets a row of features for every agent of every lane, as in ``sb3_vec_env``.
-    ``predict`` returns actions, or like Stable-Baselines3 a pair of actions and memory.
+    ``predict`` returns actions, or like Stable-Baselines3 a pair of actions and memory. A model
+    with Box actions between other bounds than the game's, as of a model that was trained through
+    ``RescaleAction``, has its actions scaled from its bounds to those of the game; ``rescaled``
+    says so.
 
     Raises ``ValueError`` for a model of observations of another shape, and during play for one with
     memory, which has to be a policy with ``initial`` and ``act``.
@@ -39,6 +42,8 @@ class Predicting:
         self._row = tuple(shape)
         self._action = tuple(game.action_space.shape)
         self._discrete = isinstance(game.action_space, gym.spaces.Discrete)
+        self._scaling = _scaling(getattr(model, "action_space", None), game)
+        self.rescaled = "" if self._scaling is None else _bounds_text(model.action_space, game)
         named = inspect.signature(model.predict).parameters
         self._options = {"deterministic": True} if "deterministic" in named else {}
 
@@ -61,7 +66,46 @@ class Predicting:
         size = int(np.prod((*observations.shape[:2], *self._action)))
         if actions.size != size:  # the player says which shape is expected
             return actions, None
-        return actions.reshape(*observations.shape[:2], *self._action), None
+        actions = actions.reshape(*observations.shape[:2], *self._action)
+        if self._scaling is not None:
+            offset, factor = self._scaling
+            actions = offset + factor * actions
+        return actions, None
+
+
+def _scaling(space: Any, game: Game) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return offset and factor, each (agents, dim), from the actions of a model to those of a game.
+
+    None where a model does not name other bounds for as many numbers, or one side is unbounded.
+    """
+    if not isinstance(space, gym.spaces.Box) or not game.low.size:
+        return None
+    if space.low.size == game.low.size:  # of joint control
+        low, high = (np.asarray(end, np.float64).reshape(game.low.shape) for end in _ends(space))
+    elif space.low.size == game.low[0].size:
+        low, high = (
+            np.broadcast_to(np.asarray(end, np.float64).reshape(game.low[0].shape), game.low.shape)
+            for end in _ends(space)
+        )
+    else:
+        return None
+    finite = all(np.isfinite(end).all() for end in (low, high, game.low, game.high))
+    if not finite or (np.allclose(low, game.low) and np.allclose(high, game.high)):
+        return None
+    factor = (game.high - game.low) / np.where(high > low, high - low, 1.0)
+    return game.low - factor * low, factor
+
+
+def _ends(space: gym.spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    return space.low, space.high
+
+
+def _bounds_text(space: gym.spaces.Box, game: Game) -> str:
+    """Write the bounds of the actions of a model, and those of a game that they are scaled to."""
+    texts = []
+    for low, high in (_ends(space), (game.low, game.high)):
+        texts.append(f"[{float(low.min()):.6g}, {float(high.max()):.6g}]")
+    return f"from {texts[0]} to {texts[1]}"
 
 
 class Torch:

@@ -5,6 +5,7 @@ import json
 import pickle
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
 from coopbench.playing.contestants import Named
+from coopbench.report.loading import load_report
 
 ENV = "coopbench/TrustDilemma-v1"
 SHORT = {"episodes": 3, "seed": 5, "parameters": {"horizon": 6}}
@@ -107,6 +109,35 @@ def test_a_named_policy_is_the_policy():
         assert again.name == "mine"
         assert again.initial(None, np.zeros(2)).shape == (2,)
         assert not hasattr(again, "uses_state")
+
+
+def test_a_model_trained_through_rescale_action_is_scaled_to_the_game():
+    class Rescaled:
+        """Always invests one half, in its own units."""
+
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+
+        def predict(self, observation):
+            return np.zeros((len(observation), 1)), None
+
+    def half(observations):
+        return np.full((*observations.shape[:2], 1), 0.5)
+
+    report = coopbench.evaluate(ENV, {"rescaled": Rescaled(), "half": half}, **SHORT)
+    assert np.array_equal(_returns(report, "rescaled"), _returns(report, "half"))
+    assert len(report.notes) == 1
+    assert "rescaled on trustdilemma-v1 are scaled from [-1, 1] to [0, 1]" in report.notes[0]
+
+
+def test_actions_outside_of_the_space_are_counted_in_every_report(tmp_path):
+    def beyond(observations):
+        actions = np.full((*observations.shape[:2], 1), 0.5)
+        actions[:, 0] = -0.2  # one of two agents
+        return actions
+
+    report = coopbench.evaluate(ENV, [beyond, "random"], tmp_path, **SHORT)
+    assert [note for note in report.notes if "beyond took 18 actions (50 %)" in note]
+    assert load_report(tmp_path).notes == report.notes
 
 
 def test_models_predict_without_exploration():

@@ -44,6 +44,32 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
             )
 
 
+def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
+    """Yield sentences on policies whose actions were scaled, or were not in the action space."""
+    for policy in dict.fromkeys(block.cell.policy for block in blocks):
+        played = [block for block in blocks if block.cell.policy == policy]
+        scaled: dict[str, list[str]] = {}
+        for block in played:
+            if block.rescaled:
+                scaled.setdefault(block.rescaled, []).append(block.cell.task)
+        for bounds, tasks in scaled.items():
+            names = ", ".join(dict.fromkeys(tasks))
+            yield (
+                f"The actions of {policy} on {names} are scaled {bounds}, "
+                f"the bounds of the model's own action space and of the environment's."
+            )
+        outside = [block for block in played if block.outside]
+        if outside:
+            count = sum(block.outside for block in outside)
+            share = 100 * count / sum(block.decisions for block in outside)
+            tasks = list(dict.fromkeys(block.cell.task for block in outside))
+            yield (
+                f"{policy} took {count:,} actions ({share:.2g} %) that are not in the action space "
+                f"on {', '.join(tasks)}: numbers beyond its bounds were clipped, illegal choices "
+                f"replaced by doing nothing."
+            )
+
+
 def code_text(code: Mapping[str, Any]) -> str:
     """Write packages with their versions; of files the first digits of their digests."""
     return ", ".join(f"{name} {str(text)[:12]}" for name, text in sorted(code.items()))

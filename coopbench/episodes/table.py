@@ -69,6 +69,8 @@ class Episodes:
     common_reward: bool = False  # every agent was paid the one reward of the team
     # Of an environment of another package: its code, and whether its episodes can be repeated.
     environment: Mapping[str, Any] = field(default_factory=dict)
+    outside: int = 0  # actions of the policy that were not in its action space; see rollout
+    rescaled: str = ""  # how its actions were scaled to the bounds of the game, if they were
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -77,6 +79,11 @@ class Episodes:
     def team_returns(self) -> np.ndarray:
         """Sum over agents of their returns, or the one that they have in common; (episodes,)."""
         return self.returns[:, 0] if self.common_reward else self.returns.sum(axis=1)
+
+    @property
+    def decisions(self) -> int:
+        """How many actions the policy has taken, over all episodes and seats."""
+        return int((self.seats.sum(axis=1) * self.lengths).sum())
 
     def played(self, k: int) -> str:
         """Return the agents that the policy played in episode k, in words."""

@@ -68,7 +68,9 @@ def play(
     Episode k is the environment seeded with the task's k-th evaluation seed. Seats are those of the
     task's partners, or with other ``partners`` those of ``seating``. Curves hold, for every metric
     of the environment, its value so far after each step (0 = at the start), averaged over episodes;
-    an episode that is over counts with its last value. With other ``seeds`` the frozen start
+    an episode that is over counts with its last value. ``outside`` counts the actions of the policy
+    that are not in its action space: numbers beyond the bounds, which are clipped, and illegal
+    choices, which are replaced by "do nothing". With other ``seeds`` the frozen start
     positions of the task, which are those of its evaluation, are not used. The trace holds the
     actions of the policy if they are to be stored, ``with_actions``.
     """
@@ -86,7 +88,8 @@ def play(
     episodes = _watched(match, cell, prints, progress)
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
-    episodes = replace(episodes, trace=trace, environment=environment_facts(engine))
+    facts = {"environment": environment_facts(engine), "rescaled": players[0].rescaled}
+    episodes = replace(episodes, trace=trace, **facts)
     engine.close()
     if not with_actions:
         return episodes
@@ -159,14 +162,28 @@ def _watched(
     recorder = Recorder(engine)
     recorder.note()
     course = [control.measures.mean(axis=0)]
-    for _ in itertools.islice(match.steps(), longest):
+    game, own, outside = Game.of(engine), match.seats == OWN, 0
+    for actions in itertools.islice(match.steps(), longest):
+        outside += int((_beyond(game, actions) & own & control.moved[:, None]).sum())
         recorder.note()
         prints.note()
         course.append(control.measures.mean(axis=0))
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
-    return replace(outcome(engine, cell, seeds, match.seats, recorder), curves=curves)
+    if not game.low.size:
+        outside = int(control.invalid[own].sum())
+    episodes = outcome(engine, cell, seeds, match.seats, recorder)
+    return replace(episodes, curves=curves, outside=outside)
+
+
+def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:
+    """Return which actions lie beyond the bounds of a game, (lanes, agents), but for rounding."""
+    if game.codec is not None or not game.low.size:
+        return np.zeros(actions.shape[:2], np.bool_)
+    slack = 1e-6 * (game.high - game.low)
+    beyond: np.ndarray = (actions < game.low - slack) | (actions > game.high + slack)
+    return beyond.any(axis=-1)
 
 
 def outcome(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from coopbench.analysis.environments import environment_notes
+from coopbench.analysis.environments import action_notes, environment_notes
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
@@ -69,7 +69,7 @@ def report_of(
     ordered = [stored for _, stored in sorted(cells, key=place)]
     metadata = {s.episodes.cell: s.meta for s in ordered if s.episodes is not None}
     table = table_of(ordered)
-    notes = (*notes, *environment_notes(protocol, table.blocks))
+    notes = (*notes, *environment_notes(protocol, table.blocks), *action_notes(table.blocks))
     if protocol.report.normalisation == "minmax":
         notes = (*notes, _MOVING)
     notes = tuple(map(one_line, notes))

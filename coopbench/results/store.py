@@ -63,6 +63,7 @@ _META = 50_000  # values in the metadata of a cell
 _RESULTS = "results.jsonl.gz"  # the episodes
 _COURSES = ("curves.npz", "trace.npz")
 _PROGRESS = "progress.npz"
+_RESCALED = 100  # characters that say between which bounds actions are scaled
 _PACKAGES, _VERSION = 50, re.compile(r"[\w.+!-]{1,100}")  # of an environment of another package
 _SOURCE = "source.txt"
 _ACTIONS = "actions.npz"
@@ -113,6 +114,8 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "machine": dict(played.machine) | ({"device": device} if device else {}),
         **({"code": model.code} if isinstance(model, CodePolicy) else {}),
         **({"environment": dict(episodes.environment)} if episodes.environment else {}),
+        **({"outside": episodes.outside} if episodes.outside else {}),
+        **({"rescaled": episodes.rescaled} if episodes.rescaled else {}),
     }
 
 
@@ -416,9 +419,20 @@ def _parsed(
         ),
         common_reward=common_reward,
         environment=_environment(meta),
+        outside=meta.get("outside", 0),
+        rescaled=meta.get("rescaled", ""),
     )
     _check_shapes(block)
+    _check_actions(block)
     return block
+
+
+def _check_actions(block: Episodes) -> None:
+    """Raise ``ValueError`` for anything but a number of actions, and a short text."""
+    if type(block.outside) is not int or not 0 <= block.outside <= block.decisions:
+        raise ValueError("'outside' is not a number of actions of the policy")
+    if not isinstance(block.rescaled, str) or len(block.rescaled) > _RESCALED:
+        raise ValueError("'rescaled' is not a description of bounds")
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
