@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import CodePolicy
 from coopbench.baselines.policy import Entry, label
 from coopbench.baselines.registry import (
     entries,
@@ -311,7 +312,7 @@ def named(name: Any, policy: Any) -> PolicyArgument:
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"Policies are named by texts; given {name!r}.")
-    policy = policy if policy == name else from_code(policy)
+    policy = policy if isinstance(policy, str) and policy == name else from_code(policy)
     if isinstance(policy, str | Models):
         other = policy if isinstance(policy, str) else policy.name
         if other != name:
@@ -334,4 +335,7 @@ def named(name: Any, policy: Any) -> PolicyArgument:
     if isinstance(policy, type) or not _is_one(policy):
         unusable: PolicyArgument = policy
         return unusable  # the plan says what is wrong with it
+    if isinstance(policy, CodePolicy):
+        policy.name = name  # results hold its source, so that it stays what it is
+        return policy
     return Named(name, policy)
