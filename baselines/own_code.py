@@ -22,9 +22,9 @@ LARGEST_SOURCE = 1 << 20  # bytes of a source file, which every cell of the resu
 class CodePolicy:
     """A policy that a file or a module defines, with the source that it was made from.
 
-    It plays like ``policy``, the object behind its name. Its ``name`` in results is ``FILE.py:NAME``
-    without the folder of the file, or ``module:NAME``, unless the caller sets another one. Copies
-    in other processes are made from the same source.
+    It plays like ``policy``, the object behind its name. Its ``name`` in results is
+    ``FILE.py:NAME`` without the folder of the file, or ``module:NAME``, unless the caller sets
+    another one. Copies in other processes are made from the same source.
     """
 
     def __init__(

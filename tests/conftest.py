@@ -34,6 +34,14 @@ collect_ignore = [
 ]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unwritten_reports():
+    """Leave the files of a report to the commands and to ``save``: writing them takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coopbench.workflows.evaluation.write_report", lambda report, out: None)
+        yield
+
+
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
 def env_id(request):
     """Every registered environment."""

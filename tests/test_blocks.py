@@ -58,7 +58,7 @@ def document():
     return Document(
         NASTY,
         (
-            Verdict("Not standard", ("edited",)),
+            Verdict("Not a standard report", ("edited",), warning=True),
             Facts({"A label": "known thing"}),
             table("First table"),
             Section(
@@ -108,7 +108,7 @@ def test_markdown_has_all_but_what_only_a_page_shows(document):
 
 def test_a_terminal_leaves_out_what_is_folded_or_in_files(document):
     text = as_text(document, 100)
-    for words in (*SHOWN, NASTY, "The files of the saved report"):
+    for words in (*SHOWN, NASTY, "The report's files hold"):
         assert words in text
     assert not any(words in text for words in (*IN_FILES, "On a page", "caption"))
 

@@ -168,7 +168,7 @@ def test_the_last_checkpoint_is_chosen_where_the_protocol_says_so():
             tasks=lift_tasks(), training=training, selection=(200, 2), **SEEDS, **SHOWN
         )
         assert protocol.chosen(course) == chosen
-    assert "the last policy plays the tasks" in training_text(protocol)
+    assert "the last checkpoint is evaluated" in training_text(protocol)
 
 
 def test_one_task_with_one_seed_makes_a_report(tmp_path):

@@ -12,6 +12,7 @@ from coopbench.analysis.reproduction import late_scores, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
+from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json, tables_as_csv
 from coopbench.report.tables.learning import NEVER, efficiency_table, late_table
@@ -124,7 +125,7 @@ def test_a_threshold_that_is_not_reached_is_said(means):
     (row,) = report.efficiency
     assert row.steps == row.steps_high == np.inf
     assert np.isfinite(row.area)
-    text = str(report)
+    text = as_markdown(report.document)
     assert NEVER in text
     assert "training runs, n = 6" in text
 

@@ -178,7 +178,7 @@ def test_seats_are_kept_and_shown(tmp_path):
     np.testing.assert_array_equal(block.seats, report.episodes.of("one", "tit_for_tat").seats)
     rows = list(report.episodes.rows())
     assert [row["seats"] for row in rows] == [*block.agents, block.agents[0]]
-    assert "Players: the policy in one seat" in str(report)
+    assert "the policy in one seat" in task_facts(report, protocol.task[0])["Players"]
 
 
 # --- partners by role ----------------------------------------------------------------------------

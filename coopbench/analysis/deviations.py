@@ -211,13 +211,17 @@ def _shipped(protocol: Protocol) -> Protocol | None:
 
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
     """Name baselines that are missing, and tasks that a policy has not played."""
-    reasons = []
+    missing, reasons = [], []
     for policy in dict.fromkeys((*protocol.report.baselines, *present)):
         lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
         if len(lacking) == len(protocol.task):
-            reasons.append(f"the required baseline {policy} is missing")
+            missing.append(policy)
         elif lacking:
             reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
+    if missing:
+        plural = ("s", "are") if len(missing) > 1 else ("", "is")
+        names = ", ".join(missing)
+        reasons.insert(0, f"the required baseline{plural[0]} {names} {plural[1]} missing")
     return reasons
 
 

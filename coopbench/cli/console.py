@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 from coopbench.episodes.names import one_line
 
 NOTHING = "Nothing was written."
+WIDEST = 100  # columns of a line in a terminal
 UNWRAPPED = 1_000_000  # columns, wider than any table
 KEPT = "Finished cells are kept; rerun the same command to resume."
 
@@ -52,7 +54,8 @@ def console(stderr: bool = False) -> Any:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="replace")  # an encoding may lack characters of the tables
-    return Console(stderr=stderr, width=None if wraps(stderr) else UNWRAPPED)
+    width = min(shutil.get_terminal_size().columns, WIDEST) if wraps(stderr) else UNWRAPPED
+    return Console(stderr=stderr, width=width)
 
 
 def wraps(stderr: bool = False) -> bool:

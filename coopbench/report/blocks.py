@@ -29,6 +29,7 @@ class Facts:
     """Labels with their texts."""
 
     pairs: Mapping[str, str]
+    shown: str = ALWAYS
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from coopbench.protocol.task import Task
 from coopbench.report.answers import Answered, checklist_table
 from coopbench.report.blocks import (
     ALWAYS,
+    FILES,
     PAGE,
     Block,
     Code,
@@ -28,8 +29,14 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table
 from coopbench.report.tables.comparisons import comparison_table, group_tables
-from coopbench.report.tables.entries import NO_AGGREGATE, NO_COMPARISON, is_long, policies
-from coopbench.report.tables.overall import extra_tables, long_tables, overview_table
+from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, policies
+from coopbench.report.tables.overall import (
+    extra_tables,
+    first_tables,
+    long_tables,
+    overview_table,
+)
+from coopbench.report.tables.summary import summary_tables
 from coopbench.report.tables.tasks import agent_table, score_tables, task_table
 
 _DIGEST = (
@@ -44,7 +51,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
 
     Without ``drawn`` it has no plots.
     """
-    protocol, notes = findings.protocol, findings.notes or ("none",)
+    protocol, alone = findings.protocol, len(findings.protocol.task) == 1
     explained = (Facts(explanations(findings)),)
     policy_cards = tuple(
         Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
@@ -52,11 +59,12 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     blocks: tuple[Block, ...] = (
         verdict(findings),
-        Facts(identity(findings)),
-        Section("All tasks", tuple(_overall(findings)), "all-tasks", ALWAYS),
+        Facts(identity(findings), FILES),
+        *_summary(findings),
+        *_sections("All tasks", tuple(_overall(findings)), "all-tasks"),
         *_pairs(findings),
         *_charts(findings),
-        *(_folded_tasks(findings) if is_long(findings) else _tasks(findings)),
+        *(_folded_tasks(findings) if is_long(findings) else _tasks(findings, alone)),
         Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
         Section("How to read it", explained, "reading"),
         Section("Checklist", (checklist_table(findings),), "checklist"),
@@ -64,15 +72,12 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
         Section(
             "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
         ),
-        Section(
-            "Seeds, versions, notes",
-            (Facts(provenance(findings)), Section("Notes", (Items(notes),), shown=ALWAYS)),
-            "provenance",
-            ALWAYS,
-        ),
+        Section("Seeds and versions", (Facts(provenance(findings)),), "provenance"),
+        *_notes(findings),
     )
     shown = blocks if drawn else _undrawn(blocks)
-    return Document(protocol.name, shown, names=policies(findings), footer=_FOOTER)
+    title = protocol.protocol.description if protocol.ad_hoc else protocol.name
+    return Document(title, shown, names=policies(findings), footer=_FOOTER)
 
 
 def paper(findings: Findings) -> Document:
@@ -99,36 +104,56 @@ def _overall(findings: Findings) -> Iterator[Block]:
 
     A table that only some reports have is a line of ``EXTRA_TABLES`` or ``LONG_TABLES``.
     """
-    yield aggregate_table(findings) or Text(NO_AGGREGATE)
+    aggregates = aggregate_table(findings)
+    if aggregates is not None:
+        yield aggregates
     yield from _drawn(overall_pictures(findings))
     yield from extra_tables(findings)
     for table in long_tables(findings):
         yield Details(table.title, (table,)) if is_long(findings) else table
 
 
+def _summary(findings: Findings) -> Iterator[Section]:
+    """Iterate over the section that a terminal shows; there is none for a single environment."""
+    tables = [*summary_tables(findings), *first_tables(findings)]
+    if tables and 1 < len(findings.protocol.task) <= LONG:
+        tables.append(overview_table(findings))
+    if tables:
+        yield Section("Summary", tuple(tables), "summary", ALWAYS)
+
+
+def _sections(title: str, blocks: tuple[Block, ...], anchor: str) -> Iterator[Section]:
+    """Iterate over the section of some blocks; there is none without them."""
+    if blocks:
+        yield Section(title, blocks, anchor)
+
+
+def _notes(findings: Findings) -> Iterator[Section]:
+    if findings.notes:
+        yield Section("Notes", (Items(findings.notes),), "notes", ALWAYS)
+
+
 def _pairs(findings: Findings) -> Iterator[Section]:
     tables = group_tables(findings)
     shown = not is_long(findings) or len(tables) == 1
     blocks = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
-    if blocks:
-        yield Section("Comparisons over groups", blocks, "pairs", ALWAYS)
+    return _sections("Comparisons over groups", blocks, "pairs")
 
 
 def _charts(findings: Findings) -> Iterator[Section]:
-    drawn = tuple(_drawn(chart_pictures(findings)))
-    if drawn:
-        yield Section("Charts", drawn, "charts")
+    return _sections("Charts", tuple(_drawn(chart_pictures(findings))), "charts")
 
 
-def _tasks(findings: Findings) -> Iterator[Section]:
-    """Iterate over a section for every task, linked by its number."""
+def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
+    """Iterate over a section for every task, linked by its number; a terminal shows one alone."""
     for number, task in enumerate(findings.protocol.task, start=1):
-        yield Section(task.id, tuple(_task(findings, task)), f"task-{number}", ALWAYS)
+        shown = ALWAYS if alone else FILES
+        yield Section(task.id, tuple(_task(findings, task)), f"task-{number}", shown)
 
 
 def _folded_tasks(findings: Findings) -> Iterator[Section]:
     """Iterate over the overview of all tasks and the groups, in which every task is folded."""
-    yield Section("Every task", (overview_table(findings),), "tasks", ALWAYS)
+    yield Section("Every task", (overview_table(findings),), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
         blocks = tuple(Details(task.id, tuple(_task(findings, task)), "task") for task in tasks)
         title = f"Tasks of {name}" if name else "Task by task"

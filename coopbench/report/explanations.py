@@ -75,12 +75,12 @@ _INTERVAL = (
     "has zero width, and nothing can be inferred about the uncertainty."
 )
 _UNSEEN = {
-    "Unseen failures": "Runs that fail are often missing from a small sample: where a fifth of the "
-    "runs fails, five runs show no failure in a third of all cases. The second line of an interval "
-    "puts the share of runs that n runs can hide, 1 - .025^(1/n) at 95 %, at either end of the "
-    "scale. Over a group n counts the runs of all its tasks.",
-    "Runs behind": f"Runs that score more than {BEHIND:g} below the best run of the same policy on "
-    "the same task.",
+    "If unseen runs fail": "Runs that fail are often missing from a small sample: where a fifth "
+    "of the runs fails, five runs show no failure in a third of all cases. The second line of an "
+    "interval puts the share of runs that n runs can hide, 1 - .025^(1/n) at 95 %, at either end "
+    "of the scale. Over a group n counts the runs of all its tasks.",
+    "Runs far below": f"Runs that score more than {BEHIND:g} below the best run of the same policy "
+    "on the same task.",
 }
 _CLAIMS = {
     "Not shown, runs above": "A difference is claimed only if runs that nobody has seen do not "
@@ -170,12 +170,10 @@ def _groups(findings: Findings) -> dict[str, str]:
     return {
         "Comparisons over groups": "The difference of the means over tasks comes first: that of "
         "trimmed means has an interval up to twice too wide where tasks tie.",
-        "Rank": "Policies with one letter cannot all be told apart; every policy of an earlier "
-        "letter is significantly better. The interval of ranks lies after all that are "
+        "Rank": "All ranks that a policy may have: it stands after all that are "
         "significantly better by the mean, before all that are significantly worse: their p, "
-        "that of runs which nobody has seen where it is larger, is adjusted by Holm's method over "
-        "all pairs of the group, so that the intervals of all policies hold at once. No rank is "
-        "shown without its interval.",
+        "that with unseen runs where it is larger, is adjusted by Holm's method over all pairs of "
+        "the group, so that the intervals of all policies hold at once.",
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "

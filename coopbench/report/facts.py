@@ -80,9 +80,10 @@ def training_text(protocol: Protocol) -> str:
     if training is None:
         return "not fixed by the protocol"
     played = "its own task" if training.plays == "own" else "all tasks"
-    on, count = f"one model on each task, which plays {played}", len(protocol.trained_tasks)
+    on, count = f"one model per task, evaluated on {played}", len(protocol.trained_tasks)
     if count < len(protocol.task):
-        on = f"one model on each of {count} tasks, which plays it and those that name it"
+        several = f"each of {count} tasks" if count > 1 else "one task"
+        on = f"one model trained on {several}, evaluated on that task and on its variants"
     if training.on == "any":
         parameter = held_out_parameters(protocol.task)
         on = f"one model, on any {parameter} but {', '.join(training.held_out)}"
@@ -122,9 +123,9 @@ def _further_budgets(protocol: Protocol, followed: bool) -> dict[str, list[str]]
 def _evaluations(protocol: Protocol, training: Training) -> str:
     """Say which policy of a run is evaluated, and on how many episodes it was chosen."""
     if protocol.seeds.selection is None:
-        return "the last policy is evaluated"
+        return "the last checkpoint is evaluated"
     which = "last" if training.evaluates == "last" else "best"
-    return f"{training.episodes:,} episodes per evaluation; the {which} policy plays the tasks"
+    return f"{training.episodes:,} episodes per evaluation; the {which} checkpoint is evaluated"
 
 
 def task_facts(findings: Findings, task: Task) -> dict[str, str]:

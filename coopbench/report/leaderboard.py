@@ -4,7 +4,14 @@ import math
 
 from coopbench.analysis.leaderboard_rows import Row, Source, Standings
 from coopbench.report.blocks import Block, Document, Facts, Items, Section, Text
-from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    interval_text,
+    level_text,
+    range_text,
+    scale_of_rows,
+)
 from coopbench.report.tables.entries import unit_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
@@ -59,7 +66,7 @@ def _table(standings: Standings, group: str) -> Table:
     rows, notes = [row for row in standings.rows if row.group == group], Footnotes()
     columns = (
         Column("Policy", "who was evaluated", numeric=False),
-        Column("Rank", "tie of policies that cannot be told apart, and interval of the rank"),
+        Column("Rank", "all ranks that the policy may have: it cannot be told apart from others"),
         Column("Mean", f"over tasks of the mean normalised {protocol.report.score}"),
         Column(f"{level} interval", "of the mean, for new runs and new episodes"),
         Column("Trimmed mean", "over tasks, of the mean normalised score"),
@@ -96,7 +103,7 @@ def _entries(row: Row, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
 
 
 def _rank(row: Row) -> Entry:
-    """Return the tie and the interval of a rank; never a rank alone."""
+    """Return the interval of a rank; a single number where there is one rank in it."""
     if math.isnan(row.first):
         return Entry(MISSING)
-    return Entry(f"{row.tie}: {row.first:g} to {row.last:g}", (row.first + row.last) / 2.0)
+    return Entry(range_text(row.first, row.last), (row.first + row.last) / 2.0)

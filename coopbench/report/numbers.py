@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any
 
 from coopbench.protocol.schema import Protocol
@@ -32,7 +33,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], errors: Iterable[float]) -> Scale:
-    """Choose the decimals of a column: two digits of its smallest error, seven digits in all.
+    """Choose the decimals of a column: two digits of its median error, seven digits in all.
 
     ``errors`` are half widths of intervals in the units of ``values``. Where nothing varies, four
     digits are shown.
@@ -44,7 +45,7 @@ def scale_of(values: Iterable[float], errors: Iterable[float]) -> Scale:
         return Scale(3, scientific=True)
     size = math.floor(math.log10(top))
     real = [error for error in errors if math.isfinite(error) and error > _NOISE * top]
-    decimals = 1 - math.floor(math.log10(min(real))) if real else 3 - size
+    decimals = 1 - math.floor(math.log10(median_low(real))) if real else 3 - size
     return Scale(max(0, min(decimals, 6 - size)))
 
 
@@ -71,6 +72,11 @@ def interval_text(low: float, high: float, scale: Scale) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return MISSING
     return "zero width" if is_point(low, high) else f"{scale(low)} to {scale(high)}"
+
+
+def range_text(first: float, last: float) -> str:
+    """Write a range of ranks; a single number where there is one rank in it."""
+    return f"{first:g}" if first == last else f"{first:g} to {last:g}"
 
 
 def p_text(value: float) -> str:

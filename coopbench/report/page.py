@@ -7,7 +7,7 @@ from coopbench.report.plots.style import styles
 from coopbench.report.tables.model import Table
 from coopbench.report.templates import render
 
-_MORE = "print(report) shows all tables; report.save(folder) writes the page with plots."
+_MORE = "report.save(folder) writes the page with all tables and plots."
 
 
 def as_html(document: Document) -> str:

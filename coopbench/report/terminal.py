@@ -61,7 +61,7 @@ def show(document: Document, console: Any) -> None:
     for block in document.blocks:
         _show(block, console)
     if any(section.shown != ALWAYS for section in document.sections):
-        _say(console, "The files of the saved report show plots, folded tables and explanations.")
+        _say(console, "The report's files hold all tables, plots and explanations.")
 
 
 def _show(block: Block, console: Any) -> None:
@@ -74,9 +74,12 @@ def _verdict(block: Verdict, console: Any) -> None:
     _say(console, block.title, "yellow" if block.warning else "green")
     for reason in block.deviations:
         _say(console, f"  - {reason}")
+    _say(console, "")
 
 
 def _facts(block: Facts, console: Any) -> None:
+    if block.shown != ALWAYS:
+        return
     for label, text in block.pairs.items():
         _say(console, f"{label}: {text}")
     _say(console, "")

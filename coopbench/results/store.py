@@ -27,7 +27,7 @@ from pydantic_core import from_json
 import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy
+from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy, is_code
 from coopbench.baselines.predicting import device_of
 from coopbench.baselines.registry import (
     POLICY_FILE,
@@ -247,7 +247,8 @@ def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
     code = meta["code"]
     if not isinstance(code, dict) or not all(isinstance(text, str) for text in code.values()):
         raise ValueError("'code' is not an object of texts")
-    if f"{code['place']}:{code['attribute']}" != meta["policy"]:
+    name = meta["policy"]
+    if is_code(name) and f"{code['place']}:{code['attribute']}" != name:  # not a chosen name
         raise ValueError("'code' is of another policy")
     if len(source) > LARGEST_SOURCE or digest_of(source) != code["sha256"]:
         raise ValueError(f"{_SOURCE} does not have the digest that 'code' names")

@@ -119,7 +119,15 @@ def evaluate(
     with with_bars(progress, len(cells)) as tell:
         played, more = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))
-    return _report(checked, played, names, out, (*notes, *more))
+    report = _report(checked, played, names, out, (*notes, *more))
+    if out is not None:
+        write_report(report, out)
+    return report
+
+
+def write_report(report: Report, out: str | Path) -> None:
+    """Write the files of a report into its results folder."""
+    report.save(out)
 
 
 def _protocol(

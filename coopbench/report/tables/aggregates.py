@@ -23,6 +23,7 @@ from coopbench.report.numbers import (
     MISSING,
     Scale,
     level_text,
+    range_text,
     scale_of_rows,
 )
 from coopbench.report.tables.entries import (
@@ -55,8 +56,12 @@ def aggregate_table(findings: Findings) -> Table | None:
         return None
     rows, notes = [row for row in findings.aggregates if row.statistic == FIRST], Footnotes()
     columns = _columns(findings, rows)
+    scales = [
+        scale_of_rows((row for row in findings.aggregates if row.statistic == key), "estimate")
+        for key in shown_statistics()
+    ]
     groups = [
-        Group(name if meaning else "", meaning, _rows(findings, name, columns, notes))
+        Group(name if meaning else "", meaning, _rows(findings, name, columns, scales, notes))
         for name, meaning in group_meanings(findings.protocol).items()
     ]
     scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
@@ -88,7 +93,7 @@ def _columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...
             ]
     return (
         *columns,
-        Column("Rank", "tie of policies that cannot be told apart, and interval of the rank"),
+        Column("Rank", "all ranks that the policy may have: it cannot be told apart from others"),
         Column("n", f"{unit_names(rows)} per task"),
         Column(
             "Acts on",
@@ -100,7 +105,11 @@ def _columns(findings: Findings, rows: Sequence[Aggregate]) -> tuple[Column, ...
 
 
 def _rows(
-    findings: Findings, group: str, columns: Sequence[Column], notes: Footnotes
+    findings: Findings,
+    group: str,
+    columns: Sequence[Column],
+    scales: Sequence[Scale],
+    notes: Footnotes,
 ) -> tuple[tuple[Entry, ...], ...]:
     """Return one row for every policy, in the order of the report."""
     members = [row for row in findings.aggregates if row.group == group]
@@ -108,7 +117,6 @@ def _rows(
         {row.policy: row for row in members if row.statistic == statistic}
         for statistic in shown_statistics()
     ]
-    scales = [scale_of_rows(rows.values(), "estimate") for rows in by_statistic]
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
     strong = [
         _best(rows, statistic)
@@ -165,16 +173,11 @@ def _beyond(findings: Findings, group: str, policy: str) -> str:
     return f"scores far outside of the declared bounds: {names}; check the bounds" if far else ""
 
 
-def rank_text(row: Rank) -> str:
-    """Write the tie of a policy and the interval of its rank."""
-    return f"{row.tie}: {row.low} to {row.high}"
-
-
 def _rank(row: Rank | None, notes: Footnotes) -> Entry:
-    """Return the tie and the interval of a rank, sorted by its middle; never a rank alone."""
+    """Return the interval of a rank, sorted by its middle."""
     if row is None:
         return Entry(MISSING)
-    return Entry(rank_text(row), (row.low + row.high) / 2.0, notes.mark(row.flag))
+    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0, notes.mark(row.flag))
 
 
 def runs_table(findings: Findings) -> Table | None:
@@ -202,7 +205,7 @@ def runs_table(findings: Findings) -> Table | None:
             Column("Bootstrap", "of the IQM: stratified bootstrap over runs alone, percentile"),
             Column("Mean", "mean over tasks, as in the table of aggregates"),
             Column("Its bootstrap", "of the mean: stratified bootstrap over runs alone"),
-            Column("Runs behind", f"more than {BEHIND:g} below the best run of the task"),
+            Column("Runs far below", f"runs more than {BEHIND:g} below the best run of the task"),
             Column("n", "runs of all tasks"),
         ),
         groups=groups,

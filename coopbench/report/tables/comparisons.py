@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
 from coopbench.analysis.findings import Findings
@@ -19,6 +18,7 @@ from coopbench.report.tables.entries import (
     above_entry,
     claim_entry,
     ends_entry,
+    filled_columns,
     number_entry,
     p_entry,
     pair_entry,
@@ -98,7 +98,7 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
         )
         for row in rows
     ]
-    columns, body = _filled(_comparison_columns(findings), body)
+    columns, groups = filled_columns(_comparison_columns(findings), [Group("", "", tuple(body))])
     compared = {row.unit for row in rows}
     counts = [
         (row.unit, row.count)
@@ -108,18 +108,10 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
     return Table(
         title=f"Comparisons of {score} on {task.id}",
         columns=columns,
-        groups=(Group("", "", tuple(body)),),
+        groups=groups,
         footnotes=notes.all(),
         unit=" ".join(filter(None, (unit_text(counts, " each"), _equality(findings)))),
     )
-
-
-def _filled(
-    columns: Sequence[Column], body: Sequence[tuple[Entry, ...]]
-) -> tuple[tuple[Column, ...], list[tuple[Entry, ...]]]:
-    """Leave out the columns that are empty in every row."""
-    filled = [k for k in range(len(columns)) if any(row[k].text != MISSING for row in body)]
-    return tuple(columns[k] for k in filled), [tuple(row[k] for k in filled) for row in body]
 
 
 def _equality(findings: Findings) -> str:

@@ -10,9 +10,8 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group
+from coopbench.report.tables.model import UNSEEN, Column, Entry, Footnotes, Group
 
-NO_AGGREGATE = "No aggregate: an ad-hoc evaluation has no agreed bounds to normalise its score by."
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
@@ -65,6 +64,19 @@ def groups_of(
     return tuple(Group(name, "", tuple(body)) for name, body in members.items())
 
 
+def filled_columns(
+    columns: Sequence[Column], groups: Sequence[Group]
+) -> tuple[tuple[Column, ...], tuple[Group, ...]]:
+    """Leave out the columns that are empty in every row."""
+    rows = [row for group in groups for row in group.rows]
+    filled = [k for k in range(len(columns)) if any(row[k].text != MISSING for row in rows)]
+    kept = tuple(
+        Group(group.name, group.meaning, tuple(tuple(row[k] for k in filled) for row in group.rows))
+        for group in groups
+    )
+    return tuple(columns[k] for k in filled), kept
+
+
 def listed(names: Sequence[str]) -> str:
     """Join names to the beginning of a title: "Mean, gap and rank"."""
     text = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
@@ -95,8 +107,8 @@ def unit_text(rows: Iterable[tuple[str, int]], scope: str = "") -> str:
             "each is a mean over its evaluation episodes",
         ]
     else:
-        parts.append("not training runs")
-    return f"Unit of inference: {'; '.join(parts)}."
+        parts.append("not over training runs")
+    return f"Intervals are over {'; '.join(parts)}."
 
 
 def _numbers(counts: set[int], scope: str) -> str:
@@ -144,11 +156,11 @@ def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
 
 
 def unseen_text(row: Any, scale: Scale) -> str:
-    """Return the second line of an interval, with unseen failures; empty where it is not wider."""
+    """Return the second line of an interval: with runs that fail unseen; empty if not wider."""
     low, high = getattr(row, "low_unseen", math.nan), getattr(row, "high_unseen", math.nan)
     if not (low < row.low or high > row.high):
         return ""
-    return f"unseen failures: {interval_text(low, high, scale)}"
+    return f"{UNSEEN}: {interval_text(low, high, scale)}"
 
 
 def claim_entry(row: Any, p: float, notes: Footnotes, alpha: float) -> Entry:

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+UNSEEN = "if unseen runs fail"  # begins the second line of an interval
+UNSEEN_NOTE = (
+    f"{UNSEEN.capitalize()}: the interval if as many runs had failed as so few runs can miss."
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -69,7 +74,9 @@ class Table:
         """Lines under the table: footnotes, meaning of its groups, unit of inference."""
         footnotes = [f"({letter}) {text}" for letter, text in self.footnotes]
         meanings = [f"{group.name}: {group.meaning}" for group in self.groups if group.meaning]
-        return [*footnotes, *meanings, self.unit]
+        below = {entry.below for group in self.groups for row in group.rows for entry in row}
+        unseen = [UNSEEN_NOTE] if any(text.startswith(UNSEEN) for text in below) else []
+        return [*footnotes, *meanings, *unseen, self.unit]
 
 
 class Footnotes:

@@ -168,14 +168,16 @@ def context_table(findings: Findings) -> Table | None:
     rows = findings.contexts
     if not rows:
         return None
-    groups = []
+    scale, groups = _context_scale(rows), []
     for group, tasks in findings.protocol.groups.items():
         by_policy: dict[str, list[FocalContext]] = {}
         for row in (row for row in rows if row.group == group):
             by_policy.setdefault(row.policy, []).append(row)
         whole = {name: members for name, members in by_policy.items() if len(members) == len(tasks)}
         if whole:
-            lines = tuple(_context_row(findings, name, members) for name, members in whole.items())
+            lines = tuple(
+                _context_row(findings, name, members, scale) for name, members in whole.items()
+            )
             groups.append(Group(group, group_meanings(findings.protocol)[group], lines))
     return Table(
         title="Scores with partners in context",
@@ -197,14 +199,19 @@ def context_table(findings: Findings) -> Table | None:
     )
 
 
+def _context_scale(rows: Sequence[FocalContext]) -> Scale:
+    """Choose the decimals of all returns of a table: a hundredth of the typical one."""
+    returns = [value for row in rows for value in (row.own, row.joint)]
+    return scale_of(returns, [abs(value) / 100.0 for value in returns])
+
+
 def _context_row(
-    findings: Findings, policy: str, rows: Sequence[FocalContext]
+    findings: Findings, policy: str, rows: Sequence[FocalContext], returns: Scale
 ) -> tuple[Entry, ...]:
     share, own, joint, gain = (
         float(np.mean([getattr(row, name) for row in rows]))
         for name in ("share", "own", "joint", "gain")
     )
-    returns = scale_of([own, joint], [own / 100.0])
     return (
         policy_entry(findings, policy),
         number_entry(share, Scale(3)),
@@ -275,12 +282,12 @@ def _certificate_row(row: CertifiedTask) -> tuple[Entry, ...]:
 
 
 Maker = Callable[[Findings], Table | None]
-# Makers of the tables that only some reports have, in the order in which a report shows them.
+# Makers of tables that only some reports have, and a terminal shows as well.
+FIRST_TABLES: tuple[Maker, ...] = (registered_table, missing_table)
+# Makers of the other tables that only some reports have, in the order of the report.
 EXTRA_TABLES: tuple[Maker, ...] = (
-    registered_table,
     runs_table,
     context_table,
-    missing_table,
     model_table,
     efficiency_table,
     late_table,
@@ -293,6 +300,11 @@ LONG_TABLES: tuple[Maker, ...] = (
     interquartile_table,
     summary_table,
 )
+
+
+def first_tables(findings: Findings) -> list[Table]:
+    """Return the tables of a summary that only some reports have."""
+    return _made(FIRST_TABLES, findings)
 
 
 def extra_tables(findings: Findings) -> list[Table]:

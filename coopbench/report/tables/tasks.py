@@ -13,6 +13,7 @@ from coopbench.protocol.task import Task
 from coopbench.report.numbers import Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.entries import (
     count_entry,
+    filled_columns,
     interval_entry,
     missing_entries,
     number_entry,
@@ -64,7 +65,8 @@ def task_table(findings: Findings, task: Task) -> Table:
             meaning = f"{meaning} (the score)"
         groups.append(Group(metric, meaning, entries))
     unit = unit_text((row.unit, row.count) for row in estimates)
-    return Table(f"Results on {task.id}", columns, tuple(groups), notes.all(), unit)
+    filled, shown = filled_columns(columns, groups)
+    return Table(f"Results on {task.id}", filled, shown, notes.all(), unit)
 
 
 def _task_row(
