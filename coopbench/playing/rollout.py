@@ -88,8 +88,8 @@ def play(
     episodes = _watched(match, cell, prints, progress)
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
-    facts = {"environment": environment_facts(engine), "rescaled": players[0].rescaled}
-    episodes = replace(episodes, trace=trace, **facts)
+    facts, rescaled = environment_facts(engine), players[0].rescaled
+    episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled)
     engine.close()
     if not with_actions:
         return episodes
@@ -182,8 +182,8 @@ def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:
     if game.codec is not None or not game.low.size:
         return np.zeros(actions.shape[:2], np.bool_)
     slack = 1e-6 * (game.high - game.low)
-    beyond: np.ndarray = (actions < game.low - slack) | (actions > game.high + slack)
-    return beyond.any(axis=-1)
+    beyond = (actions < game.low - slack) | (actions > game.high + slack)
+    return np.asarray(beyond.any(axis=-1))
 
 
 def outcome(
