@@ -13,6 +13,8 @@ STEPS ?= 4000
 .PHONY: docs docs-anew wheel interop interop-envs cuda cuda-ptx clean
 
 report: $(VENV)/.core
+	@echo "Playing $(PROTOCOL); coopetition-standard takes two minutes of one core."
+	@echo "Finished cells are kept in results/$(PROTOCOL): the same command resumes."
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 
 # The default tier: all tests but those marked slow; with ARGS a part of them.
@@ -125,6 +127,7 @@ build/interop/%/.ready: examples/requirements-%.txt pyproject.toml constraints.t
 	touch $@
 
 $(VENV)/.core: pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): about one minute."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) "setuptools>=77" wheel
 	$(PIP) --no-build-isolation -e .

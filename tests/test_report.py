@@ -33,7 +33,7 @@ from coopbench.report.report import Report
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.entries import NO_COMPARISON, SAME, unit_text
+from coopbench.report.tables.entries import NO_COMPARISON, SAME, style_order, unit_text
 from coopbench.report.tables.overall import missing_table, overview_table
 from coopbench.report.tables.tasks import agent_table, task_table
 from coopbench.report.terminal import as_text, encodable
@@ -663,6 +663,22 @@ def test_plots_draw_every_policy_alike_on_the_given_axes(report):
 def test_sixty_policies_look_different():
     names = [f"policy {k}" for k in range(60)]
     assert len({(s.colour, s.marker) for s in styles(names).values()}) == 60
+
+
+def test_settings_of_a_user_change_no_picture(report):
+    import matplotlib
+
+    def drawn():
+        return style.Picture("score", "", lambda: plots.scores(report, "first")).svg
+
+    with matplotlib.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
+        changed = drawn()
+    assert changed == drawn()
+
+
+def test_required_policies_keep_their_looks(report):
+    required = (*report.protocol.report.baselines, *report.protocol.report.learned)
+    assert style_order(report)[: len(required)] == required
 
 
 def test_intervals_are_drawn_only_where_they_are(report):

@@ -406,8 +406,7 @@ def test_a_command_plays_on_the_maps_of_the_user(folder, tmp_path, command):
         tmp_path, tasks=tasks, train=None, baselines=None, count=3, **shown
     )
     words = ["evaluate", file, "-p", "random", "--out", "results", "--maps"]
-    printed = command(*words, folder).out
-    assert f"2 files of {folder}" in printed.replace("\n", "")
+    command(*words, folder)
     page = (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
     assert f"2 files of {folder}" in page
     for place, reason in ((tmp_path, "there is no map"), (tmp_path / "none", "There is no folder")):

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 import coopbench_envs
@@ -106,6 +107,8 @@ def ad_hoc(
     and, where agents have rewards of their own, the fairness of their returns. ``comparison`` is
     "paired" or "welch", ``effect`` "hedges_g" or "cohens_d", which is shown beside the former.
     """
+    # NumPy's numbers are as good as Python's.
+    episodes, seed = (n.item() if isinstance(n, np.integer) else n for n in (episodes, seed))
     effects = {"hedges_g": None, "cohens_d": "cohens_d"}
     shown_effect = named("effect", effect, effects)
     named("comparison", comparison, {"paired": None, "welch": None})

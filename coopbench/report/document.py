@@ -29,7 +29,7 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table
 from coopbench.report.tables.comparisons import comparison_table, group_tables
-from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, policies
+from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, style_order
 from coopbench.report.tables.overall import (
     extra_tables,
     first_tables,
@@ -77,7 +77,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     )
     shown = blocks if drawn else _undrawn(blocks)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
-    return Document(title, shown, names=policies(findings), footer=_FOOTER)
+    return Document(title, shown, names=style_order(findings), footer=_FOOTER)
 
 
 def paper(findings: Findings) -> Document:

@@ -18,7 +18,16 @@ from coopbench.results.folder import is_results_folder
 
 
 class Report(Answered):
-    """Result of ``coopbench.evaluate``; print it, or ``save`` it."""
+    """The report of an evaluation: print it, ``save`` it, or read its parts.
+
+    ``print`` shows the summary, and ``save`` writes the page and all other files. A part is a tuple
+    of rows with named fields, in full precision: ``estimates`` has every metric of every policy on
+    every task, ``aggregates`` and ``ranks`` the scores over each group of tasks, ``comparisons``
+    and ``group_comparisons`` all pairs of policies; ``coopbench.analysis.findings.parts`` lists
+    all parts, and ``to_frame`` returns one as a data frame. ``episodes`` are the results that
+    everything is made of. ``is_standard`` tells whether the protocol was followed, ``deviations``
+    why it was not, and ``notes`` what else a reader has to know.
+    """
 
     def __repr__(self) -> str:
         tasks, names = len(self.protocol.task), {policy for _, policy in self.episodes.pairs}

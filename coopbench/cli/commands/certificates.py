@@ -24,8 +24,8 @@ def certify(
 ) -> None:
     """Play the certificate of a game again: its rules and scripts, or the plans of its battles.
 
-    Every figure is printed, and beside it the stored one where that is another. The exit status is
-    1 if a figure is not the stored one, or if a criterion of the certificate does not hold.
+    Prints every figure, and the stored one where it differs. The exit status is 1 if a figure
+    differs, or if a criterion of the certificate does not hold.
     """
     from coopbench.certificates.battles import load_battles
 

@@ -11,7 +11,7 @@ from coopbench.cli.options import Only, Policies, ProtocolName, chosen
 RUNS = (3, 5, 10, 20, 30)
 
 plan = typer.Typer(
-    help="Before a study: list its cells, say what runs can show, or register it.",
+    help="Plan a study: list its cells, estimate its power, or register it.",
     no_args_is_help=True,
 )
 

@@ -119,7 +119,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="VALUE",
-            help="With --late: a public value that nobody knew before, with its source.",
+            help="With --late: a public value, published after the commitment, with its source.",
         ),
     ] = None,
 ) -> None:
@@ -275,8 +275,8 @@ def crossplay(
 
 def exploit(
     results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
-    target: Annotated[str, typer.Argument(help="Learner whose runs there are exploited.")],
-    learner: Annotated[str, typer.Option(help="Learner that exploits them.")] = "ippo",
+    target: Annotated[str, typer.Argument(help="Learner whose runs are exploited.")],
+    learner: Annotated[str, typer.Option(help="Learner that trains the best responses.")] = "ippo",
     steps: Steps = None,
     task: Annotated[
         list[str] | None, typer.Option(help="Trained task; repeat for more. Default: all.")

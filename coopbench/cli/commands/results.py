@@ -83,8 +83,7 @@ def verify(
         int | None,
         typer.Option(
             min=0,
-            help="Number from which policies of strangers get their random numbers. Default: a "
-            "new one.",
+            help="Seed of the random numbers of third-party policies. Default: a new one.",
         ),
     ] = None,
 ) -> None:

@@ -17,7 +17,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.entries import policies
+from coopbench.report.tables.entries import policies, style_order
 
 
 def scores(findings: Findings, task: str, ax: Any = None) -> Any:
@@ -43,7 +43,7 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     """
     metric = findings.protocol.report.curve_of(findings.protocol.task_of(task))
     played = [policy for name, policy in findings.episodes.pairs if name == task]
-    looks = styles(policies(findings))
+    looks = styles(style_order(findings))
     courses = {
         policy: _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
         for policy in played

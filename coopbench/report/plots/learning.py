@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
 from coopbench.analysis.reproduction import MedianPoint
 from coopbench.analysis.score_matrix import EPISODES
 from coopbench.baselines.registry import entries, parse_name
 from coopbench.report.plots.style import SMALL, Line, draw_lines, plain, styles, write_title
-from coopbench.report.tables.entries import policies
+from coopbench.report.tables.entries import style_order
+
+Level = tuple[str, float, float, float]  # a policy, its mean, and the ends of its interval
 
 
 def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
@@ -25,42 +26,53 @@ def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
     axes.
     """
     ax = _draw(findings, [curve for curve in findings.learning if curve.task == task], ax)
-    for line in _reference_lines(findings, task):
-        if math.isfinite(line.high - line.low):
-            ax.axhspan(line.low, line.high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
-        ax.axhline(line.mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
-        place = ax.get_yaxis_transform()
-        look = {"va": "bottom", "fontsize": SMALL - 2}
-        ax.text(0.01, line.mean, f"{plain(line.policy)}, evaluation", transform=place, **look)
+    score = findings.protocol.report.score
+    _draw_fixed(
+        ax,
+        [
+            (row.policy, row.mean, row.low, row.high)
+            for row in findings.estimates
+            if (row.task, row.metric, row.unit) == (task, score, EPISODES)
+        ],
+    )
     ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
     write_title(ax, task)
     return ax
 
 
-def _reference_lines(findings: Findings, task: str) -> list[Estimate]:
-    """Return the scores of the best fixed policy on a task and of the best that acts on nothing."""
+def _draw_fixed(ax: Any, rows: Sequence[Level]) -> None:
+    """Draw the scores of the best fixed policy and of the best that acts on nothing."""
     information = {name: entry.information for name, entry in entries().items()}
-    fixed = [
-        row
-        for row in findings.estimates
-        if (row.task, row.metric) == (task, findings.protocol.report.score)
-        and parse_name(row.policy).kind in information
-        and row.unit == EPISODES
-    ]
-    blind = [row for row in fixed if information[parse_name(row.policy).kind] == "none"]
-    best = [max(rows, key=lambda row: row.mean) for rows in (fixed, blind) if rows]
-    return list({row.policy: row for row in best}.values())
+    fixed = [row for row in rows if parse_name(row[0]).kind in information]
+    blind = [row for row in fixed if information[parse_name(row[0]).kind] == "none"]
+    best = [max(some, key=lambda row: row[1]) for some in (fixed, blind) if some]
+    for policy, mean, low, high in dict.fromkeys(best):
+        if math.isfinite(high - low):
+            ax.axhspan(low, high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
+        ax.axhline(mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
+        place = ax.get_yaxis_transform()
+        look = {"va": "bottom", "fontsize": SMALL - 2}
+        ax.text(0.01, mean, f"{plain(policy)}, evaluation", transform=place, **look)
 
 
 def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> Any:
     """Draw the normalised score of every policy with checkpoints over the tasks of a group.
 
     The group is the protocol's first unless it is named. x is the number of steps trained, y the
-    trimmed mean over tasks, with the interval of each point. Returns the axes.
+    trimmed mean over tasks, with the interval of each point. Dotted lines are fixed policies, as in
+    ``learning_curves``. Returns the axes.
     """
     group = next(iter(findings.protocol.groups)) if group is None else group
     curves = [curve for curve in findings.learning if not curve.task and curve.group == group]
     ax = _draw(findings, curves, ax)
+    _draw_fixed(
+        ax,
+        [
+            (row.policy, row.estimate, row.low, row.high)
+            for row in findings.aggregates
+            if (row.group, row.statistic, row.unit) == (group, "trimmed_mean", EPISODES)
+        ],
+    )
     ax.set_ylabel(
         f"trimmed mean of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL
     )
@@ -119,7 +131,7 @@ def _draw(findings: Findings, curves: Sequence[Curve], ax: Any) -> Any:
     """Draw curves with their bands; return the axes."""
     from matplotlib.ticker import MaxNLocator
 
-    looks = styles(policies(findings))
+    looks = styles(style_order(findings))
     lines = [Line(c.policy, looks[c.policy], c.steps, c.estimate, c.low, c.high) for c in curves]
     ax = draw_lines(lines, ax)
     ax.xaxis.set_major_locator(MaxNLocator(5))

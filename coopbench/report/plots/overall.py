@@ -23,7 +23,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.entries import policies
+from coopbench.report.tables.entries import policies, style_order
 from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot
@@ -88,7 +88,7 @@ def improvements(findings: Findings, group: str, ax: Any = None) -> Any:
     Of more than twelve pairs only those with the best policy by the mean are drawn.
     """
     named("group", group, findings.protocol.groups)
-    rows, looks = drawn_pairs(findings, group), styles(policies(findings))
+    rows, looks = drawn_pairs(findings, group), styles(style_order(findings))
     common = len({row.first for row in rows}) == 1 and len(rows) > 1
     ax = ax if ax is not None else new_axes(0.85 + (0.27 if common else 0.4) * max(1, len(rows)))
     frame(ax)
@@ -175,7 +175,7 @@ def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
 
 def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -> list[Line]:
     """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
-    looks = styles(policies(findings))
+    looks = styles(style_order(findings))
     # A method that has a model for every task looks like its first model.
     first = {findings.protocol.family(name)[0]: name for name in reversed(policies(findings))}
     return [

@@ -150,7 +150,9 @@ def _training_charts(findings: Findings) -> Iterator[Picture]:
     for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
             f"Sample efficiency: trimmed mean over tasks of the mean normalised {score} "
-            f"at every checkpoint, with the {level} interval of each point, over runs and episodes."
+            f"at every checkpoint, with the {level} interval of each point, over runs and "
+            "episodes. Dotted: the evaluation of the best fixed policy, and of the best that "
+            "ignores its observations."
         )
         name = f"efficiency-{group}" if group else "efficiency"
         yield Picture(name, caption, partial(efficiency, findings, group))

@@ -1,8 +1,9 @@
 """Style of all plots: how policies look, axes, legends, and figures as SVG.
 
-Colours are those of Okabe and Ito (2008) that can be told apart with colour-blindness; marker and
-line style repeat the distinction for print in grey. A policy looks the same in all plots. Nothing
-changes global state.
+The first seven colours are those of Okabe and Ito (2008), the others of Tol (2021): they can be
+told apart with colour-blindness. Neighbours differ in lightness; marker and dash repeat the
+distinction for print in grey. A policy looks the same in all plots. Settings of a user, such as a
+``matplotlibrc``, change nothing, and no global state changes.
 """
 
 import io
@@ -16,9 +17,12 @@ from typing import Any
 
 import numpy as np
 
-# Without the yellow, which is too pale on paper. Seven colours, five lines and nine markers have no
-# common divisor, so that no combination returns before all have been used.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Without the yellow, which is too pale on paper. Twelve colours, five lines and seven markers have
+# no common divisor, so that no combination returns before all have been used.
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00"),
+    *("#999999", "#332288", "#44AA99", "#661100", "#AA4499"),
+)
 LINES: tuple[Any, ...] = (
     "-",
     (0, (4, 1.5)),
@@ -26,7 +30,7 @@ LINES: tuple[Any, ...] = (
     (0, (6, 1.5, 1.2, 1.5)),
     (0, (7, 4)),
 )
-MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
+MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 WIDTH = 4.8  # inches: text of 9 points stays legible when the plot is as wide as a phone
 INK, FAINT, SMALL = "#222222", "#d0d0d0", 9
 BAND = 0.15  # opacity
@@ -54,7 +58,9 @@ class Picture:
     @cached_property
     def svg(self) -> str:
         """The figure, always with the same bytes."""
-        with warnings.catch_warnings():
+        from matplotlib import style
+
+        with warnings.catch_warnings(), style.context("default"):
             # Of names in other scripts: the font only measures here, and a browser has others.
             warnings.filterwarnings("ignore", r"Glyph .* missing from|.*not support \w+ natively")
             return svg(self.draw().figure, self.name)

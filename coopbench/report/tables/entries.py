@@ -23,6 +23,17 @@ def policies(findings: Findings) -> tuple[str, ...]:
     return (*present, *findings.protocol.missing(present))
 
 
+def style_order(findings: Findings) -> tuple[str, ...]:
+    """Return all policies in the order of their colours.
+
+    Required ones come first, so that they look the same in all reports of a protocol.
+    """
+    names, settings = policies(findings), findings.protocol.report
+    required = (*settings.baselines, *settings.learned)
+    first = tuple(name for name in required if name in names)
+    return (*first, *(name for name in names if name not in first))
+
+
 def policy_text(findings: Findings, policy: str) -> str:
     """Return the name of a policy, with a remark if its runs ship with the package."""
     return f"{policy} (shipped)" if policy in findings.shipped else policy
