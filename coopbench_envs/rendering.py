@@ -103,6 +103,10 @@ class Canvas:
         """Width of one line in pixels."""
         return self._draw.textlength(text, font=_font(size)) / _FINER
 
+    def fitting(self, text: str, size: float, width: float) -> float:
+        """Return the largest size up to ``size`` at which a line is no wider than ``width``."""
+        return size * min(1.0, 0.98 * width / max(1.0, self.text_width(text, size)))
+
     def pixels(self) -> np.ndarray:
         """Return the finished picture, uint8 (height, width, 3)."""
         return np.array(self._image.reduce(_FINER), np.uint8)

@@ -32,7 +32,7 @@ from coopbench_envs.rendering import (
     Canvas,
     mix_colours,
 )
-from coopbench_envs.scenes import Discs, Scene
+from coopbench_envs.scenes import Battle, Discs, Railway, Scene
 
 FOLDER = Path(__file__).resolve().parent / "gallery"
 WIDTH, HEIGHT = 480, 300  # pixels
@@ -58,6 +58,19 @@ POLICIES = (
     "prioritised",
     "random",
 )
+
+# What the pictures of a kind of scene show.
+_LEGENDS: dict[type, str] = {
+    Battle: (
+        " Agents are blue, enemies orange, each with the letter of its kind. The green arc is "
+        "health, the light blue one outside it shield or energy; a line leads to the unit that is "
+        "aimed at."
+    ),
+    Railway: (
+        " Trains are arrows, and rings of their colour their targets. A black frame is a train "
+        "that can never move again, a red ring one that is broken."
+    ),
+}
 
 _PANEL = (318, 30, 142, 236)  # left, top, width and height of the plot beside the agents
 _MANY = 12  # of more agents no lines are drawn
@@ -101,7 +114,7 @@ def caption(env_id: str) -> str:
             f"expect{_lines(env_id)}. Right, over time: mean investment (blue), mean trust (grey)."
             + (" The small disc is yellow in good times." if _has_times(env_id) else "")
         )
-    return f"All agents play `{policy}`."
+    return f"All agents play `{policy}`.{_LEGENDS.get(type(_scene(_begun(env_id))), '')}"
 
 
 def _lines(env_id: str) -> str:

@@ -14,7 +14,8 @@ __all__ = ["picture", "stuck_trains", "text"]
 
 _SIDE = 840  # pixels of the map's longer side at most
 _LEAST, _MOST = 5, 28  # pixels of a cell
-_EDGE, _HEADER = 14, 34  # pixels around the map, and above it
+_EDGE, _HEADER = 14, 42  # pixels around the map, and above it
+_WRITTEN = 22  # points of the line above the map: legible at half the size, as on a phone
 _RAIL, _FLOOR = (110, 110, 110), (248, 248, 248)
 _COLOURS = PALETTE[:5]  # vermilion marks trains that are broken
 _DELTA = ((-1, 0), (0, 1), (1, 0), (0, -1))  # rows and columns of a step
@@ -119,11 +120,11 @@ def _frame(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, cell: 
 
 def _header(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], stuck: int) -> None:
     y = _EDGE + 0.4 * _HEADER
-    canvas.text(_EDGE, y, _summary(fields, stuck), 13)
-    width = canvas.width - 2 * _EDGE
+    width, line = canvas.width - 2 * _EDGE, _summary(fields, stuck)
+    canvas.text(_EDGE, y, line, canvas.fitting(line, _WRITTEN, width))
     done = min(1.0, int(fields["time"]) / max(1, int(fields["limit"])))
-    canvas.rectangle(_EDGE, y + 14, width, 3, GRID)
-    canvas.rectangle(_EDGE, y + 14, width * done, 3, PALE)
+    canvas.rectangle(_EDGE, y + 17, width, 3, GRID)
+    canvas.rectangle(_EDGE, y + 17, width * done, 3, PALE)
 
 
 def _summary(fields: Mapping[str, np.ndarray], stuck: int) -> str:

@@ -13,7 +13,8 @@ from coopbench_envs.skirmish.scene import battle_of
 
 __all__ = ["HEADER", "picture", "text"]
 
-HEADER = 34  # pixels above the map
+HEADER = 68  # pixels above the map: counts, and which kinds the letters stand for
+_WRITTEN = 22  # points of a line above the map: legible at half the size, as on a phone
 _SIDE = 720  # pixels of the longer side of what is drawn
 _EDGE = 14  # pixels around the map
 _MARGIN = 1  # cells around the ground that are drawn, too
@@ -71,7 +72,7 @@ def picture(
             canvas.line([tuple(points[u]), tuple(points[target])], colour)
     for u in np.flatnonzero(living):
         _unit(canvas, battle, int(u), points[u], view.scale)
-    _header(canvas, constants, fields, width)
+    _header(canvas, battle, _counts(constants, fields), _time(constants, fields))
     pixels = canvas.pixels()
     return _darkened(pixels, battle, view) if sight else pixels
 
@@ -135,15 +136,23 @@ def _arc(
         canvas.line(points, colour, 2.0)
 
 
-def _header(
-    canvas: rendering.Canvas, constants: Any, fields: Mapping[str, np.ndarray], width: int
-) -> None:
-    left, right = _counts(constants, fields)
-    time = f"step {int(fields['time'])} of {constants.horizon}"
-    canvas.text(_EDGE, 0.5 * HEADER + 4, left, colour=_SIDES[True])
-    canvas.text(width - _EDGE, 0.5 * HEADER + 4, right, colour=_SIDES[False], anchor="rm")
-    canvas.text(0.5 * width, 0.5 * HEADER + 4, time, colour=INK, anchor="mm")
-    canvas.frame(0, 0, width, 1, PALE)
+def _header(canvas: rendering.Canvas, battle: Battle, counts: tuple[str, str], time: str) -> None:
+    """Write how many are left and the time, and below it the kind of every letter."""
+    left, right = counts
+    room, y = canvas.width - 2 * _EDGE, 0.3 * HEADER + 2
+    size = canvas.fitting(f"{left}    {time}    {right}", _WRITTEN, room)
+    canvas.text(_EDGE, y, left, size, _SIDES[True])
+    canvas.text(canvas.width - _EDGE, y, right, size, _SIDES[False], "rm")
+    canvas.text(0.5 * canvas.width, y, time, size, INK, "mm")
+    pairs = zip(battle.letters, battle.kinds, strict=True)
+    kinds = dict.fromkeys(f"{letter} {kind.replace('_', ' ')}" for letter, kind in pairs)
+    legend = "    ".join(kinds)
+    canvas.text(_EDGE, 0.8 * HEADER, legend, canvas.fitting(legend, _WRITTEN, room), INK)
+    canvas.frame(0, 0, canvas.width, 1, PALE)
+
+
+def _time(constants: Any, fields: Mapping[str, np.ndarray]) -> str:
+    return f"step {int(fields['time'])} of {constants.horizon}"
 
 
 def _counts(constants: Any, fields: Mapping[str, np.ndarray]) -> tuple[str, str]:
