@@ -96,16 +96,18 @@ docs-anew:
 	$(MAKE) docs
 
 # The wheel of this platform, with compiled code. In an empty virtual environment it must play every
-# environment without numba, and do the main job.
+# environment, do the main job, and verify and replay its episodes without numba.
+ALONE := venv/bin/python ../../.ci/without_numba.py
 wheel: $(VENV)/.test
 	rm -rf build/wheel build/lib build/bdist.* build/kernels && mkdir -p build/wheel
 	$(BIN)/coopbench warmup --workers $(WORKERS) --into build/kernels
 	COOPBENCH_WHEEL_KERNELS=build/kernels $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
-	cd build/wheel && venv/bin/python ../../.ci/without_numba.py
-	cd build/wheel && venv/bin/coopbench evaluate coopetition-standard --task trust-dilemma
-	test -s build/wheel/results/coopetition-standard-trust-dilemma/report.html
+	cd build/wheel && $(ALONE)
+	cd build/wheel && $(ALONE) evaluate coopetition-standard --task trust-dilemma --out played
+	cd build/wheel && $(ALONE) verify played && $(ALONE) replay played/trust-dilemma/random/0
+	test -s build/wheel/played/report.html
 
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.
 interop: build/interop/rllib/.ready build/interop/torchrl/.ready

@@ -40,6 +40,7 @@ _FROZEN_FREE = 50
 _ATTEMPTS = 1000  # to place a room
 _DIRECTIONS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 _SALT = 14
+_AT_ONCE = 1024  # random numbers
 
 
 class Params(NamedTuple):
@@ -133,9 +134,12 @@ def dig(p: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _units(number: int) -> Iterator[float]:
-    state = streams(np.array([number]), 0, _SALT)
-    while True:
-        yield float(draw(state)[0])
+    state, step = streams(np.array([number]), 0, _SALT), np.zeros(1, np.uint64)
+    draw(step)  # adds to a state what every draw adds
+    while True:  # many at once: one by one they take most of the time to make a maze
+        states = state + step * np.arange(_AT_ONCE, dtype=np.uint64)
+        yield from draw(states).tolist()
+        state = states[-1:]
 
 
 def _place_rooms(region: np.ndarray, p: Params, units: Iterator[float]) -> int:
