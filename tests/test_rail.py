@@ -399,7 +399,7 @@ def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
         (tmp_path / f"{name}.npz").write_bytes((FOLDER / f"{name}.npz").read_bytes())
     out = tmp_path / "instances" / "rail.npz"
     out.parent.mkdir()
-    importing.import_folder(tmp_path, out)
+    importing.import_railways(tmp_path, out)
     arrays = unpack(out)
     engine = Engine(RAIL, **importing.task_of(arrays), observation="none")
     fields = engine.spec.instances(engine.constants, arrays)
@@ -413,7 +413,7 @@ def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
 
 
 def test_import_refuses_what_it_cannot_play(tmp_path):
-    with pytest.raises(ValueError, match="no npz files and no pkl files"):
+    with pytest.raises(ValueError, match=r"no \.npz, \.pkl, \.mpk files"):
         importing.read_folder(tmp_path)
     recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
     file = tmp_path / "a.npz"
@@ -448,7 +448,7 @@ def test_damaged_arrays_are_errors_that_name_the_file(name, value, words, tmp_pa
     recording, meta = recordings.load(FOLDER / "g20_make_simple_rail.npz")
     np.savez(tmp_path / "a.npz", **{"meta": json.dumps(meta), **recording, name: value})
     with pytest.raises(ValueError, match=rf"a\.npz: .*{words}"):
-        importing.import_folder(tmp_path, tmp_path / "out.npz")
+        importing.import_railways(tmp_path, tmp_path / "out.npz")
 
 
 def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):
@@ -468,4 +468,4 @@ def test_an_instance_that_cannot_be_played_is_named_by_its_file(tmp_path):
         parts = recording | {"earliest_departure": early, "meta": json.dumps(meta)}
         np.savez(tmp_path / f"{name}.npz", **parts)
     with pytest.raises(ValueError, match=r"b\.npz: train 0 departs at step 10000"):
-        importing.import_folder(tmp_path, tmp_path / "out.npz")
+        importing.import_railways(tmp_path, tmp_path / "out.npz")
