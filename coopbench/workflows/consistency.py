@@ -10,7 +10,7 @@ import numpy as np
 
 from coopbench.baselines.match import OWN
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import POLICY_FILE, learners, parse_name
+from coopbench.baselines.registry import POLICY_FILE
 from coopbench.episodes.metrics import known_metrics
 from coopbench.episodes.table import Episodes, Progress
 from coopbench.episodes.trajectories import agent_metrics, episode_metrics
@@ -177,9 +177,6 @@ def policy_discrepancies(stored: Stored, policy: TrainedPolicy) -> Iterator[Disc
     for name, (value, stated) in pairs.items():
         if value != stated:
             yield Discrepancy(f"{POLICY_FILE} has the {name} {value!r}; meta.json says {stated!r}")
-    learner = parse_name(str(meta["policy"])).kind
-    if learner in learners() and policy.name != learner:
-        yield Discrepancy(f"{POLICY_FILE} was trained by {policy.name!r}")
     yield from _training_discrepancies(stored, policy)
 
 

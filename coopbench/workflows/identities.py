@@ -5,7 +5,7 @@ a second place. Equal names, sources and weights are faults. Equal play is only 
 may have learned the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from coopbench.results.store import Stored
 from coopbench.workflows.episode_diff import trace_of
 from coopbench_envs.arrays import pack, unpack
 
-Cells: TypeAlias = Mapping[str, tuple[Cell, Stored]]  # by folder
+Cells: TypeAlias = dict[str, tuple[Cell, Stored]]  # that could be read, by folder
 
 
 def mistaken(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import coopbench_envs
 from coopbench.analysis.deviations import deviations
-from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import UNREADABLE
 from coopbench.playing.bars import CellProgress
@@ -34,7 +33,7 @@ from coopbench.results.folder import read_cell, table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, read_manifest
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
-from coopbench.workflows.identities import equal_play, mistaken
+from coopbench.workflows.identities import Cells, equal_play, mistaken
 from coopbench.workflows.late import late_checks
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckJob
@@ -52,9 +51,6 @@ from coopbench.workflows.verdicts import (
 
 SCHEMA = 1
 _FEWEST = 12  # first digits of a digest that name some code
-
-
-Cells: TypeAlias = dict[str, tuple[Cell, store.Stored]]  # cells that could be read, by folder
 
 
 @dataclass(frozen=True)
