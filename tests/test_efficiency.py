@@ -1,4 +1,4 @@
-"""Learning curves, how early a policy learns, and the late scores of a report with medians."""
+"""Learning curves, how early a policy learns, and the final medians of a report with medians."""
 
 import json
 
@@ -8,14 +8,14 @@ from builders import altered, first_task, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
-from coopbench.analysis.reproduction import late_scores, median_points
+from coopbench.analysis.reproduction import final_medians, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json, tables_as_csv
-from coopbench.report.tables.learning import NEVER, efficiency_table, late_table
+from coopbench.report.tables.learning import NEVER, efficiency_table, final_medians_table
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6
@@ -206,16 +206,16 @@ def test_late_scores_are_the_highest_late_medians():
         ),
     )
     protocol = make_protocol(reproduces={"medians": True})
-    rows = {(row.task, row.policy): row for row in late_scores(protocol, table)}
+    rows = {(row.task, row.policy): row for row in final_medians(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
     without = EpisodeTable(
         (), progress=tuple(p for p in table.progress if p.cell.policy != "close")
     )
-    led = [row.policy for row in late_scores(protocol, without) if row.leads]
+    led = [row.policy for row in final_medians(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
-    assert late_scores(make_protocol(), table) == ()
+    assert final_medians(make_protocol(), table) == ()
 
 
 def make_report(table, **settings):
@@ -225,9 +225,9 @@ def make_report(table, **settings):
         tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
     )
     curves, rows = learning_of(protocol, table)
-    late = late_scores(protocol, table)
+    final = final_medians(protocol, table)
     points = median_points(protocol, table)
-    parts = {"learning": curves, "efficiency": rows, "late": late, "medians": points}
+    parts = {"learning": curves, "efficiency": rows, "final_medians": final, "medians": points}
     return altered(Report(protocol, table), **parts)
 
 
@@ -237,17 +237,19 @@ def test_tables_and_plots_show_what_was_found(means):
     report = make_report(
         make_table({"mine": means, "other": means / 2}), reproduces={"medians": True}
     )
-    early, late = efficiency_table(report), late_table(report)
+    early, final = efficiency_table(report), final_medians_table(report)
     assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
-    assert late.groups[0].rows[0][1].value == report.late[0].median
-    led = [entry.value for entry in late.groups[1].rows[0][1:]]
+    assert final.groups[0].rows[0][1].value == report.final_medians[0].median
+    led = [entry.value for entry in final.groups[1].rows[0][1:]]
     assert led == [
-        sum(row.leads for row in report.late if row.policy == p) for p in ("mine", "other")
+        sum(row.leads for row in report.final_medians if row.policy == p) for p in ("mine", "other")
     ]
     nothing = make_report(EpisodeTable(()))
-    assert efficiency_table(nothing) is late_table(nothing) is None
+    assert efficiency_table(nothing) is final_medians_table(nothing) is None
     stored = json.loads(as_json(report))
-    assert [row["leads"] for row in stored["late"]] == [row.leads for row in report.late]
+    assert [row["leads"] for row in stored["final_medians"]] == [
+        row.leads for row in report.final_medians
+    ]
     assert stored["efficiency"][0]["area"] == report.efficiency[0].area
     ax = plots.learning_curves(report, "first", ax=Figure().add_subplot())
     assert [line.get_label() for line in ax.lines] == ["mine", "other"]

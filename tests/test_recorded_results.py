@@ -2,7 +2,7 @@
 
 Their intervals, aggregates, tests and ranks are those of that revision: intervals over runs alone,
 interquartile means pooled over episodes or runs. What is compared is what has kept its meaning:
-every episode, every mean on a task, counts, late scores, and means and medians over tasks.
+every episode, every mean on a task, counts, final medians, and means and medians over tasks.
 """
 
 import csv
@@ -20,7 +20,7 @@ from coopbench.report.serialise import as_csv, as_json, tables_as_csv
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
 
-SAME = ("episodes", "late")  # tables of which every number remains
+SAME = ("episodes", "final_medians")  # tables of which every number remains
 # Columns by which a row is known, columns that remain, and rows of which they do.
 MEANS = {
     "estimates": (("task", "policy", "metric"), ("count", "mean", "std", "unit")),

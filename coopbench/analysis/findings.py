@@ -25,8 +25,8 @@ from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.reproduction import (
     effects,
+    final_medians,
     interquartile_means,
-    late_scores,
     median_points,
     published_aggregates,
     published_returns,
@@ -82,7 +82,7 @@ class Findings:
     effects = Part(effects, rare=True)
     sensitivity = Part(sensitivities, rare=True)
     efficiency = Part(efficiencies)  # of policies with checkpoints, over each group
-    late = Part(late_scores)  # where the protocol asks for them
+    final_medians = Part(final_medians)  # where the protocol asks for them
     medians = Part(median_points, rare=True)  # of the same, along the training
     profiles = Part(profile_points)
     learning = Part(learning_curves)  # of policies with checkpoints

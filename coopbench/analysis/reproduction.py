@@ -30,7 +30,7 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 
-LATE_STEPS = 250_000  # at the end of training, of which late scores are
+FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
 LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
 _EQUAL = "all returns of the report are equal: there is nothing to normalise by"
 _ONE_RUN = "one run: nothing is known of its spread between runs"
@@ -209,8 +209,8 @@ def _interquartile_mean(
 
 
 @dataclass(frozen=True, eq=False)
-class LateScore(ReportRow):
-    """Best median over runs within the last ``LATE_STEPS`` of training, on one task."""
+class FinalMedian(ReportRow):
+    """Best median over runs within the last ``FINAL_STEPS`` of training, on one task."""
 
     task: str
     policy: str
@@ -243,23 +243,23 @@ class MedianPoint(ReportRow):
     flag: str
 
 
-def late_scores(protocol: Protocol, table: EpisodeTable) -> tuple[LateScore, ...]:
-    """Return the best late medians of every policy with checkpoints, where the protocol asks.
+def final_medians(protocol: Protocol, table: EpisodeTable) -> tuple[FinalMedian, ...]:
+    """Return the best final medians of every policy with checkpoints, where the protocol asks.
 
     After Samvelyan et al. 2019: the highest median over runs among the checkpoints of the last
-    ``LATE_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
+    ``FINAL_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
     """
     scales, rows = score_scales(protocol, table), []
     for task_id, courses in _courses(protocol, table).items():
-        late = {name: _late(course) for name, course in courses.items() if len(course.steps)}
-        width = scales[task_id].width if late else 1.0
-        medians = {name: float(quartiles[1]) for name, (_, quartiles) in late.items()}
-        for name, (step, quartiles) in late.items():
+        final = {name: _final(course) for name, course in courses.items() if len(course.steps)}
+        width = scales[task_id].width if final else 1.0
+        medians = {name: float(quartiles[1]) for name, (_, quartiles) in final.items()}
+        for name, (step, quartiles) in final.items():
             low, median, high = quartiles.tolist()
             leads = _leads(name, medians, width)
             ends, course = (median, low, high), courses[name]
             runs, flag = len(course.scores), course.flag
-            rows.append(LateScore(task_id, name, *ends, step, runs, leads, flag))
+            rows.append(FinalMedian(task_id, name, *ends, step, runs, leads, flag))
     return tuple(rows)
 
 
@@ -356,12 +356,12 @@ def _courses(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, Cou
     }
 
 
-def _late(course: Course) -> tuple[int, np.ndarray]:
-    """Return the step of the highest late median over runs, and the quartiles over runs there."""
-    late = course.steps > course.steps[-1] - LATE_STEPS
-    quartiles = np.quantile(course.scores[:, late], (0.25, 0.5, 0.75), axis=0)
+def _final(course: Course) -> tuple[int, np.ndarray]:
+    """Return the step of the highest final median over runs, and the quartiles over runs there."""
+    final = course.steps > course.steps[-1] - FINAL_STEPS
+    quartiles = np.quantile(course.scores[:, final], (0.25, 0.5, 0.75), axis=0)
     best = int(np.argmax(quartiles[1]))
-    return int(course.steps[late][best]), quartiles[:, best]
+    return int(course.steps[final][best]), quartiles[:, best]
 
 
 def _medians_at(

@@ -1,11 +1,11 @@
-"""Tables of training: sample efficiency, and the late scores of Samvelyan et al. 2019."""
+"""Tables of training: sample efficiency, and the final medians of Samvelyan et al. 2019."""
 
 import math
 from collections.abc import Sequence
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD, Efficiency
-from coopbench.analysis.reproduction import LATE_STEPS, LEAD, LateScore
+from coopbench.analysis.reproduction import FINAL_STEPS, LEAD, FinalMedian
 from coopbench.report.numbers import (
     MISSING,
     Scale,
@@ -81,21 +81,24 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else NEVER
 
 
-def late_table(findings: Findings) -> Table | None:
-    """Return the late medians of every policy and task, and who leads; None if not asked for."""
-    rows, notes, score = findings.late, Footnotes(), findings.protocol.report.score
+def final_medians_table(findings: Findings) -> Table | None:
+    """Return the final medians of every policy and task, and who leads; None if not asked for."""
+    rows, notes, score = findings.final_medians, Footnotes(), findings.protocol.report.score
     if not rows:
         return None
     names = tuple(dict.fromkeys(row.policy for row in rows))
     by_policy = {(row.task, row.policy): row for row in rows}
     body = tuple(
-        (Entry(task, task), *_late_row([by_policy.get((task, name)) for name in names], notes))
+        (
+            Entry(task, task),
+            *_medians_row([by_policy.get((task, name)) for name in names], notes),
+        )
         for task in dict.fromkeys(row.task for row in rows)
     )
     led = [sum(row.leads for row in rows if row.policy == name) for name in names]
     counts = (Entry("tasks led", "tasks led"), *(Entry(str(count), count) for count in led))
     return Table(
-        title=f"Late {score}: median and quartiles over runs",
+        title=f"Final {score}: median and quartiles over runs",
         columns=(
             Column("Task", "what is played", numeric=False),
             *(
@@ -106,14 +109,14 @@ def late_table(findings: Findings) -> Table | None:
         groups=(Group("", "", body), Group("all tasks", "", (counts,))),
         footnotes=notes.all(),
         unit=f"{_unit(rows)}; quartiles describe these runs and bound nothing. The highest median "
-        f"over runs of their mean {score} among the checkpoints of the last {LATE_STEPS:,} steps, "
+        f"over runs of their mean {score} among the checkpoints of the last {FINAL_STEPS:,} steps, "
         f"and the quartiles there. A policy leads where its median is the highest by at least 1/"
         f"{1 / LEAD:g} of the normalised score (Samvelyan et al. 2019, with shares of wins).",
         kind="Over",
     )
 
 
-def _late_row(rows: Sequence[LateScore | None], notes: Footnotes) -> list[Entry]:
+def _medians_row(rows: Sequence[FinalMedian | None], notes: Footnotes) -> list[Entry]:
     scale = scale_of_rows([row for row in rows if row is not None], "median")
     return [
         Entry(MISSING)
@@ -128,7 +131,7 @@ def _late_row(rows: Sequence[LateScore | None], notes: Footnotes) -> list[Entry]
     ]
 
 
-def _unit(rows: Sequence[Efficiency | LateScore]) -> str:
+def _unit(rows: Sequence[Efficiency | FinalMedian]) -> str:
     counts = sorted({row.runs for row in rows})
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     return f"Unit of inference: training runs, n = {number} per task"

@@ -30,7 +30,7 @@ from coopbench.report.tables.entries import (
     unit_names,
     unit_text,
 )
-from coopbench.report.tables.learning import efficiency_table, late_table
+from coopbench.report.tables.learning import efficiency_table, final_medians_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
     interquartile_table,
@@ -290,7 +290,7 @@ EXTRA_TABLES: tuple[Maker, ...] = (
     context_table,
     model_table,
     efficiency_table,
-    late_table,
+    final_medians_table,
     sensitivity_table,
     published_table,
 )
