@@ -115,6 +115,9 @@ interop: build/interop/rllib/.ready build/interop/torchrl/.ready
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_qmix.py --steps $(STEPS)
+	test -d build/interop/epymarl || git clone --quiet --depth 1 https://github.com/uoe-agents/epymarl build/interop/epymarl
+	build/interop/torchrl/bin/python -m pip install --quiet --disable-pip-version-check sacred pyyaml
+	build/interop/torchrl/bin/python examples/epymarl_qmix.py build/interop/epymarl --steps 2000
 
 # Environments of other packages, with the real packages.
 interop-envs: build/interop/envs/.ready

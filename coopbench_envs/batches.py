@@ -6,6 +6,7 @@ fast in hundreds of lanes and slow in one; every interface is the same.
 
 import functools
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from coopbench_envs.core import Kernels, draw, mix
 from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control
 from coopbench_envs.marks import plain
+from coopbench_envs.states import declared, stored
 
 __all__ = ["BatchDriver", "BatchKernels", "integers", "uniforms"]
 
@@ -149,8 +151,9 @@ class BatchDriver:
             if op != RENEW:  # which still has to report the step that ended the last episode
                 control.truncated[i], control.ended[i], control.team[i] = False, False, 0.0
                 control.rewards[i], control.terminated[i] = 0.0, False
-            s.time[i] = 0
-            kernels.reset(c, s, i, control.rng)
+            _clear(kernels.state, c, s, i)
+            if kernels.reset is not None:
+                kernels.reset(c, s, i, control.rng)
         if kernels.prepare is not None:
             kernels.prepare(c, s, i)
         if kernels.present is not None:
@@ -184,6 +187,14 @@ class BatchDriver:
             control.state[i] = control.obs[i].reshape(len(i), control.state.shape[1])
         else:
             self._kernels.global_state(c, s, i, control.state)
+
+
+def _clear(kind: Any, c: Any, s: Any, i: np.ndarray) -> None:
+    """Give every stored array with a ``start`` this value."""
+    for name in stored(kind):
+        start = declared(kind)[name].start
+        if start is not None:
+            getattr(s, name)[i] = attrgetter(start)(c) if isinstance(start, str) else start
 
 
 def _first(seeds: np.ndarray, episodes: np.ndarray) -> np.ndarray:

@@ -36,11 +36,10 @@ def batches(monkeypatch):
 
         def kernels(constants):
             own = compiled.kernels_of(constants)
-            assert not isinstance(own.step, tuple)
             changed = {
                 name: by_lane(kernel)
                 for name, kernel in own._asdict().items()
-                if name not in ("allocate", "late")
+                if name not in ("state", "late")
             }
             return BatchKernels(**(own._asdict() | changed))
 

@@ -21,6 +21,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "list": catalogue.list_all,
     "show": catalogue.show,
+    "check": catalogue.check,
     "evaluate": playing.evaluate,
     "train": playing.train,
     "merge": results.merge,

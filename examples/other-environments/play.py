@@ -1,4 +1,7 @@
-"""Evaluate and verify environments of other packages: MPE2, POGEMA and Gymnasium's CartPole.
+"""Evaluate, verify and train on environments of other packages, with the real packages.
+
+MPE2's spread and speaker-listener, POGEMA, Gymnasium's CartPole and Pendulum, PettingZoo's connect
+four, whose agents take turns, and MPE2's tag within SuperSuit's wrappers.
 
     python examples/other-environments/play.py
 
@@ -11,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import coopbench
+from coopbench.baselines.registry import make_learner
+from coopbench_envs.lanes import of_user
 
 POGEMA = f"pettingzoo:{Path(__file__).with_name('pogema_environment.py')}:grid"
 GRID = {"num_agents": 4, "size": 8, "max_episode_steps": 32}
@@ -39,8 +44,45 @@ def played(name, policy, folder, **options):
     return report, repeats
 
 
+def padded_tag(**parameters):
+    """Make MPE2's tag with equal spaces and with agents that have left, by SuperSuit."""
+    import supersuit
+    from mpe2 import simple_tag_v3
+
+    env = simple_tag_v3.parallel_env(**parameters)
+    env = supersuit.pad_action_space_v0(supersuit.pad_observations_v0(env))
+    return supersuit.black_death_v3(env)
+
+
+SHORT = {"lanes": 4, "rollout": 128, "batch_size": 64, "epochs": 2}
+EPISODES = {"lanes": 4, "batch_size": 4, "replay": 32, "reward": "team"}
+TRAINED = [
+    ("pettingzoo:mpe2.simple_spread_v3", "qmix_shared", EPISODES, {}),
+    ("pettingzoo:mpe2.simple_spread_v3", "maddpg", {"lanes": 4}, {"continuous_actions": True}),
+    ("pettingzoo:pettingzoo.classic.connect_four_v3", "ippo_shared", SHORT, {}),
+    ("gymnasium:CartPole-v1", "ippo", SHORT, {}),
+    ("gymnasium:Pendulum-v1", "ippo", SHORT, {}),
+    (padded_tag, "ippo", SHORT, {"max_cycles": 25}),
+]
+
+
+def trained(env, learner, values, parameters, steps=1024):
+    """Train a few updates and evaluate the policy that comes out."""
+    environment = of_user(env)
+    training = make_learner(learner, environment, parameters, 1, **values)
+    told = training.learn(steps)
+    policy = {f"my_{learner}": training.policy()}
+    report = coopbench.evaluate(env, policy, episodes=4, parameters=parameters)
+    (block,) = report.episodes
+    mean = block.team_returns.mean()
+    print(f"{environment.id}, {learner}: {training.steps} steps, return {mean:.2f}, {told}")
+    assert np.isfinite(list(told.values())).all()
+
+
 def main():
-    """Play all environments."""
+    """Play and train on all environments."""
+    for case in TRAINED:
+        trained(*case)
     with tempfile.TemporaryDirectory() as folder:
         report, repeats = played("pettingzoo:mpe2.simple_spread_v3", still, folder, episodes=20)
         assert repeats

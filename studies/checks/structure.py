@@ -69,7 +69,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("exchange",),
         ("workflows",),
         ("catalogue",),
-        ("describe", "doctor"),
+        ("describe", "doctor", "check"),
         ("cli",),
         ("__main__",),
     ),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Environments
+from coopbench.cli.options import Environments, assignment
 
 
 def list_all() -> None:
@@ -42,6 +42,35 @@ def show(
         terminal.print(Markdown(text))
     else:
         say(text)
+
+
+def check(
+    env: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENV",
+            help="FILE.py:SPEC, an id, or gymnasium:... and pettingzoo:...; it is executed.",
+        ),
+    ],
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the environment; repeat for more."),
+    ] = None,
+) -> None:
+    """Look for faults in an environment: spaces, metrics, indices, seeds, ends, masks.
+
+    The exit status is 1 if there is one.
+    """
+    from coopbench.check import check_environment
+
+    values = dict(assignment(text, "--param") for text in param or [])
+    faults = check_environment(env, **values)
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        say(f"{env}: {len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
+        raise typer.Exit(1)
+    say(f"{env}: no fault found.")
 
 
 def doctor() -> None:
