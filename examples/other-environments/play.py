@@ -18,7 +18,7 @@ from coopbench.baselines.registry import make_learner
 from coopbench_envs.lanes import of_user
 
 POGEMA = f"pettingzoo:{Path(__file__).with_name('pogema_environment.py')}:grid"
-GRID = {"num_agents": 4, "size": 8, "max_episode_steps": 32}
+GRID = {"num_agents": 4, "size": 8, "max_episode_steps": 32, "on_target": "nothing"}
 
 
 def still(observations):
