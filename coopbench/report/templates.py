@@ -46,7 +46,9 @@ def embedded(data: Any) -> Markup:
 def _typeset(text: str) -> str:
     """Write a number with a true minus sign; lines break only before the end of an interval."""
     text = text.replace("-", "\u2212").replace(" ", "\u00a0")
-    return text.replace("\u00a0to", " to").replace("\u00a0width", " width")
+    for word in ("to", "width", "±"):  # before which a narrow column may break
+        text = text.replace(f"\u00a0{word}", f" {word}")
+    return text
 
 
 def _breakable(name: str) -> str:
