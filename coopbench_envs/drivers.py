@@ -161,7 +161,7 @@ def drive(c, s, control, actions, op, start, stop):
 
 @kernel
 def has_agents(c, control, number):
-    """Return whether this is a game of so many agents."""
+    """Return whether every array has ``number`` agents."""
     return (
         c.num_agents == number
         and control.alive.shape[1] == number
@@ -220,7 +220,7 @@ def settle(control, first, last, common, fall):
 
 @kernel
 def retire(control, i, stepped):
-    """Let nobody take part whom the step just played has terminated."""
+    """Drop agents that this step terminated."""
     for a in range(control.alive.shape[1]):
         control.alive[i, a] = control.alive[i, a] and not (stepped and control.terminated[i, a])
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from coopbench_envs import compiling, lowering, objects, store, targets
+from coopbench_envs import compiling, lowering, marks, objects, store, targets
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel, subroutine
 from coopbench_envs.digests import digest
@@ -330,6 +330,26 @@ def test_marked_functions_run_as_python_and_are_pickled_by_name():
     assert shifted(inputs(), 0) == 0.5 + 10.0 + 0.25 - 3.0
     assert pickle.loads(pickle.dumps(shifted)) is shifted
     assert pickle.loads(pickle.dumps(fill)) is fill
+
+
+STEP = 1.0
+
+
+@kernel
+def stepped(x):
+    return x + STEP
+
+
+@kernel
+def doubled(x):
+    return 2.0 * stepped(x)
+
+
+def test_marked_functions_read_other_values_where_they_are_bound_anew():
+    bound = marks.rebound((doubled, stepped, shifted), {"STEP": 3.0})
+    assert (bound[0](1.0), bound[1](1.0), doubled(1.0)) == (8.0, 4.0, 4.0)
+    assert bound[2] is shifted  # which reads no such name
+    assert digest(bound[0]) != digest(doubled)
 
 
 def test_levels_of_processors_run_what_they_have(monkeypatch):
