@@ -22,6 +22,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import learners, make_learner
 from coopbench.provenance import machine
 from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.foreign_names import permit
 
 BOX, CHOICES = "coopbench/TrustDilemma-v1", PENNIES
 PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
@@ -248,6 +249,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "game", "change", "message"), REFUSED)
 def test_what_does_not_fit_together_is_refused(name, game, change, message):
+    if game == OTHERS:
+        permit(game)
     with pytest.raises(ValueError, match=message):
         made(name, game, **change).learn(5)
 
