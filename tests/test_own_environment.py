@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -188,3 +189,13 @@ def test_worker_processes_have_the_environment_of_a_file(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "out" / "volunteers-v0" / "random" / "meta.json").is_file()
+
+
+@pytest.mark.slow("starts a process that compiles the game of an example")
+def test_the_foraging_package_passes_its_own_tests():
+    folder = TEMPLATE.with_name("foraging")
+    path = os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

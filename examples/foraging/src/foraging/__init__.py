@@ -1,0 +1,1 @@
+"""Level-based foraging for coopbench."""
