@@ -281,7 +281,8 @@ def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(r
 
 
 def test_training_on_other_tasks_is_described(protocol):
-    text = "one model on each of 2 tasks, which plays it and those that name it; 3 runs"
+    start = "one model trained on each of 2 tasks, evaluated on that task and on its variants"
+    text = f"{start}; 3 runs"
     assert training_text(protocol).startswith(text)
     page = describe_protocol(protocol)
     assert "| Evaluation seeds | 0 to 9 |" in page
