@@ -22,7 +22,6 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import learners, make_learner
 from coopbench.provenance import machine
 from coopbench_envs.arrays import pack, unpack
-from coopbench_envs.foreign_names import permit
 
 BOX, CHOICES = "coopbench/TrustDilemma-v1", PENNIES
 PARAMETERS = {BOX: {"horizon": 7}, CHOICES: {}}
@@ -209,7 +208,6 @@ def test_another_training_is_not_taken_over(name):
         fresh.load({key: array for key, array in saved.items() if key != "numbers"})
 
 
-OTHERS = "gymnasium:CartPole-v1"
 LARGE = {"recurrent": True, "history": 1, "layers": "1024", "rollout": 798_000}
 REFUSED = [
     *((name, games(name)[0], {"lanes": 6}, "asked for 5 steps.* 6 lanes") for name in FAMILIES),
@@ -243,14 +241,11 @@ REFUSED = [
     ("qmix", CHOICES, {"replay": 10**6}, "they take .* bytes in test/Pennies-v0; allowed: up to"),
     ("qmix", CHOICES, {"replay": 3, "batch_size": 4}, "replay was 3 and batch_size 4; allowed"),
     ("iql", CHOICES, {"seat_number": False}, "allowed with 'iql_shared'"),
-    ("iql", OTHERS, {}, "environment of another package, .*; allowed: evaluate"),
 ]
 
 
 @pytest.mark.parametrize(("name", "game", "change", "message"), REFUSED)
 def test_what_does_not_fit_together_is_refused(name, game, change, message):
-    if game == OTHERS:
-        permit(game)
     with pytest.raises(ValueError, match=message):
         made(name, game, **change).learn(5)
 
