@@ -83,7 +83,7 @@ class ForeignEngine:
         self._course: list[tuple[np.ndarray, bytes]] = []  # of lane 0: actions, what came of them
         kept = self.horizon if vectors else 0
         self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
-        self._digests = np.zeros((lanes, hashlib.sha256().digest_size), np.uint8)
+        self._turns: list[Turn | None] = [None] * lanes  # what was said last
         self.infos: list[Mapping[str, Any]] = [{}] * lanes  # of the last step, by agent
 
     def _made_control(self) -> Control:
@@ -286,7 +286,7 @@ class ForeignEngine:
         self._show(lane, turn)
         self._end(lane, turn)
         self._measure(lane, turn)
-        if lane == 0:
+        if lane == 0 and not self._vectors:
             self._course.append((actions.copy(), digest_of(turn)))
 
     def _reward(self, reward: Any, agent: str, lane: int) -> float:
@@ -332,9 +332,8 @@ class ForeignEngine:
                 control.obs[lane, seat] = 0 if shown is None else shown
         if control.state.shape[1]:
             control.state[lane] = self._state_of(lane)
-        if self._vectors:
-            self._digests[lane] = np.frombuffer(digest_of(turn), np.uint8)
-        elif not self.codec.stacked:
+        self._turns[lane] = turn
+        if not self._vectors and not self.codec.stacked:
             shown_agents = [n for n in self.agents if n in takes_part and n in turn.observations]
             control.obs[lane] = {name: turn.observations[name] for name in shown_agents}
 
@@ -406,8 +405,14 @@ class ForeignEngine:
         if not self._vectors:
             raise ValueError(f"States of {self.spec.id} can be neither saved nor restored here.")
         control = self.control
-        arrays = control.seed, control.episode, self.state.time, self._played, self._digests
+        arrays = control.seed, control.episode, self.state.time, self._played, self._digests()
         return {name: array.copy() for name, array in zip(_SNAPSHOT, arrays, strict=True)}
+
+    def _digests(self) -> np.ndarray:
+        """Return digests of what the environments have said last, uint8 (lanes, bytes)."""
+        said = [b"" if turn is None else digest_of(turn) for turn in self._turns]
+        size = hashlib.sha256().digest_size
+        return np.array([list(digest.ljust(size, b"\0")) for digest in said], np.uint8)
 
     def lane_state(self, lane: int = 0) -> dict[str, np.ndarray]:
         """Return the same of one lane, without the lane axis."""
@@ -436,7 +441,7 @@ class ForeignEngine:
             if not self.control.done[lane]:
                 self.actions[lane] = actions
                 self._advance(lane)
-        if (self._digests[lane] != state["digest"][lane]).any():
+        if (self._digests()[lane] != state["digest"][lane]).any():
             raise ValueError(
                 f"{self.spec.id} does not repeat the episode of seed {state['seed'][lane]} to which"
                 f" the saved state belongs: a seed does not determine it, or its code has changed. "
