@@ -110,7 +110,7 @@ def pages() -> dict[Path, dict[str, str]]:
     }
     for env_id in coopbench_envs.ids():
         contents[docs / "environments" / page_name(env_id)] = {"": facts(env_id)}
-    contents[docs / "environments" / "rail.md"] |= rail_tables.parts()
+    contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "results.md"] = results_tables.parts()
     contents[docs / "published.md"] = published_tables.parts()

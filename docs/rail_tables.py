@@ -1,4 +1,4 @@
-"""Tables of docs/environments/rail.md, from what ``studies/rail`` has stored."""
+"""Tables of docs/environments/rail_networks.md, from what ``studies/rail`` has stored."""
 
 import sys
 from pathlib import Path
@@ -9,5 +9,5 @@ from studies.rail import maps
 
 
 def parts() -> dict[str, str]:
-    """Return every generated part of the page but its facts."""
+    """Return every generated part of the page."""
     return {"maps": maps.table(maps.rows_of(maps.OURS))}

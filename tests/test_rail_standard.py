@@ -111,7 +111,7 @@ def test_episodes_of_the_certificate_are_played_again(task_id):
 
 
 def test_the_page_shows_the_certificate():
-    page = Path(__file__).resolve().parent.parent / "docs" / "environments" / "rail_v1.md"
+    page = Path(__file__).resolve().parent.parent / "docs" / "environments" / "rail_results.md"
     text = page.read_text(encoding="utf-8")
     for name in certificate()["trains_7"]:
         cells = " | ".join(f"{certificate()[task][name]['mean']:.2f}" for task in certificate())

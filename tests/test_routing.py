@@ -369,7 +369,8 @@ def test_instances_need_radii_that_the_map_would_draw():
 
 
 def test_page_documents_the_parameters_of_maps_and_dynamics():
-    page = (Path(__file__).parents[1] / "docs/environments/routing.md").read_text("utf-8")
+    folder = Path(__file__).parents[1] / "docs/environments"
+    page = "".join((folder / name).read_text("utf-8") for name in ("routing.md", "routing_maps.md"))
     maps = [generator.params for generator in routing.MAPS.values()]
     for params in (*maps, *routing.DYNAMICS.values(), dynamics.Block):
         for name, (_, default, allowed) in describe(params).items():
