@@ -88,7 +88,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/plots.py
 	$(BIN)/python docs/gallery.py
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 # The same with every picture drawn again.
 docs-anew:
