@@ -206,7 +206,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
     facts: dict[str, str] = {}
     if selection is not None:
         training, seeds = protocol.training, _seeds(selection)
-        share = f", {training.share:.0%} beside partners" if training and training.share else ""
+        share = f", {training.share:.0%} with partners" if training and training.share else ""
         facts["Checkpoints"] = (
             f"the one with the highest mean `{report.score}` on the seeds {seeds}{share} is "
             "evaluated; ties go to the earliest"
@@ -223,7 +223,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
     if report.margin is not None:
         facts["Equivalence"] = f"within {report.margin:g} of normalised score"
     if report.effect:
-        facts["Effect sizes"] = "Cohen's d, beside Hedges' g"
+        facts["Effect sizes"] = "Cohen's d, in addition to Hedges' g"
     varied = dict.fromkeys(task.varies for task in protocol.task if task.varies is not None)
     if varied:
         facts["Parameter sensitivity"] = f"of {_quoted(varied)}"

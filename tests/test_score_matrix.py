@@ -166,7 +166,7 @@ def test_a_claim_is_shown_if_unseen_runs_cannot_undo_it(protocol, runs, rival, s
     assert row.shown is shown
     assert row.p_decision == pytest.approx((rival / 9.0) ** len(runs), rel=0.2)
     assert row.not_shown == (
-        "" if shown else f"not shown: with runs that nobody has seen p is {row.p_decision:.2g}"
+        "" if shown else f"not shown: with unobserved runs p is {row.p_decision:.2g}"
     )
     assert (row.above, row.runs) == (len(runs), len(runs))
     (group,) = group_comparisons(protocol, table)

@@ -33,9 +33,9 @@ SCRIPT = {"script": "best script found"}
 class CertifiedTask(ReportRow):
     """What a task's certificate says of simple play, and of the best play that was found.
 
-    Simple play observes nothing but the time in self-play and in battles; beside partners it is the
-    script that was chosen beside those of the training. Scores are normalised as those of the
-    report, with 95 % intervals. They are those of the certificate, not of the report's episodes.
+    Simple play observes only the time in self-play and in battles; with partners it is the script
+    that was chosen with the partners of the training. Scores are normalized like those of the
+    report, with 95 % intervals. They come from the certificate, not from the report's episodes.
     """
 
     task: str

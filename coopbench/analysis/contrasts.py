@@ -157,8 +157,8 @@ def not_shown_reason(p_value: float, p_decision: float, alpha: float, bounded: b
     if not p_value < alpha or p_decision < alpha:
         return ""
     if not bounded:
-        return "no decision: without agreed bounds, failures that no run has shown have no size"
-    return f"not shown: with runs that nobody has seen p is {p_decision:.2g}"
+        return "no decision: without agreed bounds, the size of unobserved failures is unknown"
+    return f"not shown: with unobserved runs p is {p_decision:.2g}"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -56,7 +56,7 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
             names = ", ".join(dict.fromkeys(tasks))
             yield (
                 f"The actions of {policy} on {names} are scaled {bounds}, "
-                f"the bounds of the model's own action space and of the environment's."
+                f"from the bounds of the model's action space to those of the environment."
             )
         outside = [block for block in played if block.outside]
         if outside:
@@ -64,9 +64,9 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
             share = 100 * count / sum(block.decisions for block in outside)
             tasks = list(dict.fromkeys(block.cell.task for block in outside))
             yield (
-                f"{policy} took {count:,} actions ({share:.2g} %) that are not in the action space "
-                f"on {', '.join(tasks)}: numbers beyond its bounds were clipped, illegal choices "
-                f"replaced by doing nothing."
+                f"{policy} took {count:,} actions ({share:.2g} %) outside of the action space "
+                f"on {', '.join(tasks)}: numbers beyond the bounds were clipped, and illegal "
+                f"choices were replaced by doing nothing."
             )
 
 

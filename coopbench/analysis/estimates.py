@@ -167,8 +167,8 @@ def few_runs(runs: int, what: str = "") -> str:
     """Return the mark of an interval over few runs; ``what`` says how many, ``runs`` in all."""
     share = statistics.unseen_share(runs)
     return (
-        f"{what or f'{runs} runs'}, fewer than {FEW}: {100 * share:.0f} % of the runs could fail "
-        "and none of these show it; see 'unseen failures'"
+        f"{what or f'{runs} runs'}, fewer than {FEW}: up to {100 * share:.0f} % of all "
+        "runs could fail without a failure in this sample; see 'unseen failures'"
     )
 
 

@@ -1,4 +1,4 @@
-"""Meetings: how policies score beside each other, a matrix for every task."""
+"""Meetings: how policies score with and against each other, one matrix per task."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ SEATS = Places(
     "return of the policy's seat",
     "in one seat",
     "in all other seats",
-    "the policy has one seat, seat k mod n in episode k of n agents; its partner has all others. "
-    "Where both are the same it is self-play, and that one seat counts",
+    "the policy has one seat, seat k mod n in episode k of n agents; its partner has all other "
+    "seats. If both are the same policy, this is self-play, and only that seat counts",
 )
 
 
@@ -33,8 +33,8 @@ def sides(score: str) -> Places:
         score,
         "as the agents",
         "as the enemies",
-        "the policy plays all agents, its opponent the enemies, which it sees as its agents; where "
-        "both are the same it meets itself",
+        "the policy plays all agents; its opponent plays the enemies and observes them as its own "
+        "agents. If both are the same policy, it plays against itself",
     )
 
 

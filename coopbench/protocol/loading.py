@@ -105,7 +105,7 @@ def ad_hoc(
     ``partners`` are registered policies for the other seats, or {role: policies}; without them the
     policy plays in all seats. ``metrics`` are shown after the return; None shows those of the game
     and, where agents have rewards of their own, the fairness of their returns. ``comparison`` is
-    "paired" or "welch", ``effect`` "hedges_g" or "cohens_d", which is shown beside the former.
+    "paired" or "welch", ``effect`` "hedges_g" or "cohens_d", which is shown next to the former.
     """
     # NumPy's numbers are as good as Python's.
     episodes, seed = (n.item() if isinstance(n, np.integer) else n for n in (episodes, seed))

@@ -99,7 +99,8 @@ def registration(
     """Return the registration of a study; ``date`` is in UTC, as written by ``isoformat``.
 
     Raises:
-        ValueError: if a hypothesis is not allowed, see ``parse_hypothesis``, or nobody takes part.
+        ValueError: if a hypothesis is not allowed, see ``parse_hypothesis``, or there are no
+            contestants.
     """
     names = tuple(dict.fromkeys(contestants))
     if not names:

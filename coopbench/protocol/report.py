@@ -158,7 +158,7 @@ def _check_drawn(charts: Sequence[Chart], metric: str, reference: str) -> None:
             for other in charts
         )
         if not any(twins):
-            raise ValueError(f"a chart of {metric!r} needs one of {reference!r} beside it")
+            raise ValueError(f"a chart of {metric!r} needs one of {reference!r} as well")
 
 
 def _check_domains(report: Reporting, tasks: Sequence[Task]) -> None:

@@ -211,7 +211,7 @@ class Protocol(Strict):
 
     @property
     def score_beside(self) -> str | None:
-        """Name of the score of checkpoints beside the partners of training; None without them."""
+        """Name of the score of checkpoints with the partners of training; None without them."""
         partners = None if self.training is None else self.training.partners
         return None if partners is None else f"{self.report.score}.{partners}"
 
@@ -221,7 +221,7 @@ class Protocol(Strict):
         return tuple(dict.fromkeys(("return", *self.report.metrics_of(task), *beside)))
 
     def training_partners(self, task_id: str) -> tuple[str, ...]:
-        """Return the partners beside whom the models of a trained task are trained."""
+        """Return the partners with which the models of a trained task are trained."""
         return partners_met(self.training, self.task, task_id)
 
     def tasks_beside(self, task_id: str) -> tuple[Task, ...]:

@@ -30,7 +30,7 @@ class Late(Strict):
 
     @property
     def first(self) -> int:
-        """The first evaluation seed, which nobody can know before the beacon."""
+        """The first evaluation seed, which cannot be known before the beacon."""
         digest = hashlib.sha256(f"{self.commitment}\n{self.beacon}\n".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 2
 

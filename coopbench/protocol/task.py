@@ -29,10 +29,10 @@ from coopbench_envs.parameters import describe, resolve, unknown
 from coopbench_envs.reading import read_regular
 from coopbench_envs.roles import role_of
 
-# What nobody needs more of; without limits a file could ask for any time and memory.
+# Upper limits, so that a file cannot request unbounded time or memory.
 _INTERVALS, _PARTNERS = 10_000, 200
 _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
-# What the folders of tasks cannot be called: what a report or a protocol has beside them.
+# Names that folders of tasks cannot have: a report or a protocol has files of these names.
 _FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
 _LARGEST = 1 << 28  # bytes of an instance file
 
@@ -346,7 +346,7 @@ def _check_covered(name: str) -> None:
         raise ValueError(
             f"{name!r} is read from a file, which the digest of a protocol does not cover; "
             f"allowed: fixed policies, shipped ones (shipped:NAME,DIGEST), and trained ones with "
-            f"their digest (frozen:DIGEST,FOLDER). To play beside others, use 'coopbench crossplay'"
+            f"their digest (frozen:DIGEST,FOLDER). To play with others, use 'coopbench crossplay'"
         )
 
 

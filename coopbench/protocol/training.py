@@ -24,7 +24,7 @@ class Training(Strict):
     budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
     # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
     reward: Literal["own", "team"] | None = later()
-    # Group of tasks beside whose partners every learner has one seat, in this share of its lanes:
+    # Group of tasks with whose partners every learner has one seat, in this share of its lanes:
     # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
     partners: str | None = later()
     share: float | None = later(gt=0.0, le=1.0)
@@ -58,7 +58,7 @@ class Training(Strict):
                 "[training.task] goes with on = 'any'; with 'each' the tasks are trained on"
             )
         if (self.partners is None) != (self.share is None):
-            raise ValueError("partners go with share, the share of lanes beside them; name both")
+            raise ValueError("partners go with share, the share of lanes with partners; name both")
         return self
 
 
@@ -69,7 +69,7 @@ def held_out_parameters(tasks: Sequence[Task]) -> str:
 
 
 def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
-    """Return the partners beside whom the models of a task are trained; empty if there are none."""
+    """Return the partners with which the models of a task are trained; empty if there are none."""
     beside = tasks_beside(training, tasks, trained)
     return tuple(dict.fromkeys(name for task in beside for name in task.partner_names))
 
@@ -134,8 +134,8 @@ def _check_training_task(training: Training, seeds: Seeds) -> None:
     task = training.task
     if training.on == "any" and seeds.selection is not None:
         raise ValueError(
-            "selection seeds go with on = 'each': with 'any' a checkpoint would be chosen on what "
-            "nobody may train on; remove one of them"
+            "selection seeds go with on = 'each': with 'any' a checkpoint would be chosen on "
+            "held-out values; remove one of them"
         )
     if task is None:
         return
@@ -167,8 +167,8 @@ def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
             raise ValueError(f"task {task.id!r} has partners by role; allowed in training: a list")
         if task.trained_on is None and not members:
             raise ValueError(
-                f"group {training.partners!r}, beside whose partners is trained, has no task with "
-                f"trained_on = {task.id!r} and partners; add one"
+                f"group {training.partners!r}, whose partners are used in training, has no task "
+                f"with trained_on = {task.id!r} and partners; add one"
             )
         held = [name for name in task.partner_names if name in members]
         if held and task.group.endswith("held-out"):

@@ -169,7 +169,7 @@ def _apart(study: Answered) -> Answer:
     training |= set(seeds.training)
     span = f"evaluation {seeds.evaluation.seeds[0]} to {seeds.evaluation.seeds[-1]}"
     if not training:
-        return LACKING, f"{span}; training seeds are not said"
+        return LACKING, f"{span}; training seeds are not given"
     shared = [str(seed) for seed in sorted(training) if seed in seeds.evaluation.seeds]
     text = f"{span}; training {', '.join(map(str, sorted(training)))}"
     return _yes_if(not shared), text + (f"; shared: {', '.join(shared)}" if shared else "")

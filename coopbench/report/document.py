@@ -40,8 +40,8 @@ from coopbench.report.tables.summary import summary_tables
 from coopbench.report.tables.tasks import agent_table, score_tables, task_table
 
 _DIGEST = (
-    "The digest is the SHA-256 of the parts of this that decide what is trained and played; the "
-    "digest of a protocol read from it (Protocol.digest in Python) is that of the report."
+    "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
+    "played. A protocol read from this text has the same digest (Protocol.digest in Python)."
 )
 _MOST_COMPARED = 5  # policies whose comparisons with each other fit on a screen
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."

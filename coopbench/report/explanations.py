@@ -11,19 +11,20 @@ from coopbench.report.tables.entries import decisions_text, unit_names, units
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
     "in episode k of n agents. The partners take the other seats and shift by one whenever the "
-    "policy has taken every seat. The metric own_return counts the policy's seat alone. Seats and "
-    "partners rotate in a fixed order, so that they are strata: intervals leave out the variation "
-    "between them, because every seat and partner has its share.",
+    "policy has taken every seat. The metric own_return counts only the policy's seat. Seats and "
+    "partners rotate in a fixed order and have equal shares, so intervals treat them as strata: "
+    "they exclude the variation between seats and partners.",
 }
 _BOUNDS_WITH_PARTNERS = {
-    "Scores with partners": "0 is the best rule found that does not look at its partners, and 1 "
-    "the best response to each of them, known in advance. A negative score is worse than that "
-    "rule, not worse than chance: random play scores about -3 in the games of this package.",
+    "Scores with partners": "A score of 0 is that of the best rule found that ignores its "
+    "partners; 1 is that of the best response to each partner, when the partner is known in "
+    "advance. A negative score is worse than that rule, not worse than chance: random play scores "
+    "about -3 in the games of this package.",
 }
 _CHARTS = {
-    "Charts": "A point is the trimmed mean over tasks of a metric's mean on those with that "
-    "value on the axis; of one task it is the mean. Its band is over runs and episodes. All points "
-    "are in charts.csv.",
+    "Charts": "A point is the trimmed mean of a metric's task means, over the tasks with that "
+    "value on the axis; for a single task it is the mean. Its band covers runs and episodes. All "
+    "points are in charts.csv.",
 }
 _AGARWAL = (
     "Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, "
@@ -52,16 +53,16 @@ def explanations(findings: Findings) -> dict[str, str]:
         "touches 0. r is the correlation of the two scores over seeds.",
         "Holm p": "The p value adjusted so that the chance of any false positive among the tasks "
         "of a group, for one pair of policies, stays below the level it is compared with (Holm "
-        "1979, "
-        "Scandinavian Journal of Statistics 6: 65-70). Those below "
-        f"{settings.alpha:g} that may be claimed are set in bold.",
-        "Decisions": f"{decisions_text(findings)} No other contestant changes the decision on two.",
+        "1979, Scandinavian Journal of Statistics 6: 65-70). Bold: values below "
+        f"{settings.alpha:g} where the difference may be claimed.",
+        "Decisions": f"{decisions_text(findings)} The decision on a pair does not depend on "
+        "the other policies in the report.",
         **(_CLAIMS if RUNS in set(units(findings).values()) else {}),
         **_equivalence(findings),
-        "Hedges g": "The difference divided by the pooled standard deviation, of runs where a "
-        "learner takes part, otherwise of episodes, and corrected for the bias of small samples "
-        "(Hedges 1981, Journal of Educational Statistics 6: 107-128). It is "
-        "very large where policies hardly vary, as fixed ones do in deterministic games.",
+        "Hedges g": "The difference divided by the pooled standard deviation (of runs if a "
+        "learner is involved, otherwise of episodes), corrected for small-sample bias "
+        "(Hedges 1981, Journal of Educational Statistics 6: 107-128). It is very large where "
+        "policies hardly vary, for example fixed policies in deterministic games.",
         **(_CHARTS if findings.charts else {}),
         **(_LEARNING if findings.learning else {}),
     }
@@ -69,33 +70,35 @@ def explanations(findings: Findings) -> dict[str, str]:
 
 _INTERVAL = (
     "Means are over runs and episodes; the interval is for new training runs and new episodes. All "
-    "runs play the same episodes: the interval adds what runs and what episodes contribute, and "
-    "takes off what both contain (Searle, Casella and McCulloch 1992, Variance Components). Of a "
-    "fixed policy, which has no runs, it is Student's over episodes. Where all values are equal it "
-    "has zero width, and nothing can be inferred about the uncertainty."
+    "runs play the same episodes: the interval adds the variance between runs and the variance "
+    "between episodes, and subtracts the part that is counted twice (Searle, Casella and McCulloch "
+    "1992, Variance Components). A fixed policy has no runs; its interval is Student's t over "
+    "episodes. If all values are equal, the interval has zero width and says nothing about the "
+    "uncertainty."
 )
 _UNSEEN = {
-    "If unseen runs fail": "Runs that fail are often missing from a small sample: where a fifth "
-    "of the runs fails, five runs show no failure in a third of all cases. The second line of an "
-    "interval puts the share of runs that n runs can hide, 1 - .025^(1/n) at 95 %, at either end "
-    "of the scale. Over a group n counts the runs of all its tasks.",
+    "If unseen runs fail": "A small sample often contains none of the runs that fail: if a fifth "
+    "of all runs fails, five runs show no failure in a third of all cases. The second line of an "
+    "interval assumes that the largest share of runs that a sample of n can miss, "
+    "1 - .025^(1/n) at 95 %, lies at the lower or upper end of the scale. For a group, n counts "
+    "the runs of all its tasks.",
     "Runs far below": f"Runs that score more than {BEHIND:g} below the best run of the same policy "
     "on the same task.",
 }
 _CLAIMS = {
-    "Not shown, runs above": "A difference is claimed only if runs that nobody has seen do not "
-    "explain it: of all shares of runs that could be at the end of the scale that speaks against "
-    "it, on one side or on both, and would close the gap, the most likely to have stayed unseen "
-    "must have had a chance below alpha, adjusted with p over the tasks of the group. Otherwise "
-    "its p is not shown. The ends of the scale are those of the "
-    "task in the protocol, or what a run of the two has reached beyond them; without agreed bounds "
-    "there is no decision on learners. Runs above: how many runs of a learner "
-    "score above a fixed policy, with the exact interval of their share (Clopper and Pearson 1934, "
-    "Biometrika 26: 404-413).",
+    "Not shown, runs above": "A difference is claimed only if unobserved runs cannot explain it. "
+    "The report considers all shares of unobserved runs, of one policy or of both, that would lie "
+    "at the unfavorable end of the scale and close the gap, and takes the share that the sample "
+    "was most likely to miss. The probability of missing it must be below alpha, adjusted together "
+    "with p over the tasks of the group; otherwise p is not shown. The ends of the scale are the "
+    "task's bounds in the protocol, or values beyond them that a run of the two policies has "
+    "reached; without agreed bounds there is no decision on learners. Runs above: the number of a "
+    "learner's runs that score above a fixed policy, with the exact interval of their share "
+    "(Clopper and Pearson 1934, Biometrika 26: 404-413).",
 }
 _P = {
-    "paired": "Policies are compared on the same episodes, whose luck they share.",
-    "welch": "Policies are compared as if they had played different episodes, although they play "
+    "paired": "Policies are compared on the same episodes, so they share the same random events.",
+    "welch": "Policies are compared as if they had played different episodes, although they played "
     "the same seeds.",
 }
 
@@ -112,17 +115,17 @@ def _units(findings: Findings) -> dict[str, str]:
     present, text = set(units(findings).values()), ""
     if EPISODES in present or not present:
         text = (
-            "Fixed policies are evaluated as they are: intervals say how much a number would "
+            "Fixed policies are evaluated as given: their intervals show how much a number would "
             "change with other episodes. They say nothing about how well a training method would "
             "do in another run. "
         )
     if RUNS in present:
         text += (
-            "For learned policies they say how much a number would change with other training "
-            "runs and other episodes. "
+            "For learned policies, intervals show how much a number would change with other "
+            "training runs and other episodes. "
         )
     if {EPISODES, RUNS} <= present:
-        text += "Means, aggregates and differences of both answer the same question."
+        text += "Means, aggregates and differences of both kinds can be compared directly."
     return {"Unit of inference": text.strip()}
 
 
@@ -130,14 +133,14 @@ def _scores(findings: Findings) -> dict[str, str]:
     settings = findings.protocol.report
     if settings.normalisation == "minmax":
         score = (
-            "The score mapped so that the lowest and the highest episode of this report on a task "
-            "become 0 and 1; it changes whenever a policy is added, and cannot be compared with "
-            "that of other reports."
+            "The score, rescaled so that the lowest and the highest episode of this report on a "
+            "task become 0 and 1. It changes whenever a policy is added, and cannot be compared "
+            "with the scores of other reports."
         )
     else:
         score = (
-            "The score mapped so that the bounds that the protocol fixes for each task become 0 "
-            "and 1; it does not depend on which other policies were evaluated."
+            "The score, rescaled so that the bounds that the protocol fixes for each task become "
+            "0 and 1. It does not depend on which other policies were evaluated."
         )
     return {
         "Normalised score": score,
@@ -168,12 +171,12 @@ def _of_runs(findings: Findings) -> dict[str, str]:
 def _groups(findings: Findings) -> dict[str, str]:
     over = unit_names(findings.aggregates)
     return {
-        "Comparisons over groups": "The difference of the means over tasks comes first: that of "
-        "trimmed means has an interval up to twice too wide where tasks tie.",
-        "Rank": "All ranks that a policy may have: it stands after all that are "
-        "significantly better by the mean, before all that are significantly worse: their p, "
-        "that with unseen runs where it is larger, is adjusted by Holm's method over all pairs of "
-        "the group, so that the intervals of all policies hold at once.",
+        "Comparisons over groups": "The difference of the means over tasks comes first. The "
+        "difference of trimmed means has an interval up to twice too wide if tasks tie.",
+        "Rank": "All ranks that a policy may have: it ranks below every policy with a "
+        "significantly higher mean, and above every policy with a significantly lower mean. The p "
+        "values (those that allow for unseen runs, if larger) are adjusted by Holm's method over "
+        "all pairs of the group, so that the intervals of all policies hold simultaneously.",
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "

@@ -19,14 +19,14 @@ _SHORT = 12  # characters of a digest
 
 
 _POLICIES = (
-    "Scores are normalised and estimated anew over all policies on this page. A rank is an "
-    "interval: where intervals of ranks overlap, the order is not certain. Compare policies with "
-    "those that have the same information."
+    "Scores are normalized and estimated again over all policies on this page. A rank is an "
+    "interval: if the intervals of two policies overlap, their order is not certain. Compare "
+    "policies only with policies that have the same information."
 )
 _SOURCES = (
-    "Every folder was played again and compared: registered and trained policies play again, and "
-    "the episodes of other policies are played again from their stored actions. The rest is "
-    "verified by its digests alone. A folder that lacks something is marked as unverified."
+    "Every folder was replayed and compared: registered and trained policies played again, and "
+    "the episodes of other policies were replayed from their stored actions. The rest is "
+    "verified only by its digests. Incomplete folders are marked as unverified."
 )
 
 

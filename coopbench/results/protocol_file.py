@@ -1,4 +1,4 @@
-"""The protocol of a results folder: whoever wrote it, nothing outside of the folder is told.
+"""Read the protocol of an untrusted results folder without revealing anything of other files.
 
 What it names, environments and files, is checked before it is used.
 """
@@ -68,8 +68,9 @@ def _check_places(task: dict[str, Any]) -> None:
 def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:
     """Raise ``ValueError`` if a task reads other files than those whose checksum it states.
 
-    Who states it has the files: errors about their content then tell nobody anything new. Nothing
-    but this one sentence is said of any other file.
+    A folder that states it comes from somebody who has the files: errors about their content
+    reveal nothing new. Of any
+    other file, the error says only this one sentence.
     """
     place = place_of(env, parameters)
     if place is None:

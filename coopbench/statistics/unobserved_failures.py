@@ -1,4 +1,4 @@
-"""What runs that nobody has seen could change: failures too rare to be in a small sample.
+"""Effects of unobserved runs: failures too rare to be in a small sample.
 
 Five runs of a learner of which a fifth fails show no failure in a third of all cases. No rule that
 looks at these runs alone can know it; what can be known is how many failures n runs could hide.

@@ -94,7 +94,7 @@ def evaluate(
     without ``reference`` they are not.
 
     With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
-    its digest and the ``beacon``, a public value that nobody knew when that digest was published.
+    its digest and the ``beacon``, a public value that was unknown when that digest was published.
     Policies that do not ship with this package must be those that were committed to.
 
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:

@@ -1,7 +1,7 @@
 """Late seeds: policies are committed to first, and the seeds that they meet follow later.
 
 ``commit`` writes the digests of policies and protocol into one file, whose own digest is published.
-The evaluation seeds then follow from that digest and a public value that nobody knew before.
+The evaluation seeds then follow from that digest and a public value that was unknown before.
 """
 
 import json
@@ -48,7 +48,7 @@ def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str
         FileNotFoundError: the folder holds no results.
         FileExistsError: there is such a file; a commitment is never edited.
         ValueError: a cell is damaged, results hold neither weights nor source of a policy, or
-            there is nobody to commit to.
+            there is no policy to commit to.
     """
     root, notes = Path(folder), list[str]()
     protocol, file = read_protocol(root), Path(out or root / FILE)
@@ -61,8 +61,8 @@ def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str
         digest = _stored_digest(stored)
         if digest is None:
             raise ValueError(
-                f"{root} holds neither weights nor source of {cell.policy!r}, to which nobody can "
-                f"be held; evaluate it as FILE.py:NAME, or train it with a learner."
+                f"{root} holds neither weights nor source of {cell.policy!r}, so there is "
+                f"nothing to commit to; evaluate it as FILE.py:NAME, or train it with a learner."
             )
         digests.setdefault(cell.policy, set()).add(digest)
     if notes or not digests:
@@ -169,7 +169,7 @@ def _stored_digest(stored: Stored) -> str | None:
 def _not_committed(
     commitment: Commitment, protocol: Protocol, policy: str, digest: str | None
 ) -> str:
-    """Say why nobody committed to a policy; empty if somebody did, or if it ships."""
+    """Say that a policy was not committed to; empty if it was, or if it ships."""
     if _ships(protocol, policy) or digest in commitment.policies.get(policy, ()):
         return ""
     return f"{policy!r} with digest {str(digest)[:12]} was not committed to"

@@ -55,7 +55,7 @@ class Leaderboard(Standings):
         return as_html(document(self))
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
-        """Write the page, and the same as JSON beside it; return both files."""
+        """Write the page, and the same content as JSON next to it; return both files."""
         page = Path(path)
         if page.suffix != ".html":
             raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")

@@ -230,8 +230,8 @@ def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
     if seated is not None:
         raise ValueError(
-            f"Task {seated.id!r} of {protocol.name} has partners by role, with which nobody "
-            f"is trained; name other tasks, or say in the protocol which model plays it "
+            f"Task {seated.id!r} of {protocol.name} has partners by role, which cannot be "
+            f"used in training; name other tasks, or say in the protocol which model plays it "
             f"(trained_on)."
         )
     return chosen

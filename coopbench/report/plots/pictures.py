@@ -51,7 +51,7 @@ def task_pictures(findings: Findings, task: Task) -> list[Picture]:
     scored = f"Mean {score} with {level} interval." + open_markers(rows)
     course = (
         f"Course of {metric} over an episode: its value so far, mean over episodes. "
-        "A curve ends where its last episode does."
+        "A curve ends at the end of its longest episode."
     )
     drawn = [Picture(f"score-{task.id}", scored, partial(scores, findings, task.id))]
     if any(metric in block.curves for block in findings.episodes if block.cell.task == task.id):
@@ -123,7 +123,9 @@ def _improvement_caption(
     )
     tested = [row for row in rows if math.isfinite(row.estimate)]
     if len(pairs) < len(tested):
-        caption += f" Of {len(tested)} pairs those with the best policy by the mean are drawn."
+        caption += (
+            f" Of {len(tested)} pairs, only those with the policy of the highest mean are drawn."
+        )
     if len(tested) < len(rows):
         caption += " Policies of different units of inference are not compared."
     return caption + open_markers(pairs)

@@ -122,8 +122,8 @@ def _equality(findings: Findings) -> str:
     return (
         f"Equivalence p below {settings.alpha:g}: the two differ by less than "
         f"{settings.margin:g} of normalised score. "
-        '"No difference" is claimed only through this test, and in bold only of fixed policies: '
-        "runs that nobody has seen could undo it."
+        '"No difference" is claimed only by this test, and set in bold only for fixed policies: '
+        "for learners, unobserved runs could refute it."
     )
 
 

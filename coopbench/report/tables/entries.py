@@ -186,9 +186,9 @@ def decisions_text(findings: Findings) -> str:
     alpha = findings.protocol.report.alpha
     number = count_decisions(findings.protocol, findings.comparisons, findings.group_comparisons)
     return (
-        "A decision is on one pair of policies: Holm's method over the tasks of a group, and one "
-        f"comparison over the group. Of {number} such decisions at most {alpha * number:.1f} "
-        "false ones are expected, if no two policies differ."
+        "A decision concerns one pair of policies: Holm's method over the tasks of a group, or "
+        f"one comparison over the group. If no two policies differ, at most "
+        f"{alpha * number:.1f} of the {number} decisions are expected to be false."
     )
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 UNSEEN = "if unseen runs fail"  # begins the second line of an interval
 UNSEEN_NOTE = (
-    f"{UNSEEN.capitalize()}: the interval if as many runs had failed as so few runs can miss."
+    f"{UNSEEN.capitalize()}: the interval if the largest share of failures that a sample of this "
+    "size can miss were present."
 )
 
 

@@ -190,11 +190,11 @@ def context_table(findings: Findings) -> Table | None:
         ),
         groups=tuple(groups),
         footnotes=(),
-        unit="A normalised score of 1 is the best response to each partner, known in advance, and "
-        "0 the best rule that does not look at its partners. That rule earns most of what the best "
-        "response earns, so that a small share of the return is a large part of the score. A "
-        "negative score is less than that rule earns, not less than chance. By task: contexts.csv; "
-        "intervals of returns are in the tables of the tasks.",
+        unit="A normalised score of 1 is that of the best response to each partner, when the "
+        "partner is known in advance; 0 is that of the best rule that ignores its partners. That "
+        "rule already earns most of the best response's return, so a small share of the return is "
+        "a large part of the score. A negative score means less than that rule earns, not less "
+        "than chance. By task: contexts.csv; intervals of returns are in the tables of the tasks.",
         kind="Group",
     )
 
@@ -247,7 +247,7 @@ def certificate_table(findings: Findings) -> Table | None:
             Column("Task", "what is played", numeric=False),
             Column(
                 "Simple play",
-                "best that observes the time, at most also the mask; with partners the best script",
+                "best play that observes only the time and the mask; with partners, best script",
                 numeric=False,
             ),
             Column("Its score", "normalised, in episodes of the certificate"),
@@ -261,7 +261,7 @@ def certificate_table(findings: Findings) -> Table | None:
         groups=tuple(group for group in groups if group.rows),
         footnotes=(),
         unit="From the certificates of this package (coopbench certify), not from the episodes of "
-        "this report. Where the claim is not met, a high score shows no more than simple play. "
+        "this report. If the requirement is not met, simple play can reach a high score as well. "
         "Tasks without a row have no certificate.",
         kind="Group",
     )

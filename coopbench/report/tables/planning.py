@@ -39,10 +39,10 @@ def power_table(
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
-        unit=f"Differences are found with a chance of {power:g}, on one task {level}, over a "
-        f"group at alpha {alpha:g}, one decision; if run means vary by {spread.runs:.3g} and "
-        f"differences between policies by {spread.episodes:.3g} from episode to episode. Unseen "
-        f"are shares on one task at the same level. {GOOD:g} beats: a "
-        f"learner that scores {GOOD:g} in all runs is shown to be better than policies up to this "
-        "score; above it, runs that fail unseen could undo the claim, however sure the difference.",
+        unit=f"Differences are detected with probability {power:g}: on one task {level}, over a "
+        f"group at alpha {alpha:g} (a single decision). Assumed standard deviations: run means "
+        f"{spread.runs:.3g}, differences between policies {spread.episodes:.3g} from episode to "
+        f"episode. Unseen: share on one task, at the same level. {GOOD:g} beats: a learner that "
+        f"scores {GOOD:g} in all runs can be shown to beat policies up to this score; above it, "
+        "unobserved failures could refute the claim, no matter how small p is.",
     )

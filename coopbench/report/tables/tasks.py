@@ -96,7 +96,7 @@ def estimate_row(
 
 
 def agent_table(findings: Findings, task: Task) -> Table | None:
-    """Return return and further metrics of every agent on one task; None if nobody played it."""
+    """Return return and further metrics of every agent on one task; None if no policy played it."""
     rows = [row for row in findings.agents if row.task == task.id]
     if not rows:
         return None
