@@ -43,6 +43,17 @@ def test_developers_are_lost_when_the_platform_gives_nothing():
     assert metrics["retention"] == 1.0 - lost.mean() == 0.0
 
 
+def test_metrics_of_partners():
+    """Five stay in the others' trust, and one that defects from the start loses it."""
+    fractions = [(0.5, 0.5, 0.5, 0.5, 0.5, 0.0)] * 8 + [(0.5, 0.5, 0.5, 0.5, 0.5, 0.1)] * 2
+    engine, total, metrics = played("DynamicPartnerSelection", fractions, horizon=10)
+    received = (engine.state.trust[0].sum(axis=0) - 1.0) / 5
+    assert received[5] < 0.15 < received[:5].min()
+    assert metrics["retention"] == pytest.approx(5 / 6)
+    assert metrics["welfare"] == pytest.approx(total)
+    assert metrics["network_effect"] == pytest.approx(0.2 * (0.5**5 * 0.1) ** (1 / 6), rel=1e-6)
+
+
 def test_metrics_of_the_search_for_synergy():
     """Regret is 0 at the investment that is best at the weight, and grows away from it."""
     gamma = 0.55
@@ -68,6 +79,15 @@ def test_inference_is_right_on_the_side_of_the_weight():
     assert low < middle < high
     assert engine.state.gamma[0] != 0.55
     assert metrics["inference_accuracy"] == 0.5
+
+
+def test_inferred_weight_is_the_one_at_which_the_last_investments_are_best():
+    best = {weight: 2 * 20 / (2 - weight) - 1 for weight in (0.3, 0.8)}
+    path = [(0.9, 0.9), (best[0.3] / 100, best[0.8] / 100)]
+    _, _, metrics = played("SynergySearch", path, horizon=2)
+    assert metrics["inferred_weight"] == pytest.approx((0.3 + 0.8) / 2, abs=1e-6)
+    _, _, metrics = played("SynergySearch", [(0.0, 1.0)], horizon=1)  # beyond both ends
+    assert metrics["inferred_weight"] == pytest.approx((0.2 + 0.9) / 2)
 
 
 def test_phase_matching_is_the_distance_from_the_equilibrium():

@@ -10,7 +10,8 @@ from typing import Annotated, NamedTuple
 from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import model
-from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.published import dynamics, key_metrics
+from coopbench_envs.coopetition.trajectories import EPISODE
 from coopbench_envs.core import kernel
 from coopbench_envs.parameters import between
 from coopbench_envs.states import array, state
@@ -109,4 +110,6 @@ SPEC = dynamics.game(
     agents=model.named("partner"),
     metrics=METRICS,
     global_state_space=global_state_space,
+    episode_metrics=EPISODE | key_metrics.PARTNERS,
+    trace=key_metrics.partners_trace,
 )

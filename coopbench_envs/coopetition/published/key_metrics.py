@@ -14,15 +14,18 @@ from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.elementary_arrays import exponentials, logarithms
 
 __all__ = [
+    "PARTNERS",
     "PLATFORM",
     "RENAULT_NISSAN",
     "SYNERGY",
     "alliance_trace",
+    "partners_trace",
     "platform_trace",
     "synergy_trace",
 ]
 
-STAYS = 0.15  # trust in the platform below which a developer no longer counts as retained
+# Trust below which an agent no longer counts as retained: where PlatformEcosystem ends.
+STAYS = 0.15
 SETTLED = 0.05  # share of the endowment within which investments count as settled
 
 
@@ -45,8 +48,24 @@ def _mean(played: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray(values.sum(axis=0, where=played) / steps)
 
 
+def network_effect(played: np.ndarray, fraction: np.ndarray) -> np.ndarray:
+    """Mean over steps of the synergy as a share of that of full investment, in [0, 1].
+
+    The synergy is the geometric mean of the investments, hence the share that of the fractions.
+    """
+    # Step by step: arrays that fit into the cache. A fraction of 0 has the logarithm -inf, hence no
+    # synergy.
+    steps = [exponentials(logarithms(values).mean(axis=1)) for values in fraction[1:]]
+    return _mean(played, np.array(steps).reshape(played.shape))
+
+
 WELFARE = TrajectoryMetric(
     "sum over agents and steps of the payoffs, without those of others", ("payoff",), welfare
+)
+NETWORK_EFFECT = TrajectoryMetric(
+    "mean over steps of the synergy as a share of that of full investment, in [0, 1]",
+    ("fraction",),
+    network_effect,
 )
 
 
@@ -62,17 +81,6 @@ def platform_developer_trust(played: np.ndarray, bond: np.ndarray) -> np.ndarray
 def retention(played: np.ndarray, bond: np.ndarray) -> np.ndarray:
     """Share of developers whose trust in the platform after the last step is at least 0.15."""
     return np.asarray((_last(played, bond)[:, 1:] >= STAYS).mean(axis=1))
-
-
-def network_effect(played: np.ndarray, fraction: np.ndarray) -> np.ndarray:
-    """Mean over steps of the synergy as a share of that of full investment, in [0, 1].
-
-    The synergy is the geometric mean of the investments, hence the share that of the fractions.
-    """
-    # Step by step: arrays that fit into the cache. A fraction of 0 has the logarithm -inf, hence no
-    # synergy.
-    steps = [exponentials(logarithms(values).mean(axis=1)) for values in fraction[1:]]
-    return _mean(played, np.array(steps).reshape(played.shape))
 
 
 def platform_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
@@ -97,11 +105,31 @@ PLATFORM = {
         ("bond",),
         retention,
     ),
-    "network_effect": TrajectoryMetric(
-        "mean over steps of the synergy as a share of that of full investment, in [0, 1]",
-        ("fraction",),
-        network_effect,
+    "network_effect": NETWORK_EFFECT,
+}
+
+
+# --- DynamicPartnerSelection ----------------------------------------------------------------------
+
+
+def trusted(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
+    """Share of partners whom the others trust at least 0.15 on average after the last step."""
+    return np.asarray((_last(played, trust_received) >= STAYS).mean(axis=1))
+
+
+def partners_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
+    """Return the traces of all games, and payoffs."""
+    return dynamics.trace(c, s) | {"payoff": s.payoff}
+
+
+PARTNERS = {
+    "welfare": WELFARE,
+    "retention": TrajectoryMetric(
+        "share of partners whom the others trust at least 0.15 on average after the last step",
+        ("trust_received",),
+        trusted,
     ),
+    "network_effect": NETWORK_EFFECT,
 }
 
 
@@ -112,7 +140,8 @@ def synergy_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
     """Return the traces of all games, payoffs, and what an informed firm would do.
 
     "best" is the investment that is best for both at the hidden weight, as a fraction, "middle"
-    that at the middle of the weight's range, "optimum" half of the welfare of a step at the best.
+    that at the middle of the weight's range, "optimum" half of the welfare of a step at the best;
+    "inferred" is the weight at which a firm's last investment would be best.
     """
     n = c.num_agents
     best = _best(c, s.gamma)
@@ -123,6 +152,7 @@ def synergy_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
         dynamics.trace(c, s)
         | {name: np.repeat(value[:, None], n, axis=1) for name, value in shares.items()}
         | {"payoff": s.payoff, "middle": np.repeat(middle / c.endowment[0], n)}
+        | {"inferred": _inferred(c, s.last_action)}
     )
 
 
@@ -133,6 +163,12 @@ def _best(c: Any, gamma: np.ndarray) -> np.ndarray:
     """
     slack = np.maximum(1e-12, 1.0 - gamma / 2.0)
     return np.asarray(np.clip(c.theta / slack - 1.0, 0.0, c.endowment[0]))
+
+
+def _inferred(c: Any, units: np.ndarray) -> np.ndarray:
+    """Return the weights, in their range, at which equal investments of ``units`` are best."""
+    weights = 2.0 * (1.0 - c.theta / (1.0 + units))
+    return np.asarray(np.clip(weights, c.gamma_low, c.gamma_high))
 
 
 def inference_accuracy(
@@ -161,6 +197,11 @@ def synergy_weight(played: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(weight[0, :, 0].copy())
 
 
+def inferred_weight(played: np.ndarray, inferred: np.ndarray) -> np.ndarray:
+    """Mean over firms of the weight at which the investment of the last step would be best."""
+    return np.asarray(_last(played, inferred).mean(axis=1))
+
+
 SYNERGY = {
     "welfare": WELFARE,
     "inference_accuracy": TrajectoryMetric(
@@ -180,6 +221,11 @@ SYNERGY = {
     ),
     "synergy_weight": TrajectoryMetric(
         "hidden weight of the synergy in the episode", ("weight",), synergy_weight
+    ),
+    "inferred_weight": TrajectoryMetric(
+        "mean over firms of the weight at which their last investment would be best",
+        ("inferred",),
+        inferred_weight,
     ),
 }
 
