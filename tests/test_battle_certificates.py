@@ -1,7 +1,6 @@
 """Certificates of battles: stored figures are played again; pages and reports show them."""
 
 import dataclasses
-from pathlib import Path
 
 import builders
 import numpy as np
@@ -32,20 +31,13 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.tables.overall import certificate_table
 from coopbench_envs import Engine
-from studies.battles.search import Budget, searched
-from studies.battles.seeds import masked_plans, pushed, unmasked_plans
-from studies.battles.trials import Trials
 
-ROOT = Path(__file__).resolve().parent.parent
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 STORED = {
     f"{env_id.partition('/')[2]}/{name}": one
     for env_id in (V0, V1)
     for name, one in load_battles(env_id).items()
 }
-SMALL = Budget(
-    library=40, screening=2, generations=3, parents=4, children=4, meetings=4, final_episodes=8
-)
 
 
 @pytest.mark.slow("plays the first episodes of all battles again")
@@ -147,21 +139,6 @@ def test_a_plan_with_wrong_choices_says_so(run):
         unpacked_plan([[run]], 9)
 
 
-def test_a_pushed_choice_leaves_the_order_of_the_others():
-    ranks = np.array([4, 3, 2, 1, 0], np.uint8)  # prefers choice 0, then 1, ...
-    assert pushed(ranks, 3, 4).tolist() == [3, 2, 1, 4, 0]
-    assert pushed(ranks, 0, 1).tolist() == [1, 4, 3, 2, 0]
-    assert pushed(ranks, 2, 2).tolist() == ranks.tolist()
-
-
-@pytest.mark.parametrize("make", [masked_plans, unmasked_plans])
-def test_plans_to_begin_with_are_orders_of_all_choices(make):
-    plans = np.stack(make(20, 3, 4, 10))
-    assert len(np.unique(plans.reshape(len(plans), -1), axis=0)) > 100
-    assert (np.sort(plans, axis=3) == np.arange(10)).all()
-    assert (plans[..., 0] == 0).all()  # "do nothing" is the last choice
-
-
 def test_a_plan_takes_the_first_legal_choice_and_ends_with_its_last_step():
     ranks = unpacked_plan([["1:3 2 1", "1:2 1"]], 4)
     masks = np.array([[[0, 1, 1, 0]], [[0, 1, 1, 1]], [[1, 0, 0, 0]]], np.bool_)
@@ -199,33 +176,6 @@ def test_the_policy_finds_plans_for_shifted_starts_and_drawn_teams(parameters, b
     np.testing.assert_array_equal(make_policy("open_loop", game)._ranks, plan)
     with pytest.raises(ValueError, match=r"no certificate; there are those of .*3m-drawn"):
         make_policy("open_loop", Game.at(V1, map="3m", side="enemies"))
-
-
-@pytest.mark.parametrize("masks", [True, False])
-def test_search_on_skirmish_v1_is_deterministic_and_counts(masks):
-    def search(seed):
-        trials = Trials(V1, {"map": "3m", "start": "drawn"}, masks=masks, lanes=32)
-        return searched(trials, SMALL, masks=masks, seed=seed)
-
-    first, again, other = search(1), search(1), search(2)
-    np.testing.assert_array_equal(first.plan, again.plan)
-    assert first.record == again.record
-    assert (first.plan != other.plan).any()
-    assert first.record["episodes"] == 40 * 2 + 4 * 4 + 3 * 8 * 4 + 8 * 8
-
-
-def test_search_ends_with_a_plan_that_always_wins():
-    class AlwaysWon:
-        horizon, agents, targets, choices = 20, 2, 3, 9
-        steps = played = 0
-
-        def outcomes(self, plans, seeds):
-            self.played += len(plans) * len(seeds)
-            return np.tile([1.0, 20.0, 5.0], (len(plans), len(seeds), 1))
-
-    budget = dataclasses.replace(SMALL, meetings=64, generations=1000)
-    outcome = searched(AlwaysWon(), budget, masks=True, seed=1)
-    assert outcome.record["episodes"] == 40 * 2 + 4 * 64 + 8 * 8
 
 
 def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatch):

@@ -4,7 +4,6 @@ Needs an interpreter with flatland-rl, named by the variable FLATLAND_PYTHON; sk
 """
 
 import os
-import runpy
 import subprocess
 from pathlib import Path
 
@@ -80,18 +79,3 @@ def test_pickles_of_flatland_are_the_exported_environments(folder, tmp_path, nam
     both = [engine.spec.instances(engine.constants, arrays) for arrays in (exported, pickled)]
     for field, values in both[0].items():
         np.testing.assert_array_equal(both[1][field], values, err_msg=field)
-
-
-def test_layouts_of_the_challenge_are_the_published_ones():
-    export = runpy.run_path(str(ROOT / "studies" / "rail" / "export_flatland.py"))
-    tests = [layouts[0] for layouts in export["round_2"]()]
-    assert [layout.trains for layout in tests] == [
-        *range(1, 11),
-        *range(18, 107, 8),
-    ]
-    sides = [25] * 9 + [29, 29, 32, 35, 37, 40, 40, 42, 44, 46, 48, 48, 50]
-    assert [layout.rows for layout in tests] == [layout.columns for layout in tests] == sides
-    intervals = [layout.interval for layout in export["round_2"]()[3]]
-    assert intervals == [float("inf"), *range(250, 2251, 250)]
-    assert len(export["round_1"]()) == 14
-    assert len(export["published"]({1.0: 1.0})) == 15

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba.core import compiler, ir
 
 from coopbench_envs import core, drivers
-from coopbench_envs.core import kernel, routine
+from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.errors import KernelError
 from coopbench_envs.merging import Merging, _merge, _narrow, _read_fields_once, _reads
 
@@ -84,6 +84,11 @@ def total(pair):
     for k in range(pair.numbers.shape[0]):
         result += clipped(pair.numbers[k])
     return result
+
+
+@subroutine
+def spread(pair):
+    return pair.numbers.max() - pair.numbers.min()
 
 
 @routine
@@ -180,6 +185,15 @@ def test_functions_that_are_called_are_passed_the_fields_that_they_read():
         if isinstance(s.value, ir.Global) and hasattr(s.value.value, "_fields")
     ]
     assert sorted(made) == [("numbers",), ("numbers", "shift"), ("numbers", "shift")]
+
+
+def test_a_subroutine_is_called():
+    blocks = merged(lambda pair: clipped(spread(pair))).blocks.values()
+    made = {s.target.name: s.value for block in blocks for s in block.find_insts(ir.Assign)}
+    calls = [v for v in made.values() if isinstance(v, ir.Expr) and v.op == "call"]
+    called = [getattr(made.get(call.func.name), "value", None) for call in calls]
+    assert spread in called
+    assert clipped not in called
 
 
 def test_a_kernel_may_define_functions():

@@ -12,6 +12,7 @@ import coopbench
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell, Progress
 from coopbench.errors import OtherProtocolError
+from coopbench.protocol.variants import with_tasks
 from coopbench.results import packed_runs
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs
 from coopbench_envs.arrays import pack, unpack
@@ -156,8 +157,10 @@ def test_runs_of_another_protocol_stay_out_with_a_reason(shipped, tmp_path):
     assert report.shipped == set()
     (note,) = [note for note in report.notes if "shipped runs of ippo are left out" in note]
     assert other.digest[:12] in note
-    with pytest.raises(OtherProtocolError, match="runs of another protocol"):
-        coopbench.evaluate(other, [f"ippo:{file}"])
+    part = with_tasks(coopbench.load_protocol("coopetition-standard"), ["trust-dilemma"])
+    for protocol in (other, part):
+        with pytest.raises(OtherProtocolError, match="runs of another protocol"):
+            read_runs(file, protocol)
 
 
 def test_failed_runs_stay_failures(tmp_path):

@@ -1,10 +1,7 @@
-"""Pictures: frames of one size throughout an episode, games of any size, plots of the pages."""
+"""Pictures: frames of one size throughout an episode, games of any size."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import gymnasium
 import numpy as np
@@ -19,8 +16,6 @@ from coopbench_envs.layouts import consecutive
 from coopbench_envs.pictures import check_picture_options, picture, text
 from coopbench_envs.registration import register, spec
 from coopbench_envs.rendering import BLUE, Canvas, mix_colours
-
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def test_frames_of_an_episode_have_one_size(env_id):
@@ -164,21 +159,3 @@ def test_the_default_is_shown_on_every_interface():
     ansi = gymnasium.make(BARE.id, render_mode="ansi")
     ansi.reset(seed=0)
     assert "carrier_1: time 0; own_share 0" in ansi.render()
-
-
-def test_plots_of_the_pages(monkeypatch):
-    """Small files, the same every time, with all three policies and both axes named."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    try:
-        import plots
-    finally:
-        sys.modules.pop("plots", None)
-    env_id = "coopbench/TrustDilemma-v1"
-    drawn = plots.written(env_id)
-    assert len(drawn) < 60_000
-    assert drawn == plots.written(env_id)
-    words = "".join(ElementTree.fromstring(drawn).itertext())
-    assert len(plots.policies(env_id)) == 3
-    for word in (*plots.policies(env_id), *plots.LABELS, "step"):
-        assert word in words
-    assert f"plots/{plots.stem(env_id)}.svg" in plots.section(env_id)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -83,21 +82,6 @@ def test_seeds_of_different_uses_are_disjoint(name):
     assert max(every) < min(firsts)
 
 
-def test_bounds_of_certificates_are_written_into_the_text_of_a_protocol():
-    measure = runpy.run_path(str(ROOT / "studies" / "bounds.py"))
-    text = """[protocol]
-[[task]]
-id = "one"
-bounds = { low = 0.0, high = 1.0 }
-[[task]]
-id = "two"
-bounds = { low = 0.0, high = 1.0 }
-"""
-    changed = measure["written"](text, {"two": {"low": 2.004, "high": 3.006, "low_error": 0.01}})
-    assert changed.count("bounds = { low = 0.0, high = 1.0 }") == 1
-    assert changed.endswith("\nbounds = { low = 2.004, high = 3.006, low_error = 0.01 }\n")
-
-
 def test_instances_are_the_recorded_cells():
     """The files hold cells; the states must put agents, goals and walls on their centres."""
     protocol = load_protocol("routing-easy")
@@ -115,7 +99,7 @@ def test_instances_are_the_recorded_cells():
             walls = state["landmark_pos"].shape[1] - 160
             assert walls == 8 * cells["obstacle_cell"].shape[1]
         else:
-            mazes = engine.constants.discs[cells["map_index"]]
+            mazes = engine.constants.map.discs[cells["map_index"]]
             np.testing.assert_array_equal(state["landmark_pos"], mazes)
 
 

@@ -1,4 +1,4 @@
-"""Rules: what inputs they read, that they play what they say, and that searches find the best."""
+"""Rules: what inputs they read, and that they play what they say."""
 
 import json
 
@@ -11,16 +11,11 @@ from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.rules.rules import Form
 from coopbench.certificates.arena import STRIDE, Arena, Table
-from coopbench.certificates.replay import everywhere
 from coopbench.certificates.tables import focal_tables
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
-from studies.certificates.bayesian import bayesian, errors_of_shadows, valued
-from studies.certificates.problems import answers, best_rule
-from studies.certificates.search import Budget, Problem, searched
 
 GAME = "coopbench/TrustDilemma-v1"
-SMALL = Budget(rounds=4, candidates=12, episodes=8, choice=40)
 INVEST = {"investment": {"good": {"one": 1.0}}}
 
 
@@ -132,38 +127,6 @@ def test_every_seat_of_a_role_is_played_and_trained_partners_play_their_own():
         np.testing.assert_array_equal(played[row], returns[:, list(lineup).index(OWN)])
     both = Arena(table.seating("cooperator", "matcher")).play({}, np.arange(8), 8, 123).returns
     np.testing.assert_array_equal(both[4:], played)  # all policies play the same episodes
-
-
-def test_a_search_finds_the_top_of_a_hill_and_repeats():
-    top = np.array([[0.5, -1.0, 2.0], [0.0, 1.0, -0.5]])
-    seeds = set()
-
-    def value(vectors, episodes, seed):
-        seeds.add(seed)
-        return -((vectors - top[:, None]) ** 2).sum(axis=2)
-
-    budget = Budget(rounds=40, candidates=40, elite=6)
-    best = searched(Problem(2, 3, value), np.zeros((1, 3)), budget)
-    assert len(seeds) > budget.rounds  # each plays other episodes
-    np.testing.assert_allclose(best, top, atol=0.1)
-    np.testing.assert_array_equal(best, searched(Problem(2, 3, value), np.zeros((1, 3)), budget))
-
-
-def test_best_responses_defect_on_cooperators_and_reciprocate():
-    table = Table(GAME, {}, ("cooperator", "unforgiving:0.4"), np.array([[OWN, 0], [OWN, 1]]))
-    arena = Arena(table)
-    best = answers(arena, [], SMALL)
-    played = arena.play(best, np.arange(2), 100, 7)
-    assert played.invested[0] < 0.1
-    assert played.invested[1] > 0.2
-    blind = best_rule(arena, "blind", [best], SMALL)
-    both = arena.play(everywhere(blind, 2), np.arange(2), 100, 7)
-    assert both.returns.mean() < played.returns.mean()
-    errors = errors_of_shadows(arena, best, 9)
-    assert (errors < 0.1).all()
-    rules = {"firm": np.concatenate([best["firm"], blind["firm"][None]])}
-    learned = bayesian(arena, valued(arena, rules, 50, 9), errors, 100, 7)
-    assert both.returns.mean() - 1.0 < learned.returns.mean() < played.returns.mean() + 1.0
 
 
 def test_wishes_are_functions_of_each_other_agent():

@@ -1,11 +1,8 @@
 """Series of a user's own. Every number here is made up for the test; none is history."""
 
-import sys
-
 import numpy as np
 import pytest
 
-from studies import series
 from studies.series import match, read_series, series_matching
 
 MADE_UP = "samsung_0,sony_0\n0.5,0\n0.25,1\n1, 0.75\n"
@@ -31,24 +28,6 @@ def test_read(write):
     assert swapped.tolist() == [row[::-1] for row in values]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r"mine.csv names \[\]; allowed: each of samsung_0, sony_0 once"),
-        ("samsung_0,sony_0\n", "must hold 2 numbers in each of one or more lines"),
-        ("samsung_0,sony_0\n0,0\n0\n", "must hold 2 numbers in each of one or more lines"),
-        ("samsung_0,sony_0\n0.5,x\n", "could not convert string to float: 'x'"),
-        ("samsung_0,sony_0\n1.01,0\n", r"numbers that do not lie in \[0, 1\]"),
-        ("samsung_0,sony_0\n0,nan\n", r"numbers that do not lie in \[0, 1\]"),
-        ("samsung_0,sony_0,sony_0\n0,0,0\n", "each of samsung_0, sony_0 once"),
-        ("samsung_0\n0\n", "each of samsung_0, sony_0 once"),
-    ],
-)
-def test_what_is_no_series_is_refused(write, text, message):
-    with pytest.raises(ValueError, match=message):
-        read_series(write(text), AGENTS)
-
-
 def test_matching_by_hand():
     """Distances 0.5 / 1, 0 / 0.5, 0.2 / 0.8 and 0.2 / 0.7 over four numbers."""
     target = np.array([[0.0, 0.5], [0.2, 0.7]])
@@ -66,23 +45,3 @@ def test_match_plays_in_all_seats(write):
     drawn = match("SLCD-v1", file, "random", 4, 3)
     assert len(set(drawn)) == 4
     assert match("SLCD-v1", file, "random", 3, 4).tolist() == drawn[1:].tolist()
-
-
-def test_match_refuses_what_it_cannot_score(write):
-    with pytest.raises(ValueError, match="each of nissan_0, renault_0 once"):
-        match("RenaultNissan-v1", write(MADE_UP), "random")
-    with pytest.raises(ValueError, match="Routing-v0 has no investments"):
-        match("Routing-v0", write(MADE_UP), "random")
-    long = write("firm_0,firm_1\n" + "0.5,0.5\n" * 9)
-    with pytest.raises(ValueError, match=r"'constant:0.0' ended before step 9"):
-        match("TrustDilemma-v0", long, "constant:0.0", seed=2)
-
-
-def test_the_study_prints_every_policy(write, monkeypatch, capsys):
-    words = ["SLCD-v0", str(write(MADE_UP)), "constant:0.5", "random", "--episodes", "5"]
-    monkeypatch.setattr(sys, "argv", ["series", *words])
-    series.main()
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("constant:0.5")
-    assert "series matching 0.6389, 95 % t interval 0.6389 to 0.6389" in first
-    assert second.startswith("random")

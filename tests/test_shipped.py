@@ -2,9 +2,6 @@
 
 import hashlib
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import builders
 import numpy as np
@@ -14,12 +11,10 @@ from test_network import network, policy
 import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks import shipped
-from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
 
-SCRIPT = Path(__file__).resolve().parent.parent / "studies" / "partners.py"
 NETWORK = policy(network(features=7))
 
 
@@ -103,31 +98,6 @@ def test_episodes_with_them_are_played_and_verified(name, tmp_path):
     coopbench.evaluate(protocol, ["always_defect", name], out=tmp_path / "results")
     assert coopbench.verify(tmp_path / "results").identical
     assert hyperparameters(name)["name"] == "tiny"
-
-
-@pytest.mark.slow("it trains three policies in two interpreters")
-def test_the_script_writes_half_way_and_last_policies_of_several_learners(tmp_path):
-    where = ["--partners", str(tmp_path / "p"), "--states", str(tmp_path / "s")]
-    what = [w for name in ("team-half-a", "team-full-b", "mappo-team") for w in ("--name", name)]
-    what += ["--task", "trust-dilemma", "--steps", "12500"]
-    command = [sys.executable, str(SCRIPT), *what, *where]
-    whole = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    named = re.findall(r'"shipped:([a-z-]+),[0-9a-f]{12}"', whole)
-    assert named == ["mappo-team", "team-full-b", "team-half-a"]
-    full = tmp_path / "p" / "team-full-b.npz"
-    half, last, other = (
-        read_policy(shipped.read_files(tmp_path / "p" / f"{name}.npz")["TrustDilemma-v1"])
-        for name in ("team-half-a", "team-full-b", "mappo-team")
-    )
-    assert (last.facts["steps"], half.facts["steps"]) == (12_500, 6_250)
-    assert last.hyperparameters["reward"] == "team"
-    assert (other.name, other.hyperparameters["reward"]) == ("mappo", "team")
-    before = full.read_bytes()
-    full.unlink()  # as after an interruption: the training resumes from its state
-    state = tmp_path / "s" / "trust-dilemma-team-b.npz"
-    state.unlink()
-    subprocess.run(command, capture_output=True, check=True)
-    assert full.read_bytes() == before
 
 
 def test_the_package_loads_what_it_ships():

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import inspect
 import pkgutil
 import re
 import sys
@@ -15,7 +14,6 @@ import pytest
 
 import coopbench
 import coopbench_envs
-from coopbench.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,32 +45,6 @@ def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
             assert (ROOT / "docs" / link).is_file() or link in (*pages.COPIED, *pages.MADE)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "words"),
-    [
-        ("coopbench/Rail-v1", "All agents play `prioritised`."),
-        ("coopbench/Skirmish-v0", "All agents play `kite`."),
-        ("coopbench/Routing-v0", "Eight agents, discs, steer"),
-        ("coopbench/TrustDilemma-v1", "Agents play `reciprocator`; in the middle third"),
-    ],
-)
-def test_the_gallery_shows_a_game_as_what_it_is(docs, env_id, words):
-    gallery = docs("gallery")
-    assert gallery.caption(env_id).startswith(words)
-    engine = gallery._begun(env_id, horizon=200)
-    assert engine.horizon == gallery.PARAMETERS.get(gallery.stem(env_id), {}).get("horizon", 200)
-    picture = gallery._drawing(engine)(engine, [])
-    assert picture.shape == (gallery.HEIGHT, gallery.WIDTH, 3)
-
-
-def test_the_page_of_commands_has_every_command_and_option(pages):
-    page = pages.MADE["commands.md"]()
-    for name, command in main.COMMANDS.items():
-        part = page.partition(f"\n## coopbench {name}\n")[2].partition("\n## ")[0]
-        for parameter in inspect.signature(command).parameters:
-            assert parameter.replace("_", "-") in part.lower() or parameter == "setting", name
-
-
 def test_the_page_of_keys_has_every_key_with_a_meaning(pages, docs):
     page = pages.MADE["protocol-keys.md"]()
     reference = docs("reference")
@@ -80,15 +52,6 @@ def test_the_page_of_keys_has_every_key_with_a_meaning(pages, docs):
         part = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
         for key in reference.section(name).model_fields:
             assert re.search(rf"^\| `{key}` +\|.*\| +\S.* \|$", part, re.MULTILINE), key
-
-
-def test_comments_of_fields_are_their_meanings(docs):
-    source = "# one\n    # two\n    first: int\n    second: int = f(\n    )  # 3\n    third: str\n"
-    assert docs("reference").field_comments(source) == {
-        "first": "one two",
-        "second": "3",
-        "third": "",
-    }
 
 
 def test_every_environment_has_picture_question_and_example(docs):
@@ -100,33 +63,6 @@ def test_every_environment_has_picture_question_and_example(docs):
         assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
         assert f'gymnasium.make("{env_id}")' in page
         assert f"environments/{Path(place).stem}.md" in front.tiles("")
-
-
-def test_pictures_are_drawn_again_when_sources_change(docs, tmp_path):
-    drawn, calls = docs("drawn"), []
-
-    def draw(name):
-        return lambda: calls.append(name) or name.encode()
-
-    def redraw(**digests):
-        calls.clear()
-        drawings = {tmp_path / name: (value, draw(name)) for name, value in digests.items()}
-        drawn.redraw(tmp_path, drawings)
-        return calls
-
-    assert redraw(a="1", b="1") == ["a", "b"]
-    assert redraw(a="1", b="1") == []
-    assert redraw(a="1", b="2") == ["b"]
-    (tmp_path / "a").unlink()
-    assert redraw(a="1") == ["a"]
-    assert not (tmp_path / "b").exists()
-
-
-def test_the_digest_of_an_environment_follows_its_imports(docs):
-    drawn = docs("drawn")
-    files = {file.name for file in drawn.imported(coopbench_envs.spec("TrustDilemma-v1").module)}
-    assert {"trust_dilemma_v1.py", "ventures.py", "core.py"} <= files
-    assert "routing.py" not in files
 
 
 def test_every_page_is_in_the_navigation(pages):

@@ -1,7 +1,6 @@
-"""Measured speed: runs of probes, comparisons with other packages, and the stored tables."""
+"""Measured speed: runs of probes, and the stored tables."""
 
 import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,66 +12,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 def scripts(monkeypatch):
     """Return the modules of the benchmarks."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return {name: importlib.import_module(name) for name in ("probes", "speed", "peers")}
-
-
-@pytest.fixture
-def peers(scripts, monkeypatch, tmp_path):
-    """Return ``peers`` with a folder of scripts of its own: name -> code."""
-    monkeypatch.setattr(scripts["probes"], "SCRIPTS", tmp_path)
-    codes = {
-        "ours": 'print(\'{"steps": 600, "seconds": 2.0, "versions": {"coopbench": "1"}}\')',
-        "fine": "print('noise'); "
-        'print(\'{"steps": 100, "seconds": 2.0, "versions": {"fine": "2.1"}}\')',
-        "fails": "raise ValueError('no such map')",
-        "silent": "pass",
-        "garbled": "print('steps: 3')",
-    }
-    for name, code in codes.items():
-        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
-    python = tmp_path / "installed" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    return scripts["peers"]
-
-
-def row(peers, tmp_path, script, peer="installed"):
-    comparison = peers.Comparison(peer, "Peer", "steps", (f"{script}.py",), ("ours.py",))
-    (only,) = peers.rows((comparison,), 1, tmp_path)
-    return only
-
-
-def test_a_row_has_both_rates_their_ratio_and_the_version(peers, tmp_path):
-    assert row(peers, tmp_path, "fine") == ["steps", "Peer (fine 2.1)", 300.0, 50.0, 6.0]
-    missing = row(peers, tmp_path, "fine", "lacking")
-    assert missing == ["steps", "Peer: not installed", None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("fails", "ValueError: no such map"),
-        ("silent", "printed nothing"),
-        ("garbled", "printed 'steps: 3' instead of its result"),
-    ],
-)
-def test_a_failing_peer_is_shown_and_ends_nothing(peers, tmp_path, capsys, script, reason):
-    comparisons = tuple(
-        peers.Comparison("installed", "Peer", "steps", (f"{name}.py",), ("ours.py",))
-        for name in (script, "fine")
-    )
-    first, second = peers.rows(comparisons, 1, tmp_path)
-    assert first == ["steps", "Peer: failed", None, None, None]
-    assert second[-1] == 6.0
-    assert reason in capsys.readouterr().err
-
-
-def test_a_probe_that_hangs_is_ended(scripts, monkeypatch, tmp_path):
-    probes = scripts["probes"]
-    monkeypatch.setattr(probes, "SCRIPTS", tmp_path)
-    (tmp_path / "hangs.py").write_text("while True: pass", encoding="utf-8")
-    with pytest.raises(probes.ProbeError, match=r"not finished after 0\.2 s"):
-        probes.measure(probes.Probe(Path(sys.executable), "hangs.py"), limit=0.2)
+    return {name: importlib.import_module(name) for name in ("probes", "speed")}
 
 
 def test_medians_are_those_of_runs_in_turns(scripts, monkeypatch):
