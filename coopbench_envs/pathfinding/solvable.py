@@ -1,4 +1,4 @@
-"""Solvable instances: agents and goals that stand badly are moved until every goal can be reached.
+"""Solvable instances: unsuitable starts and goals are drawn again until every goal can be reached.
 
 Everything works on lane ``i`` of the state of Routing-v1, after an instance has been drawn.
 """

@@ -188,7 +188,7 @@ def earn(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def judge(c, s, i, rng, actions, rewards, terminated):
-    """Judge investments in good times; records of agents that are alone become neutral."""
+    """Judge investments in the good regime; records of agents that are alone become neutral."""
     ventures.judge_in_good_times(c, s, i, rng, actions, rewards, terminated)
     for a in range(c.num_agents):
         if s.partner[i, a] < 0:

@@ -172,7 +172,7 @@ def earn(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def judge(c, s, i, rng, actions, rewards, terminated):
-    """Judge investments in good times, and what is demanded beyond the contract at all times."""
+    """Judge investments in the good regime, and demands beyond the contract in both regimes."""
     counts = 1.0 if s.good[i] else 0.0  # the investment, in the conduct
     for a in range(c.num_agents):
         blame = min(c.blame * excess(s, i, a), 1.0)

@@ -1,4 +1,4 @@
-"""Phases: absorbed level and value of a venture change over time, besides the times.
+"""Phases: the absorbed level and the value of a venture change over time, apart from the regime.
 
 Each phase has a level, the fraction beyond which investments are lost, and a factor on the value of
 a unit. The order of the phases is fixed, their lengths are drawn for each episode. Equations:
@@ -30,7 +30,7 @@ CONSTANTS = {
     "jitter": "(2,) range of the largest relative change of a length",
 }
 METRICS = ventures.METRICS | {
-    "phase_matching": "closeness of fractions to the level of the phase in good times, in [0, 1]",
+    "phase_matching": "closeness of fractions to the level in the good regime, in [0, 1]",
 }
 
 
@@ -48,8 +48,8 @@ State = state(
     __name__,
     ventures.State,
     ends=array("number of steps after which a phase is over", lambda c: len(c.level)),
-    missed=array("running sum of mean distances from the level, in good times", start=0),
-    good_steps=array("steps of good times so far", start=0),
+    missed=array("running sum of mean distances from the level, in the good regime", start=0),
+    good_steps=array("steps of the good regime so far", start=0),
     phase=array("phase of the coming step", dtype=np.int64, scratch=True),
     level=array("level of that phase", scratch=True),
 )
@@ -65,7 +65,7 @@ def make_constants(params: Any, phases: tuple[Phase, ...], **model: Any) -> Any:
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw the constants of the episode, the lengths of its phases, and the first times."""
+    """Draw the constants of the episode, the lengths of its phases, and the first regime."""
     ventures.reset(c, s, i, rng)
     draw_lengths(c, s, i, rng)
     find_phase(c, s, i, 0)
@@ -103,7 +103,7 @@ def prepare(c, s, i):
 
 @kernel
 def expect(c, s, i, rng, actions, rewards, terminated):
-    """Expect a part of the level of the phase, and add up what was missed in good times."""
+    """Expect a part of the level of the phase, and add up what was missed in the good regime."""
     s.expected[i] *= s.level[i]
     s.good_steps[i] += 1.0 if s.good[i] else 0.0
     s.missed[i] += distance(c, s, i, s.level[i]) if s.good[i] else 0.0
@@ -129,7 +129,7 @@ def earn(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def judge(c, s, i, rng, actions, rewards, terminated):
-    """Judge each investment as it was observed, relative to the level, in good times alone."""
+    """Judge each investment as it was observed, relative to the level, in the good regime only."""
     for a in range(c.num_agents):
         s.conduct[i, a] = relative(c, s, i, a)
         s.weight[i, a] = c.weight if s.good[i] else 0.0
@@ -143,7 +143,7 @@ def relative(c, s, i, a):
 
 @kernel
 def turn(c, s, i, rng, actions, rewards, terminated):
-    """Draw the next times, set the next phase, and announce the coming step."""
+    """Draw the next regime, set the next phase, and announce the coming step."""
     ventures.turn(c, s, i, rng, actions, rewards, terminated)
     find_phase(c, s, i, s.time[i] + 1)
     s.productivity[i] *= c.factor[s.phase[i]]
@@ -184,7 +184,7 @@ def global_state(c, s, i, out):
 @kernel
 def measure(c, s, i, measures):
     model.measure(c, s, i, measures)
-    # Where times were never good nothing was missed, as without any distance.
+    # Where the regime was never good nothing was missed, as without any distance.
     measures[i, 4] = 1.0 - s.missed[i] / max(1.0, s.good_steps[i])
 
 

@@ -1,4 +1,4 @@
-"""PlatformEcosystem: a platform that sees the times and sets a commission, and its developers.
+"""PlatformEcosystem: a platform observes the regime and sets a commission for its developers.
 
 Each developer on the platform makes it more valuable to all others. Both sides can refuse to deal
 with partners of poor record. Page: docs/environments/platform_ecosystem_v1.md.
@@ -56,7 +56,7 @@ METRICS = ventures.METRICS | {
     "exits": "number of departures of developers, wanted or not",
     "entries": "number of returns of developers",
     "network_effect": "value of all invested units over their value without network effects, "
-    "minus 1, times apart; 0 if nothing was invested with developers present",
+    "minus 1, whatever the regime; 0 if nothing was invested with developers present",
     "mean_commission": "mean over steps of the commission",
 }
 
@@ -97,7 +97,7 @@ UNITS = (1.0, 0.8)  # endowments of the platform and of a developer
 
 
 def constants(p: Params) -> Any:
-    """Agent 0 is the platform, which sees the times, the others are equal developers."""
+    """Agent 0 is the platform, which observes the regime; the others are equal developers."""
     m = p.num_developers
     return ventures.make_constants(
         p,
@@ -165,8 +165,8 @@ def on_platform(c, s, i):
 def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for all agents; nobody sees the investments of absent ones, which are lost.
 
-    Otherwise a platform could spare developers bad times by shutting them out, and they would need
-    to read nothing.
+    Otherwise a platform could spare developers a bad regime by shutting them out, and they would
+    not need to infer anything.
     """
     ventures.invest(c, s, i, rng, actions, rewards, terminated)
     for a in range(c.num_agents):

@@ -1,7 +1,7 @@
 """RecoveryRace: two partners repair the damage of a breach by costly acts.
 
 Damage caps an agent's record and fades slowly, faster when the agent invests more than the norm
-in good times. Until the records have recovered the market pays both partners less. Page:
+in the good regime. Until the records have recovered the market pays both partners less. Page:
 docs/environments/recovery_race_v1.md.
 """
 
@@ -24,9 +24,9 @@ Constants = model.extended(
     __name__,
     damage="(2,) range of the damage at the start",
     target="mean record at which the partners have recovered",
-    penalty="part of good times' productivity that is missing before",
+    penalty="part of the good regime's productivity that is missing before",
     heal="part of the damage that fades each step",
-    repair="part of the damage that full investment in good times makes up for",
+    repair="part of the damage that full investment in the good regime makes up for",
     harm="part of what is undamaged that withholding everything damages",
 )
 State = state(
@@ -60,7 +60,7 @@ class Params(NamedTuple):
     ] = (0.3, 0.6)
     recovery_target: Annotated[float, between(0, 1, "mean record that ends the penalty")] = 0.8
     market_penalty: Annotated[
-        float, between(0, 1, "fraction of productivity withheld in good times until recovery")
+        float, between(0, 1, "fraction of productivity withheld in the good regime until recovery")
     ] = 0.15
     high: ventures.High = (1.55, 1.65)
     low: ventures.Low = (0.15, 0.25)
@@ -102,7 +102,7 @@ def reset(c, s, i, rng):
 def heal(c, s, i, rng, actions, rewards, terminated):
     """Update damage by the investments that have just been judged.
 
-    It fades; in good times investments above the norm repair it, and lower ones add to it.
+    It fades; in the good regime investments above the norm repair it, and lower ones add to it.
     """
     for a in range(c.num_agents):
         damage, relative = s.damage[i, a], (s.conduct[i, a] - c.norm) / max(c.norm, 1.0 - c.norm)
@@ -138,14 +138,14 @@ def take_stock(c, s, i, played):
 
 @kernel
 def turn(c, s, i, rng, actions, rewards, terminated):
-    """Draw the next times, and lower the value of a unit while the partners have not recovered."""
+    """Draw the next regime, and lower the value of a unit while the partners have not recovered."""
     ventures.turn(c, s, i, rng, actions, rewards, terminated)
     doubt(c, s, i)
 
 
 @kernel
 def doubt(c, s, i):
-    """Lower the value of a unit in good times until the partners have recovered."""
+    """Lower the value of a unit in the good regime until the partners have recovered."""
     s.productivity[i] *= 1.0 - c.penalty if s.good[i] and s.recovery[i] < 0 else 1.0
 
 

@@ -1,4 +1,4 @@
-"""SLCD: two rivals share a plant, and who of them sees how it does changes with its phases.
+"""SLCD: two rivals share a plant, and in each phase only one of them observes the regime.
 
 Modelled on the joint venture S-LCD of Samsung and Sony; the timeline is stylised, not history.
 Page: docs/environments/slcd_v1.md.
@@ -27,7 +27,7 @@ WEIGHT, DRIFT, REST = 0.25, 0.03, 0.75  # of records: see ``ventures.update_reco
 Constants = model.extended(
     phases.Constants,
     __name__,
-    knows="(phases,) int64, firm that observes the times in a phase",
+    knows="(phases,) int64, firm that observes the regime in a phase",
 )
 State = state(
     __name__,
@@ -94,14 +94,14 @@ def prepare(c, s, i):
 
 @kernel
 def inform(c, s, i):
-    """Set who observes the times of the coming step."""
+    """Set who observes the regime of the coming step."""
     for a in range(c.num_agents):
         s.informed[i, a] = c.knows[s.phase[i]] == a
 
 
 @kernel
 def turn(c, s, i, rng, actions, rewards, terminated):
-    """Draw the next times, set the next phase, and inform about the coming step."""
+    """Draw the next regime, set the next phase, and inform about the coming step."""
     phases.turn(c, s, i, rng, actions, rewards, terminated)
     inform(c, s, i)
 
@@ -115,7 +115,7 @@ def receive(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def expect(c, s, i, rng, actions, rewards, terminated):
-    """Expect of the informed firm the norm of the times, of the other an answer."""
+    """Expect of the informed firm the norm of the regime, of the other an answer."""
     norm = c.norm * s.level[i]
     for a in range(c.num_agents):
         s.due[i, a] = s.expected[i] if s.informed[i, a] else norm * s.received[i, a]

@@ -1,4 +1,4 @@
-"""SynergySearch: of two firms one observes the times, and the other can only read the first.
+"""SynergySearch: one of two firms observes the regime; the other has to infer it from the first.
 
 In each episode one firm is drawn to be informed, which both know. It cannot tell the other what it
 observes but by investing. Page: docs/environments/synergy_search_v1.md.
@@ -28,19 +28,19 @@ State = state(
         "investment of the other that was observed before the last step", "num_agents", start=0
     ),
     fits=array(
-        "running sum of shares of uninformed firms that were right about the times", start=0
+        "running sum of shares of uninformed firms that were right about the regime", start=0
     ),
     followed=array("running sum of shares of firms that repeated what they had received", start=0),
     regret=array("running sum of what two informed firms would have had on top", start=0),
 )
 METRICS = ventures.METRICS | {
     "inference_accuracy": "share of steps in which the uninformed firm's fraction was on the right "
-    "side of 1/2 for the times, 1 if both are informed; 0 before the end",
+    "side of 1/2 for the regime, 1 if both are informed; 0 before the end",
     "following": "closeness of the uninformed firm's fraction to the other's before, mean over "
     "steps from the second, 1 if both are informed, in [0, 1]",
-    "regret": "expected welfare of two informed firms that invest in good times alone minus that "
-    "of this play, all steps; 0 before the end",
-    "informed_firm": "index of the firm that observes the times; -1 if both do",
+    "regret": "expected welfare of two informed firms that invest in the good regime only minus "
+    "that of this play, all steps; 0 before the end",
+    "informed_firm": "index of the firm that observes the regime; -1 if both do",
 }
 
 
@@ -57,11 +57,11 @@ class Params(NamedTuple):
     noise: ventures.Noise = (0.0, 0.1)
     trembles: ventures.Trembles = 0.05
     delay: ventures.Delay = 0
-    reveal_times: Annotated[bool, one_of((), "inform both firms of the times")] = False
+    reveal_times: Annotated[bool, one_of((), "both firms observe the regime")] = False
 
 
 def constants(p: Params) -> Any:
-    """Two firms with equal endowments and shares; at most one of them sees the times."""
+    """Two firms with equal endowments and shares; at most one of them observes the regime."""
     return ventures.make_constants(
         p,
         kind=Constants,
@@ -97,12 +97,13 @@ def judge(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def compare(c, s, i, rng, actions, rewards, terminated):
-    """Add up how the uninformed firm's investments fit the times and follow the other's."""
+    """Add up how the uninformed firm's investments fit the regime and follow the other's."""
     worth = s.high[i] if s.good[i] else s.low[i]
     blind, right, close = 0, 0.0, 0.0
     for a in range(c.num_agents):
         fraction = s.fraction[i, a]
-        # A unit kept in good times would have made its worth; one invested in bad ones a unit.
+        # A unit kept in the good regime would have made its worth; one invested in the bad one
+        # would have stayed a unit.
         s.regret[i] += max(1.0, worth) - (1.0 - fraction) - worth * fraction
         if not s.informed[i, a]:
             blind += 1
@@ -136,7 +137,7 @@ def global_state(c, s, i, out):
 
 @kernel
 def measure(c, s, i, measures):
-    """Write the common metrics; those that depend on the times only when the episode is over."""
+    """Write the common metrics; those that depend on the regime only when the episode is over."""
     model.measure(c, s, i, measures)
     over = 1.0 if s.time[i] >= c.horizon else 0.0
     measures[i, 4] = over * s.fits[i] / c.horizon
@@ -158,7 +159,7 @@ def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
     """Return the lines that a picture shows in addition to those of all games."""
     informed = [agent for agent, sees in zip(agents, fields["informed"], strict=True) if sees]
-    return [f"informed of the times: {', '.join(informed)}"]
+    return [f"informed of the regime: {', '.join(informed)}"]
 
 
 SPEC = ventures.game(

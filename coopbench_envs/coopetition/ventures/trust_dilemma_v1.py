@@ -1,7 +1,7 @@
 """TrustDilemma: two equal firms share a venture with changing productivity and noisy signals.
 
-Investing benefits both in good times only, and withholding always pays in the short run. What a
-firm loses by it is the other's answer to its record. Page:
+Investing benefits both in the good regime only, and withholding always pays in the short run.
+What a firm loses by it is the other's answer to its record. Page:
 docs/environments/trust_dilemma_v1.md.
 """
 

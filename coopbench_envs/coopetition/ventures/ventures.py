@@ -1,6 +1,6 @@
 """The model that all version 1 games share: a common venture with changing productivity.
 
-In each step every agent invests a fraction of its endowment. In good times an invested unit is
+In each step every agent invests a fraction of its endowment. In the good regime an invested unit is
 worth more than a unit to all together but less to the investor, in bad ones it is worth less even
 to all. Others observe investments with errors, and a public record sums up the conduct of every
 agent. A record pays nobody: it acts through what other agents do. Equations and reasons:
@@ -23,11 +23,11 @@ from coopbench_envs.states import array, state
 
 Range = tuple[float, ...]
 InitialTrust = Annotated[Range, span(0, 1, "record at the start, drawn for each agent")]
-High = Annotated[Range, span(0, 100, "value of a unit in good times, drawn for each episode")]
-Low = Annotated[Range, span(0, 100, "value of a unit in bad times, drawn for each episode")]
-Good = Annotated[float, between(0, 1, "long-run share of good times")]
+High = Annotated[Range, span(0, 100, "value of a unit in the good regime, drawn for each episode")]
+Low = Annotated[Range, span(0, 100, "value of a unit in the bad regime, drawn for each episode")]
+Good = Annotated[float, between(0, 1, "long-run share of the good regime")]
 Persistence = Annotated[
-    Range, span(0, 1, "how long times last, drawn per episode; at 1 for ever, see ``turn``")
+    Range, span(0, 1, "how long regimes last, drawn per episode; at 1 forever, see ``turn``")
 ]
 Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
 Noise = Annotated[
@@ -49,14 +49,14 @@ class Constants(NamedTuple):
     initial_trust: np.ndarray  # (2,)
     high: np.ndarray  # (2,)
     low: np.ndarray  # (2,)
-    good: float  # long-run share of good times
+    good: float  # long-run share of the good regime
     persistence: np.ndarray  # (2,)
     shock: np.ndarray  # (2,)
     noise: np.ndarray  # (2,)
     trembles: float  # probability that a uniform draw replaces an investment
     delay: int  # steps until others observe an investment
-    public: bool  # whether all agents observe the times; else only those that are informed
-    norm: float  # fraction that is expected in good times
+    public: bool  # whether all agents observe the regime; else only those that are informed
+    norm: float  # fraction that is expected in the good regime
     weight: float  # of a judged step in a record
     drift: float  # part of the way that records return to ``rest`` in each step
     rest: float
@@ -65,12 +65,12 @@ class Constants(NamedTuple):
 State = state(
     __name__,
     record=array("public record of an agent's conduct, in [0, 1]", "num_agents"),
-    high=array("value of a unit in good times"),
-    low=array("value of a unit in bad times"),
+    high=array("value of a unit in the good regime"),
+    low=array("value of a unit in the bad regime"),
     persistence=array("see ``turn``"),
     shock=array("largest relative shock of a step"),
     noise=array("largest error of observed investments"),
-    good=array("the coming step is in good times", dtype=np.bool_),
+    good=array("the coming step is in the good regime", dtype=np.bool_),
     productivity=array("value of a unit in the coming step"),
     informed=array(
         "observes the productivity of the coming step", "num_agents", dtype=np.bool_, start=True
@@ -143,7 +143,7 @@ def within(ends, rng, i):
 
 @kernel
 def reset(c, s, i, rng):
-    """Draw the constants of the episode, the records and the first times."""
+    """Draw the constants of the episode, the records and the first regime."""
     s.high[i] = within(c.high, rng, i)
     s.low[i] = within(c.low, rng, i)
     s.persistence[i] = within(c.persistence, rng, i)
@@ -177,7 +177,7 @@ def announce(c, s, i, rng):
 def invest(c, s, i, rng, actions, rewards, terminated):
     """Invest for all agents, with trembles, and blur what others will observe.
 
-    Expected is the norm in good times and nothing in bad ones.
+    The norm is expected in the good regime and nothing in the bad one.
     """
     s.expected[i] = c.norm if s.good[i] else 0.0
     total = 0.0
@@ -217,7 +217,7 @@ def pay(c, s, i, worth, rewards):
 
 @kernel
 def judge_in_good_times(c, s, i, rng, actions, rewards, terminated):
-    """Judge each investment as it was observed, in good times alone."""
+    """Judge each investment as it was observed, in the good regime only."""
     for a in range(c.num_agents):
         s.conduct[i, a] = s.blurred[i, a]
         s.weight[i, a] = c.weight if s.good[i] else 0.0
@@ -227,7 +227,7 @@ def judge_in_good_times(c, s, i, rng, actions, rewards, terminated):
 def judge_answers(c, s, i, received):
     """Judge each investment as it was observed, by the weight of what it had ``received`` (agents).
 
-    For games in which not all know the times: an investment is expected of those whose partners
+    For games in which not all know the regime: an investment is expected of those whose partners
     have just invested.
     """
     for a in range(c.num_agents):
@@ -273,10 +273,10 @@ def queue(c, s, i):
 
 @kernel
 def turn(c, s, i, rng, actions, rewards, terminated):
-    """Draw the next times, and announce the coming step.
+    """Draw the next regime, and announce the coming step.
 
-    Good times end with probability 2 (1 - persistence) (1 - good), bad ones with
-    2 (1 - persistence) good; at good = 1/2 times persist with probability ``persistence``.
+    A good regime ends with probability 2 (1 - persistence) (1 - good), a bad one with
+    2 (1 - persistence) good; at good = 1/2 regimes persist with probability ``persistence``.
     """
     other = 1.0 - c.good if s.good[i] else c.good
     ends = uniform(rng, i) < 2.0 * (1.0 - s.persistence[i]) * other
@@ -307,7 +307,7 @@ def observe(c, s, i, obs):
         if c.public:
             income = s.income[i, a] / c.endowment[a]
             obs[i, a, 2 * n + 2] = income / (1.0 + income)
-        else:  # an income would tell the times
+        else:  # an income would reveal the regime
             show_informed(c, s, i, a, obs)
 
 
