@@ -150,6 +150,8 @@ $(VENV)/.docs: $(VENV)/.core
 	$(PIP) --no-build-isolation -e ".[docs]"
 	touch $@
 
+# Type checkers find the packages by links in build, which the next target that installs makes again.
 clean:
+	rm -f $(VENV)/.core
 	rm -rf build results site .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

@@ -11,10 +11,12 @@ import os
 import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import Distribution, find_packages, setup
 from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import _TopLevelFinder, editable_wheel
 
 ROOT = Path(__file__).resolve().parent
 # Import name -> folder.
@@ -48,6 +50,72 @@ class WithKernels(Distribution):
     def has_ext_modules(self) -> bool:
         """Tell whether the files are of one platform."""
         return bool(KERNELS)
+
+
+def link_packages(tree: Path) -> None:
+    """Link the packages into ``tree``, each where it is installed.
+
+    A package that holds no other one is one link, so its new files need none. Links to the
+    packages that were there before are removed.
+    """
+    for package, folder in FOLDERS.items():
+        target = tree / package.replace(".", "/")
+        if target.is_symlink():
+            target.unlink()
+        elif target.exists():
+            shutil.rmtree(target)
+        if any(other.startswith(f"{package}.") for other in FOLDERS):
+            target.mkdir(parents=True)
+            for entry in (ROOT / folder).iterdir():
+                (target / entry.name).symlink_to(entry)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(ROOT / folder)
+
+
+class FinderAndLinks(_TopLevelFinder):
+    """An import hook, by which Python finds the folders, and links, by which type checkers do.
+
+    Type checkers execute no import hook: they search the folders that ``.pth`` files name. Python
+    must not import through the links, or one file would be two modules.
+    """
+
+    # Added to the module of the hook: of the folders of links, Python sees nothing.
+    PASS_BY = """
+
+FOLDERS_OF_LINKS = {folders!r}
+
+
+def _pass_by(path):
+    if path not in FOLDERS_OF_LINKS:
+        raise ImportError
+    return _EditableNamespaceFinder
+
+
+sys.path_hooks.insert(0, _pass_by)
+"""
+
+    def get_implementation(self) -> Iterator[tuple[str, bytes]]:
+        """Return the files of the installation as (name, content)."""
+        links, top = ROOT / "build" / "links", ROOT / "build" / "links-to-coopbench"
+        link_packages(links)
+        # Searched after the others, for modules that are added at the top of the package.
+        top.mkdir(exist_ok=True)
+        (top / "coopbench").unlink(missing_ok=True)
+        (top / "coopbench").symlink_to(ROOT / "coopbench")
+        folders = [str(links), str(top)]
+        for name, content in super().get_implementation():
+            if name.endswith(".pth"):
+                yield name, content + os.fsencode("".join(f"\n{folder}" for folder in folders))
+            else:
+                yield name, content + self.PASS_BY.format(folders=folders).encode()
+
+
+class EditableWithLinks(editable_wheel):
+    """Installs from a checkout so that type checkers find the packages, too."""
+
+    def _select_strategy(self, name: str, *_: object) -> FinderAndLinks:
+        return FinderAndLinks(self.distribution, name)
 
 
 def packages() -> list[str]:
@@ -88,7 +156,7 @@ def project_urls(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":  # which is the name under which pip runs this file
     setup(
-        cmdclass={"build_py": BuildWithKernels},
+        cmdclass={"build_py": BuildWithKernels, "editable_wheel": EditableWithLinks},
         distclass=WithKernels,
         packages=packages(),
         package_dir=FOLDERS,

@@ -1,22 +1,25 @@
-"""What type checkers and editors know of the public names, from a user's file."""
+"""What type checkers and editors know of the packages, from a user's file."""
 
 import ast
 import importlib.util
 import re
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
 
 import coopbench
 import coopbench_envs
-from studies.checks.folders import ROOT, link_packages
+from studies.checks.folders import ROOT
 
 # A user's file: what is wrong is marked with the word that a checker's message must hold.
 USER = """
 import coopbench
 import coopbench_envs
+import coopbench.protocols
+from coopbench.baselines.registry import learners
 
 report = coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"])
 print(report.estimates, coopbench.protocol_names()[0].upper(), coopbench_envs.spec("Routing-v1").id)
@@ -25,14 +28,15 @@ coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], nope=4)  # wrong: no
 report.nonsense()  # wrong: nonsense
 coopbench_envs.Engin("coopbench/TrustDilemma-v1")  # wrong: Engin
 coopbench.verify(3)  # wrong: verify
+learners().nonsense()  # wrong: nonsense
+coopbench.protocols.nonsense()  # wrong: nonsense
 """
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """A folder with all packages where they are installed, and a user's file."""
+def project(tmp_path_factory):
+    """A user's project: one file, and nothing that says where the packages are."""
     folder = tmp_path_factory.mktemp("types")
-    link_packages(folder / "site")
     (folder / "user.py").write_text(USER)
     return folder
 
@@ -52,31 +56,30 @@ def _check_messages(output, pattern):
 
 
 @pytest.mark.slow("runs a type checker")
-def test_mypy_finds_what_is_wrong_in_a_users_file(tree):
+def test_mypy_finds_what_is_wrong_in_a_users_file(project):
     """With what ``make lint`` has stored of the packages, where it has run."""
-    packages = ROOT / "build" / "types"
-    link_packages(packages)
+    cache = ["--cache-dir", str(ROOT / "build" / "types" / ".mypy_cache")]
     options = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
-    cache = ["--cache-dir", str(packages / ".mypy_cache")]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *cache, "user.py"],
-        cwd=tree,
-        env={"MYPYPATH": str(packages), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mypy", *options, *cache, "user.py"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
 
 
 @pytest.mark.slow("runs a type checker")
 @pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
-def test_pyright_finds_what_is_wrong_in_a_users_file(tree):
-    config = {"extraPaths": [str(tree / "site")], "include": ["user.py"]}
-    (tree / "pyrightconfig.json").write_text(str(config).replace("'", '"'))
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+def test_pyright_finds_what_is_wrong_in_a_users_file(project):
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     _check_messages(done.stdout, r"user\.py:(\d+):\d+ - error: (.*)$")
+
+
+def test_python_does_not_import_through_the_links_that_type_checkers_follow():
+    """A file under two paths would be two modules."""
+    folders = [f for f in sys.path if Path(f, "coopbench", "baselines", "__init__.py").is_file()]
+    assert folders, "Install the checkout again: make test."
+    assert PathFinder.find_spec("coopbench", folders) is None
+    for folder, module in (("coopbench", coopbench), ("coopbench_envs", coopbench_envs)):
+        assert Path(module.__file__) == ROOT / folder / "__init__.py"
 
 
 @pytest.mark.parametrize("package", [coopbench, coopbench_envs])

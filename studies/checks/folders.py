@@ -1,11 +1,14 @@
 """Where the packages lie in the repository, as setup.py says, and where they are installed."""
 
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+_SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
 # Import name -> folder.
-FOLDERS: dict[str, str] = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["FOLDERS"]
+FOLDERS: dict[str, str] = _SETUP["FOLDERS"]
+link_packages: Callable[[Path], None] = _SETUP["link_packages"]
 _IGNORED = "__pycache__"
 
 
@@ -32,16 +35,3 @@ def contents() -> dict[str, Path]:
         for file in sorted((ROOT / folder).rglob("*"))
         if file.is_file() and _IGNORED not in file.parts
     }
-
-
-def link_packages(tree: Path) -> None:
-    """Link all sources into ``tree``, each where it is installed; remove links to deleted files."""
-    for installed, file in contents().items():
-        if file.suffix == ".py":
-            link = tree / installed
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.unlink(missing_ok=True)
-            link.symlink_to(file)
-    for link in list(tree.rglob("*.py")):
-        if not link.exists():
-            link.unlink()

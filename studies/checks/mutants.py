@@ -169,7 +169,7 @@ class Copy:
         )
         editable = 0
         for entry in sorted(Path(present).iterdir()):
-            if entry.name.startswith("__editable__") and entry.suffix == ".py":
+            if entry.name.startswith("__editable__") and entry.suffix in (".py", ".pth"):
                 text = entry.read_text(encoding="utf-8")
                 editable += text.count(str(ROOT))
                 (site / entry.name).write_text(text.replace(str(ROOT), str(self.tree)))
