@@ -1,16 +1,23 @@
-"""The published evaluation: the page of its figures, and the bounds of its protocol."""
+"""The published evaluation: its figures, the bounds of its protocol, and what its games cost."""
 
+import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import builders
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from coopbench.analysis import anarchy
+from coopbench.analysis.findings import Findings
+from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
+from coopbench.report.tables.published import anarchy_table
 from studies.equilibria import stage_payoffs
+from studies.equilibria.__main__ import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,3 +50,27 @@ def test_bounds_are_what_no_play_exceeds():
         optimum = -best.fun * c.horizon
         assert task.bounds.low == 0.0
         assert optimum <= task.bounds.high <= optimum + 1.0, task.id
+
+
+def test_the_stored_price_of_anarchy_is_that_of_the_solvers():
+    file = Path(anarchy.__file__).parent / anarchy.FILE
+    for row, found in zip(json.loads(file.read_text()), stored(), strict=True):
+        words = {name for name, value in row.items() if not isinstance(value, float)}
+        assert {name: row[name] for name in words} == {name: found[name] for name in words}
+        numbers = row.keys() - words
+        assert {n: row[n] for n in numbers} == pytest.approx({n: found[n] for n in numbers})
+
+
+def test_a_report_shows_the_price_of_anarchy_at_the_stored_parameters():
+    protocol = load_protocol("coopetition-published")
+    platform = next(task for task in protocol.task if task.id == "platform-ecosystem")
+    block = builders.make_block(Cell(platform.id, "random", None), np.zeros((4, 5)))
+    shown = {}
+    for parameters in ({"horizon": 7}, {"num_developers": 3}, {"reward_type": "private"}):
+        changed = platform.model_copy(update={"parameters": parameters})
+        one = protocol.model_copy(update={"task": (changed,)})
+        shown[next(iter(parameters))] = anarchy_table(Findings(one, EpisodeTable((block,))))
+    assert shown["num_developers"] is shown["reward_type"] is None
+    (row,) = shown["horizon"].groups[0].rows
+    texts = ["platform-ecosystem", "25.16, 24.68 x 4", "770.9", "28.41 x 5", "771.9", "1.0014"]
+    assert [entry.text for entry in row] == texts

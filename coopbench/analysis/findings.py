@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.anarchy import prices_of_anarchy
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
@@ -78,6 +79,7 @@ class Findings:
     published_aggregates = Part(published_aggregates, rare=True)  # of these, over each group
     contexts = Part(focal_contexts, rare=True)  # of scores with partners
     certificates = Part(certified_tasks, rare=True)  # of tasks that have one
+    anarchy = Part(prices_of_anarchy, rare=True)  # of published games
     interquartile = Part(interquartile_means, rare=True)  # of every metric, by task and by group
     effects = Part(effects, rare=True)
     sensitivity = Part(sensitivities, rare=True)

@@ -14,6 +14,7 @@ from studies.equilibria.stage import (
     social_optimum,
     stage_payoffs,
     static_nash,
+    worst_nash,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "social_optimum",
     "stage_payoffs",
     "static_nash",
+    "worst_nash",
 ]

@@ -235,17 +235,24 @@ def efficiency(env_id: str, actions: Any, **parameters: Any) -> float:
     return float(stage_payoffs(c, actions).sum()) / social_optimum(env_id, **parameters).welfare
 
 
+def worst_nash(env_id: str, **parameters: Any) -> StageProfile:
+    """Return the Nash equilibrium of least welfare among those from the starts 0, 0.3 and 1.
+
+    Starts are shares of the endowments. Raises ``RuntimeError`` if none of the searches converges.
+    """
+    found = [static_nash(env_id, start=start, **parameters) for start in _STARTS]
+    equilibria = [profile for profile in found if profile.converged]
+    if not equilibria:
+        raise RuntimeError(f"No Nash equilibrium of {env_id} was found from starts {_STARTS}.")
+    return min(equilibria, key=lambda profile: profile.welfare)
+
+
 def price_of_anarchy(env_id: str, **parameters: Any) -> float:
     """Return W(optimum) / W(worst Nash equilibrium) of one step, W the sum of private payoffs.
 
     It is >= 1, and 1 means that selfish play loses nothing. The published protocol divides the
     other way round and still calls lower values better, which contradicts itself; this is the usual
-    definition. The worst equilibrium is the one of least welfare among those from the starts 0, 0.3
-    and 1 (shares of the endowments).
-    Raises ``RuntimeError`` if none of the searches converges.
+    definition. Raises ``RuntimeError`` as ``worst_nash`` does.
     """
-    equilibria = [static_nash(env_id, start=start, **parameters) for start in _STARTS]
-    welfare = [equilibrium.welfare for equilibrium in equilibria if equilibrium.converged]
-    if not welfare:
-        raise RuntimeError(f"No Nash equilibrium of {env_id} was found from starts {_STARTS}.")
-    return social_optimum(env_id, **parameters).welfare / min(welfare)
+    worst = worst_nash(env_id, **parameters)
+    return social_optimum(env_id, **parameters).welfare / worst.welfare
