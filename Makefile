@@ -109,15 +109,22 @@ wheel: $(VENV)/.test
 	cd build/wheel && $(ALONE) verify played && $(ALONE) replay played/trust-dilemma/random/0
 	test -s build/wheel/played/report.html
 
+# EPyMARL has no package: a checkout of one commit, in a folder of that name.
+EPYMARL_COMMIT := cbc38c09588064eab978501d0f12c2cf58fa7fc2
+EPYMARL := build/interop/epymarl-$(EPYMARL_COMMIT)
+$(EPYMARL):
+	git init --quiet $@.part
+	git -C $@.part fetch --quiet --depth 1 https://github.com/uoe-agents/epymarl $(EPYMARL_COMMIT)
+	git -C $@.part checkout --quiet FETCH_HEAD
+	mv $@.part $@
+
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.
-interop: build/interop/rllib/.ready build/interop/torchrl/.ready
+interop: build/interop/rllib/.ready build/interop/torchrl/.ready $(EPYMARL)
 	PYTHONHASHSEED=0 build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_qmix.py --steps $(STEPS)
-	test -d build/interop/epymarl || git clone --quiet --depth 1 https://github.com/uoe-agents/epymarl build/interop/epymarl
-	build/interop/torchrl/bin/python -m pip install --quiet --disable-pip-version-check sacred pyyaml
-	build/interop/torchrl/bin/python examples/epymarl_qmix.py build/interop/epymarl --steps 2000
+	build/interop/torchrl/bin/python examples/epymarl_qmix.py $(EPYMARL) --steps 2000
 
 # Environments of other packages, with the real packages.
 interop-envs: build/interop/envs/.ready

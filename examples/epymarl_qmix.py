@@ -1,7 +1,8 @@
 """Train EPyMARL's QMIX on a battle, with EPyMARL's own runner, learner and configuration.
 
     git clone https://github.com/uoe-agents/epymarl
-    pip install sacred pyyaml torch
+    git -C epymarl checkout cbc38c09588064eab978501d0f12c2cf58fa7fc2
+    pip install pyyaml torch
     python examples/epymarl_qmix.py epymarl --steps 2000
 
 EPyMARL has no package: its modules are found in its folder ``src``. Its registry of environments
