@@ -122,7 +122,6 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", *SMALL, "--backend", "rays"], "Did you mean 'ray'"),
         (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
-        (["evaluate", *SMALL, "--out", "r", "--shard", "3/2"], "'shard' was 3 of 2; allowed"),
         (["merge", "nowhere", "--out", "r"], "nowhere holds no results"),
         (["evaluate", "--polcy", "random"], "--polcy"),
         (["report", "nowhere"], "nowhere holds no results"),
@@ -240,17 +239,8 @@ def test_parameters_of_a_map_are_named_with_a_dot(command):
         status=2,
     )
     assert "none.map" in refused.message
-    refused = command(
-        "evaluate",
-        "--env",
-        "Routing-v0",
-        "--param",
-        "map_params.pth=x",
-        "--episodes",
-        "1",
-        status=2,
-    )
-    assert "pth" in refused.message
+    words = ("evaluate", "--env", "Routing-v0", "--param", "map_params.pth=x", "--episodes", "1")
+    assert "pth" in command(*words, status=2).message
 
 
 @pytest.mark.parametrize("written", ["1.2,1.3", "(1.2, 1.3)", "[1.2,1.3]"])

@@ -291,30 +291,6 @@ def test_numba_that_is_not_tested_compiles_as_it_does_by_itself(cache, monkeypat
             function.__dict__.pop("dispatcher", None)
 
 
-@pytest.mark.slow("it compiles an environment by numba alone")
-def test_environments_play_alike_with_numba_that_is_not_tested(tmp_path):
-    script = """
-import sys, warnings
-import numpy as np
-from coopbench_envs import Engine, lowering
-if sys.argv[1] == "stock":
-    warnings.simplefilter("ignore")
-    lowering.TESTED = ((0, 1), (0, 2))
-engine = Engine("coopbench/TrustDilemma-v1", 3)
-engine.reset(np.arange(3, dtype=np.uint64))
-for _ in range(30):
-    engine.step(np.full(engine.actions.shape, 20.0))
-print(b"".join(np.asarray(array).tobytes() for array in engine.state).hex())
-"""
-    played = set()
-    for how in ("stock", "tested"):
-        environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / how)}
-        command = [sys.executable, "-c", script, how]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        played.add(done.stdout)
-    assert len(played) == 1
-
-
 def test_code_for_wheels_is_made_for_their_levels(cache, monkeypatch):
     monkeypatch.setenv("COOPBENCH_WHEEL", "1")
     if targets.SHIPPED not in targets.usable():

@@ -1,7 +1,5 @@
 """The digest of a protocol: what it covers, what it leaves out, and what follows for results."""
 
-from pathlib import Path
-
 import builders
 import pytest
 
@@ -20,7 +18,6 @@ from coopbench.results.folder import write_protocol
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.training_plan import Scope, runs
 
-ROOT = Path(__file__).resolve().parent.parent
 BUDGET = Budget(steps=4, interval=2)
 
 # Other values of every field of every section: of those that the digest covers, and of all others.
@@ -217,21 +214,6 @@ def test_verification_notes_other_words(tmp_path):
 
 
 # --- presets -------------------------------------------------------------------------------------
-
-
-def test_protocols_name_their_presets():
-    folders = ("protocols", "studies/protocols")
-    files = [file for folder in folders for file in ROOT.glob(f"{folder}/*.toml")]
-    protocols = {file.stem: load_protocol(file) for file in files}
-    assert {p.preset for p in protocols.values()} - {None} == set(registry.presets())
-    extended = ("coopetition-team", "coopetition-standard"), ("routing-learned", "routing-easy")
-    for name, base in extended:
-        assert protocols[name].preset == protocols[base].preset is not None
-    for name in registry.presets():
-        assert set(registry._preset(name)) <= set(registry.learners())
-    for name, protocol in protocols.items():
-        trains = protocol.training is not None
-        assert bool(trains and protocol.training.tuning) == trains, name
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest_name(tmp_path):

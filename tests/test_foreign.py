@@ -454,14 +454,6 @@ def test_what_the_frameworks_do_not_define_is_named(name, keywords, message):
         coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, parameters=keywords)
 
 
-def test_an_old_step_below_wrappers_is_named():
-    def wrapped():
-        return gym.wrappers.TimeLimit(toy_foreign.Faulty("old step"), 3)
-
-    with pytest.raises(ValueError, match=r"must return the tuple .*not enough values to unpack"):
-        coopbench.evaluate(wrapped, "random", episodes=1)
-
-
 def test_agents_that_take_turns_act_one_by_one():
     play = engine("python:toy_foreign:only_turns")
     both = engine(LAMPS)

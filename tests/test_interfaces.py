@@ -78,13 +78,6 @@ def test_no_version_of_ours_is_called_out_of_date(prefix, version):
     assert [env.unwrapped.engine.spec.id for env in made] == [env_id, env_id]
 
 
-def test_evaluations_of_version_0_do_not_call_it_out_of_date(command):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*out of date")
-        shown = command("evaluate", "--env", "TrustDilemma-v0", "-p", "random", "--episodes", "2")
-    assert "out of date" not in shown.out + shown.err
-
-
 def test_versions_of_other_packages_are_still_compared():
     with pytest.warns(DeprecationWarning, match="CartPole-v0 is out of date"):
         gymnasium.make("CartPole-v0")

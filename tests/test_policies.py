@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.policy import PolicyName
 from coopbench.baselines.registry import entries, hyperparameters, make_policy
@@ -150,13 +149,6 @@ def test_memory_is_per_lane():
     player.begin(engine.control.seed, engine.control.episode, np.array([False, True, False]))
     third = player.act(engine.control.obs)
     np.testing.assert_allclose(third[:, 0, 0], [second[0, 0, 0], 50.0, second[2, 0, 0]])
-
-
-def test_greedy_arrives_in_an_empty_world():
-    empty = {"num_rows": 12, "num_cols": 12, "obstacle_density": 0.0}
-    engine = Engine("Routing-v0", 10, num_agents=2, map_params=empty, horizon=400)
-    Match(engine, [Player("greedy", Game.of(engine))]).play(np.arange(10))
-    assert np.mean([engine.metrics(lane)["success_rate"] for lane in range(10)]) > 0.9
 
 
 @pytest.mark.parametrize(

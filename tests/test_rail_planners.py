@@ -57,12 +57,6 @@ def act(planner, engine, memory):
 # --- dispatchers ----------------------------------------------------------------------------------
 
 
-def test_no_train_departs():
-    engine = played("never_depart", **SHORT)
-    assert (measure(engine, "never_departed") == 1).all()
-    assert (measure(engine, "arrived") == 0).all()
-
-
 def test_a_train_alone_arrives_on_its_shortest_way():
     engine = played("shortest_path", lanes=8, num_agents=1)
     assert (measure(engine, "arrived") == 1).all()
@@ -72,10 +66,6 @@ def test_a_train_alone_arrives_on_its_shortest_way():
         cells = s.distances[lane, 0, s.start[lane, 0]]
         # Ready after one step, on the map after another one, then a cell per step.
         assert s.arrival[lane, 0] == max(s.departure[lane, 0], 1) + 1 + cells
-
-
-def test_trains_that_go_forward_depart():
-    assert (measure(played("forward", **SHORT), "never_departed") < 1).all()
 
 
 def test_where_actions_lead_is_what_the_game_says():

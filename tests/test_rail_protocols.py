@@ -76,14 +76,6 @@ def test_scores_of_the_challenge_by_hand():
         assert math.isclose(measured[names.index("return_2020")], challenge)
 
 
-def test_who_never_departs_loses_the_shortest_ways():
-    task = load_protocol("rail-published-1").task[0]
-    engine, total = episode(task, 0, "never_depart")
-    s = engine.state
-    ways = s.distances[0, s.map_of[0], s.start[0]]
-    assert total.tolist() == (-1.0 - ways).tolist()
-
-
 def reduced(tasks, **limits):
     """Return the first tasks of the protocol with one level each, and other limits."""
     content = load_protocol("rail-published-1").model_dump(mode="json")

@@ -238,10 +238,3 @@ def test_policies_of_version_0_play_legally(policy):
     assert (engine.control.invalid == 0).all()
     if policy != "never_depart":
         assert (measure(engine, "progress") > 0).any()
-
-
-def test_bad_parameters():
-    with pytest.raises(ValueError, match="would fit"):
-        Engine(RAIL, height=12, width=12)
-    with pytest.raises(TypeError, match="acceleration"):
-        Engine(RAIL, acceleration="1/2")

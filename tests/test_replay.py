@@ -642,7 +642,6 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["routing-easy/labmaze_a8_c0.4/gredy/0"], "Did you mean 'greedy'"),
         (["nothing.npz"], "There is no recording"),
         (["nothing.npz", "--html", "no/where.html"], "There is no folder no"),
         (["nothing.npz", "--gif", "."], "is a folder"),

@@ -238,16 +238,6 @@ def test_protocols_that_are_refused(tmp_path, part, message):
         builders.small_protocol(tmp_path, **(PARTS | part))
 
 
-@pytest.mark.slow("it starts two processes")
-def test_backends_agree_on_runs(protocol, results):
-    report, _ = results
-    policies = ["random", "constant:0.35", models(gift={101: "constant:0.8", 102: "random"})]
-    again = coopbench.evaluate(protocol, policies, backend="processes", workers=2)
-    assert again.estimates == report.estimates
-    for one, two in zip(report.episodes, again.episodes, strict=True):
-        assert one.trace.episodes == two.trace.episodes
-
-
 def test_a_group_of_one_task_has_the_interval_of_the_task(protocol):
     one = builders.first_task(protocol, training=None)
     runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})

@@ -274,28 +274,6 @@ def test_who_can_be_struck_without_a_step_is_a_legal_target(battle):
         assert (play(played, FIRST).x[0, 0] == 9) == strikes
 
 
-@pytest.mark.parametrize("name", ["3m", "3s5z", "1c3s5z", "MMM"])
-def test_no_side_is_ahead_of_the_other(name):
-    """Without chance, a battle that begins as its own image remains so, but for rounding.
-
-    Places of a map are rounded to float32.
-    """
-    engine = Engine(ID, map=name, start="fixed", jitter=False)
-    rules = engine.constants.rules._replace(scripted=True)
-    engine.constants = engine.constants._replace(rules=rules)
-    engine.reset(np.array([0]))
-    n, state = len(engine.agents), engine.state
-    for _ in range(25):
-        engine.step(np.full((1, n), STOP), DISABLED)
-        alive = state.living[0, :n]
-        assert (alive == state.living[0, n:]).all()
-        for values in (state.x, state.y):
-            np.testing.assert_allclose((values[0, :n] + values[0, n:])[alive], 32, atol=1e-3)
-        for values in (state.hp, state.shield, state.energy, state.cooldown):
-            np.testing.assert_allclose(values[0, :n][alive], values[0, n:][alive], atol=1e-3)
-    assert state.hp[0].sum() < rules.kinds.stats[state.kind[0], 0].sum()  # they have met
-
-
 def test_free_orders_are_legal_from_afar_and_lead_there(battle):
     engine = battle([("ZEALOT", 9, 16)], [("MARINE", 20, 16)], free_orders=True)
     assert engine.control.masks[0, 0, FIRST] == 1
@@ -426,12 +404,6 @@ def test_what_only_drawn_teams_read_is_refused_elsewhere(name):
     value = "zerg" if name == "race" else 5
     with pytest.raises(ValueError, match=f"'{name}' of {ID} .*leave it out, or set teams='drawn'"):
         Engine(ID, map="8m", **{name: value})
-
-
-def test_drawn_teams_are_of_five_and_equal_by_default():
-    rules = Engine(ID, teams="drawn").constants.rules
-    assert (rules.num_agents, rules.num_enemies) == (5, 5)
-    assert Engine(ID, teams="drawn", num_agents=7).constants.rules.num_enemies == 7
 
 
 def test_one_driver_serves_all_maps():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.learners.experience import RowOptions, Rows
-from coopbench.baselines.registry import preset
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.training_plan import Scope, runs
@@ -49,14 +48,6 @@ def test_pools_are_lists(tmp_path):
     file.write_text(file.read_text().replace('["random", "always_defect"]', '"random"'))
     with pytest.raises(ProtocolError, match=r"'pools' takes a table"):
         load_protocol(file)
-
-
-@pytest.mark.parametrize("learner", ["ippo", "ippo_shared", "isac", "isac_shared"])
-def test_the_two_tracks_have_the_same_hyperparameters(learner):
-    """Games end at a time that the observations hold: nothing is worth anything after it."""
-    own, team = (load_protocol(f"coopetition-{name}").preset for name in ("standard", "team"))
-    assert own == team
-    assert preset(own, learner)["time_limit"] == "terminal"
 
 
 @pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])

@@ -869,10 +869,7 @@ def test_the_command_trains_reports_and_names_what_is_wrong(protocol, tmp_path, 
     assert meta["hyperparameters"]["peak"] == 20
     for given, message in (
         (("steady", "--set", "peak"), "--set takes NAME=VALUE; given 'peak'"),
-        (("steady", "--set", "peek=3"), "Did you mean 'peak'"),
         (("stedy",), "Did you mean 'steady'"),
-        (("steady", "--steps", "50"), "steps was 50; allowed: multiples of 20"),
-        (("steady", "--task", "trsut"), "Did you mean 'trust'"),
         (("steady", "--task", "trust"), "with other settings: peak 20 (now 40)"),
     ):
         assert message in command(*words, *given, "--out", out, status=2).message
