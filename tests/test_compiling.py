@@ -370,22 +370,6 @@ print("numba" in sys.modules)
 """
 
 
-def test_a_game_that_is_stored_is_played_without_numba(tmp_path):
-    def imports_numba():
-        environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
-        environment["PYTHONPATH"] = str(Path(__file__).parent)
-        done = subprocess.run(
-            [sys.executable, "-c", _STEP],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    assert [imports_numba(), imports_numba()] == ["True", "False"]
-
-
 RESHAPES = """
 import sys
 import numpy as np
@@ -401,17 +385,6 @@ out = np.zeros(2)
 turn(np.arange(4.0), out)
 print(out.tolist())
 """
-
-
-def test_stored_code_gets_the_helpers_of_numba_that_it_calls(tmp_path):
-    """The second process does not compile: it provides what code for ``reshape`` calls."""
-    file = tmp_path / "reshapes.py"
-    file.write_text(RESHAPES, encoding="utf-8")
-    environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
-    for _ in range(2):
-        command = [sys.executable, str(file)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == "[2.0, 3.0]\n"
 
 
 ROOTS = """
@@ -431,11 +404,22 @@ print(numbers.tolist(), "numba" in sys.modules)
 """
 
 
-def test_stored_code_takes_square_roots_without_numba(tmp_path):
-    file = tmp_path / "roots.py"
-    file.write_text(ROOTS, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("script", "first", "second"),
+    [
+        (_STEP, "True", "False"),
+        (RESHAPES, "[2.0, 3.0]", "[2.0, 3.0]"),  # the second provides what ``reshape`` calls
+        (ROOTS, "[2.0, 1.5] True", "[2.0, 1.5] False"),
+    ],
+    ids=["a game", "reshape", "sqrt"],
+)
+def test_stored_code_is_run_without_numba(script, first, second, tmp_path):
+    """Of two processes the first compiles; only code for ``reshape`` needs numba afterwards."""
+    file = tmp_path / "script.py"
+    file.write_text(script, encoding="utf-8")
     environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
-    for is_imported in (True, False):
+    environment["PYTHONPATH"] = str(Path(__file__).parent)
+    for printed in (first, second):
         command = [sys.executable, str(file)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == f"[2.0, 1.5] {is_imported}\n"
+        assert done.stdout.strip() == printed

@@ -18,13 +18,10 @@ from coopbench.report.facts import training_text
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json
-from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench_envs import registration
 
 LIFT = "test/Lift-v0"
-SMALL = {"lanes": 2, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
-TRAINING = "learners are trained; tests/test_training.py trains one"
 SHOWN = {"metrics": ["return", "share"], "curve": "share", "baselines": None, "resamples": 200}
 SEEDS = {"train": [5, 6], "first": 100, "count": 4}
 
@@ -101,49 +98,6 @@ def test_models_that_cannot_play_are_refused_before_training(tmp_path):
         with pytest.raises(ValueError, match=r"agents 8 instead of 32.*seat_number = false"):
             runs(protocol, learner, tmp_path, scope, {"seat_number": True})
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow(TRAINING)
-def test_one_model_trained_on_a_setting_of_its_own_plays_all_tasks(tmp_path, monkeypatch):
-    """It is trained, evaluated, verified, reported, and found again under its name and folder."""
-    pytest.importorskip("torch")
-    spec = toy_lift.SPEC
-    held = type(spec)(**{n: getattr(spec, n) for n in spec.__slots__} | {"held_out": "num_agents"})
-    monkeypatch.setitem(registration._specs, LIFT, held)
-    protocol = builders.small_protocol(
-        tmp_path,
-        tasks=lift_tasks(),
-        training=builders.make_training(
-            steps=40,
-            interval=20,
-            on="any",
-            plays="all",
-            held_out=["3"],
-            task=lift_task("training", 4),
-        ),
-        **SEEDS,
-        **SHOWN,
-    )
-    out = tmp_path / "out"
-    report = coopbench.train(protocol, "ippo_shared", out, seat_number=False, **SMALL)
-    content = protocol.model_dump(mode="json")
-    content["training"]["task"]["parameters"] = {"num_agents": 3}
-    with pytest.raises(ValueError, match="'3', which is held out"):
-        type(protocol).model_validate(content, strict=False)
-    cells = {(block.cell.task, block.cell.policy, block.cell.run) for block in report.episodes}
-    assert cells == {(t, "ippo_shared", r) for t in ("three", "two") for r in (5, 6)}
-    assert store.read(out, protocol, Cell("two", "ippo_shared", 5)).meta["training"]["task"] == (
-        "training"
-    )
-    assert coopbench.verify(out).holds
-    assert not [r for r in report.deviations if "steps" in r or "checkpoints" in r]
-    again = coopbench.evaluate(protocol, [f"ippo_shared:{out}"], out=tmp_path / "again")
-    assert {block.cell.run for block in again.episodes} == {5, 6}
-    assert "learners of this package on test/Lift-v0" in training_text(protocol)
-    kept = coopbench.train(protocol, "ippo_shared", out, seat_number=False, **SMALL)
-    assert [b.returns.tolist() for b in kept.episodes] == [
-        b.returns.tolist() for b in report.episodes
-    ]
 
 
 @pytest.mark.parametrize(

@@ -136,16 +136,6 @@ def test_the_policy_does_what_torch_would_do(name, activation):
 # -- the same bits -------------------------------------------------------------------------------
 
 
-def test_models_of_independent_learners_share_nothing():
-    learner = make_learner("isac", LIFT, {}, 0, **SMALL)
-    learner.learn(80)
-    before = learner.save()
-    learner._models[1].update(1.0)
-    after = learner.save()
-    changed = {name for name in before if not np.array_equal(before[name], after[name])}
-    assert {name.split(".")[1] for name in changed - {"numbers"}} == {"1"}
-
-
 # -- what is refused -----------------------------------------------------------------------------
 
 

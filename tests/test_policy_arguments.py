@@ -206,17 +206,6 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
         coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
 
 
-@pytest.mark.slow("it imports another library of learners")
-def test_a_model_of_stable_baselines_plays():
-    library = pytest.importorskip("stable_baselines3")
-    from coopbench_envs import sb3_vec_env
-
-    model = library.PPO("MlpPolicy", sb3_vec_env(ENV, 2, horizon=6), n_steps=8, batch_size=8)
-    report = coopbench.evaluate(ENV, model, **SHORT)
-    again = coopbench.evaluate(ENV, {"ppo": model}, **SHORT)
-    assert np.array_equal(_returns(report, "PPO"), _returns(again, "ppo"))
-
-
 def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):
     report = coopbench.evaluate(ENV, "random", partners="tit_for_tat", **SHORT)
     words = ["--episodes", 3, "--seed", 5, "--param", "horizon=6", "--partner", "tit_for_tat"]

@@ -1,6 +1,5 @@
 """The training loop: intervals, the choice of a checkpoint, interruptions, and what is kept."""
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -371,72 +370,19 @@ def test_an_interruption_around_a_state_costs_nothing(
     np.testing.assert_allclose(written, means, rtol=1e-6)
 
 
-class Memory:
-    """Stores a run in a list of states, of which some can be taken away."""
-
-    path, state = "the memory", "the latest state"
-
-    def __init__(self):
-        self.states, self.summary, self.numbers = [], None, []
-
-    @contextlib.contextmanager
-    def lock(self):
-        yield
-
-    def read(self):
-        return unpack(self.states[-1]) if self.states else None
-
-    def write(self, state):
-        self.states.append(pack(state))
-
-    def note(self, text):
-        self.summary = json.loads(text)
-
-    def scalars(self, step):
-        self.numbers = [number for number in self.numbers if number[2] <= step]
-        return self
-
-    def add_scalar(self, tag, value, step):
-        self.numbers.append((tag, value, step))
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def job(protocol, tmp_path):
-    """A run whose state does not go to a folder."""
-    scope = Scope(["trust"], [5])
-    (planned,) = training_plan.runs(protocol, "steady", tmp_path / "none", scope, {})
-    return dataclasses.replace(planned, folder=Memory())
-
-
 @pytest.mark.parametrize(("share", "states"), [(0.0, 2), (math.inf, 3)])
-def test_a_run_needs_no_folder_and_writes_a_large_state_less_often(
-    share, states, job, tmp_path, monkeypatch
-):
-    """With a share of 0 the first and the last one; it is resumed from what the memory has."""
+def test_a_large_state_is_written_less_often(share, states, protocol, tmp_path, monkeypatch):
+    """With a share of 0 the first and the last one."""
+    written, write = [], RunFolder.write
     monkeypatch.setattr(training_run, "_CHEAP", 0.0)
     monkeypatch.setattr(training_run, "_SHARE", share)
-    memory, whole = job.folder, job(None)
-    assert not list(tmp_path.glob("none*"))
-    assert len(memory.states) == states
-    assert (memory.summary["status"], memory.summary["steps"]) == ("finished", [20, 40, 60])
-    del memory.states[1:]
-    CALLS.clear()
-    again = job(None)
-    assert [steps for _, _, steps in CALLS] == [40, 60]
-    assert again.model.facts["resumed"] == [20]
-    assert again.model.policy.pack() == whole.model.policy.pack()
-    assert [step for tag, _, step in memory.numbers if tag == "loss"] == [20, 40, 60]
-    for before, after in zip(whole.played, again.played, strict=True):
-        assert before.episodes.trace.episodes == after.episodes.trace.episodes
-    memory.states[:] = [b"PK"]
-    with pytest.raises(ValueError, match=r"the latest state cannot be .* Remove the memory to"):
-        job(None)
+    monkeypatch.setattr(RunFolder, "write", lambda *both: written.append(both) or write(*both))
+    train(protocol, tmp_path)
+    assert len(written) == states
 
 
-def test_a_run_occupies_what_its_learner_says(protocol, job, monkeypatch):
+def test_a_run_occupies_what_its_learner_says(protocol, tmp_path, monkeypatch):
+    (job,) = training_plan.runs(protocol, "steady", tmp_path, Scope(["trust"], [5]), {})
     assert job.resources == (1, 0.0)
     table = {"steady": dataclasses.replace(STEADY, cores=4, gpus=0.5)}
     monkeypatch.setattr(registry, "_learners", lambda: table)

@@ -118,23 +118,6 @@ def test_expanded_levels_follow_from_the_variances_of_the_tasks(beta):
     assert low < 0.02  # of .025
 
 
-def test_resamples_are_uniform_and_vary_as_they_must(beta):
-    # 40 tasks of 7 runs whose scores are the run numbers: every number is drawn equally often.
-    scores, drawn = np.tile(np.arange(7.0)[:, None], 40), []
-
-    def keep(draw):
-        drawn.append(np.concatenate(draw, axis=-1))
-        return drawn[-1].mean(axis=-1)
-
-    bootstrap_interval(scores, keep, reps=500, vectorised=True)
-    sample = drawn[0]
-    assert sample.shape == (500, 280)
-    shares = [np.mean(sample == run) for run in range(7)]
-    assert shares == pytest.approx(np.full(7, 1 / 7), abs=5 * np.sqrt(6 / 49 / sample.size))
-    # The variance of the count of one run among 280 draws is that of a binomial.
-    assert np.mean(sample == 0.0, axis=1).var() * 280 == pytest.approx(6 / 49, rel=0.35)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_arguments_alone_decide_and_estimates_keep_their_bits(beta, method):
     reps = BLOCK + 400  # more than one block
@@ -163,12 +146,6 @@ def test_other_functions_see_the_same_resamples(beta):
     known = bootstrap_interval(tied, probability_of_improvement, reps=60)
     plain = bootstrap_interval(tied, lambda x, y: probability_of_improvement(x, y), reps=60)
     assert ends(known) == pytest.approx(ends(plain))
-
-
-def test_the_two_of_a_pair_are_drawn_independently(beta):
-    gap = bootstrap_interval((beta, beta), lambda x, y: mean(x) - mean(y), reps=300)
-    assert gap.estimate == 0.0
-    assert gap.low < -0.03 < 0.03 < gap.high
 
 
 def test_intervals_widen_with_confidence_and_for_few_runs(beta):

@@ -368,20 +368,3 @@ def test_binomial_interval_is_exact():
 
 def test_runs_far_below_the_best_of_their_task():
     assert runs_behind_best(np.array([0.9, 0.66, 0.64, 0.1]), 0.25) == 2
-
-
-def test_a_hundred_and_seventy_differences_take_no_loop():
-    """All forms at once equal one form at a time."""
-    grids = [Grid(rng.normal(size=(5, 20)), episodes=t) for _ in range(4) for t in range(3)]
-    two_way = TwoWay(grids)
-    forms = []
-    for one, two in itertools.combinations(range(4), 2):
-        for task in range(3):
-            form = np.zeros(12)
-            form[3 * one + task], form[3 * two + task] = 1.0, -1.0
-            forms.append(form)
-    together = half_widths(two_way.spread(forms))
-    for form, half in zip(forms, together, strict=True):
-        pair = [grids[k] for k in np.flatnonzero(form)]
-        alone = half_widths(TwoWay(pair).spread([1.0, -1.0]))[0]
-        assert half == pytest.approx(alone)

@@ -1,6 +1,8 @@
 """Environments that flatland-rl 4.3.0 draws and plays, beside what becomes of them here.
 
-Needs an interpreter with flatland-rl, named by the variable FLATLAND_PYTHON; skipped without.
+    FLATLAND_PYTHON=... python -m pytest studies/checks/on_flatland.py
+
+needs an interpreter with flatland-rl, which the variable names; skipped without.
 """
 
 import os
@@ -13,8 +15,8 @@ import pytest
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
+from studies.checks.folders import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PYTHON = os.environ.get("FLATLAND_PYTHON", "")
 needs_flatland = pytest.mark.skipif(not PYTHON, reason="FLATLAND_PYTHON names no interpreter")
 NAMES, MIXES = ("a", "b", "c", "again"), ("random", "moving", "forward")
