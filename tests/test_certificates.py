@@ -153,12 +153,6 @@ def test_policies_without_a_certificate_say_so(name):
 
 
 def test_errors_name_what_is_wrong(tmp_path):
-    with pytest.raises(ValueError, match="Routing-v0"):
-        certify("Routing-v0")
-    with pytest.raises(ValueError, match="no task of coopbench/TrustDilemma-v0"):
-        certify("TrustDilemma-v0")
-    with pytest.raises(ValueError, match="is one of coopbench/SLCD-v1"):
-        certify("TrustDilemma-v1", tasks=["slcd"])
     with pytest.raises(ValueError, match=r"trust-dilema.*Did you mean 'trust-dilemma'"):
         replayed(load_certificate("TrustDilemma-v1"), ["trust-dilema"])
     path = tmp_path / "none.json"

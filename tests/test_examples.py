@@ -26,11 +26,6 @@ def run(monkeypatch, capsys):
     return printed
 
 
-@pytest.fixture(scope="module")
-def cleanrl():
-    return runpy.run_path(str(EXAMPLES / "cleanrl_ppo.py"))
-
-
 def rows(text):
     """Mean, low and high by policy."""
     rows = [ROW.fullmatch(line) for line in text.splitlines()[1:]]
@@ -96,48 +91,3 @@ def test_a_timed_submission_scores_every_episode(run):
     first, second = re.fullmatch(r"Round 1: (\S+); Round 2: (\S+)", lines[-1]).groups()
     assert float(first) == pytest.approx(np.mean(scores), abs=1e-3)
     assert float(second) == pytest.approx(10 + sum(scores), abs=1e-2)
-
-
-def test_the_step_after_the_end_is_no_transition(cleanrl):
-    """Sixteen games of 100 steps: in a rollout of 125, step 100 only brings a new episode."""
-    import torch
-
-    games = gym.make_vec(
-        "coopbench/TrustDilemma-v1", num_envs=16, control="focal", ego=0, partner="tit_for_tat"
-    )
-    agent = cleanrl["Agent"](7, 1)
-    observations, _ = games.reset(seed=0)
-    parts, last, over = cleanrl["collect"](games, agent, observations, np.zeros(16, np.bool_))
-    _, _, _, _, rewards, terminated, truncated, real = parts
-    assert (~real).nonzero()[:, 0].unique().tolist() == [100]
-    assert not real[100].any()
-    assert truncated.nonzero()[:, 0].unique().tolist() == [99]
-    assert not terminated.any()
-    assert (rewards[100] == 0).all()
-    assert not over.any()
-    assert np.isclose(last[:, 5], 24 / 100, atol=0.02).all()  # the observation part "time"
-    assert torch.isfinite(rewards).all()
-
-
-def test_advantages_are_those_of_every_episode_alone(cleanrl):
-    """Against sums over single episodes, cut where they end, with the bootstrap of truncated ones.
-
-    Game 0 terminates at step 2 and game 1 is truncated there; step 3 is no transition in both.
-    """
-    import torch
-
-    rng = np.random.default_rng(0)
-    rewards, values = rng.normal(size=(7, 2)), rng.normal(size=(8, 2))
-    ends, cuts = np.zeros((7, 2), np.bool_), np.zeros((7, 2), np.bool_)
-    ends[2, 0], cuts[2, 1] = True, True
-    computed = cleanrl["advantages"](*map(torch.as_tensor, (rewards, values, ends, cuts))).numpy()
-    gamma, trace = cleanrl["GAMMA"], cleanrl["LAMBDA"]
-    for game in range(2):
-        for first, stop in ((0, 3), (4, 7)):
-            for start in range(first, stop):
-                expected = 0.0
-                for t in range(start, stop):
-                    following = 0.0 if ends[t, game] else values[t + 1, game]
-                    surprise = rewards[t, game] + gamma * following - values[t, game]
-                    expected += (gamma * trace) ** (t - start) * surprise
-                assert computed[start, game] == pytest.approx(expected, abs=1e-12)

@@ -146,19 +146,6 @@ def test_random_partners_draw_other_numbers(monkeypatch):
     assert not np.isin(seen[0][~own], alone).any()
 
 
-def test_discrete_games_have_seats_too(monkeypatch):
-    seen = _recorded(monkeypatch)
-    protocol = make_protocol("coopbench/TrustDilemma-v0")
-    task = protocol.task[0].model_copy(
-        update={"env": "test/Pennies-v0", "parameters": {}, "partners": ("random",)}
-    )
-    protocol = protocol.model_copy(update={"task": (task,)})
-    block = play(protocol, Cell("one", "wait"), lambda obs: np.zeros(obs.shape[:2], np.int64))
-    assert (block.seats.sum(axis=1) == 1).all()
-    assert not np.concatenate([actions[block.seats] for actions in seen]).any()
-    assert len(np.unique([actions[~block.seats] for actions in seen])) == 3
-
-
 def test_games_are_described_without_an_engine(kind_id):
     game, engine = Game.at(kind_id), Engine(kind_id)
     assert (game.env_id, game.agents) == (engine.spec.id, engine.agents)

@@ -4,28 +4,17 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, Match, Script, begin_players
+from coopbench.baselines.match import Match, Script, begin_players
 from coopbench.baselines.player import Player
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.engine import Engine
 
 PENNIES = "test/Pennies-v0"
-WAIT, GIVE = 0, 1
+WAIT = 0
 
 
 def _constant(choice, lanes=4):
     return Script(lambda step: np.full((lanes, 3), choice))
-
-
-def test_every_seat_is_played_by_its_player():
-    engine = Engine(PENNIES, 4)
-    seats = np.array([[OWN, 0, 1], [0, OWN, 1], [1, 0, OWN], [OWN, OWN, OWN]])
-    match = Match(engine, [_constant(0), _constant(1), _constant(2)], seats)
-    match.begin(np.arange(4))
-    np.testing.assert_array_equal(match.actions(), seats + 1)
-    unseated = Match(engine, [_constant(WAIT), _constant(GIVE)])
-    unseated.begin(np.arange(4))
-    assert (unseated.actions() == WAIT).all()
 
 
 def test_a_match_ends_with_the_last_episode_and_can_be_repeated():

@@ -28,16 +28,6 @@ def played(state, *steps, **parameters):
     return engine
 
 
-def test_the_platform_alone_sees_the_times():
-    engine = played(GOOD)
-    seen, layout = engine.control.obs[0], engine.layout
-    shown = layout["productivity"].view(seen)[:, 0]
-    np.testing.assert_allclose(shown, [2 / 3, 0, 0], rtol=1e-6)
-    flags = layout["informed"].view(seen).tolist()
-    assert flags == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
-    assert "income" not in layout
-
-
 @pytest.mark.parametrize("record", [0.6, 1.0])
 def test_a_step_with_everybody_present(record):
     """Records pay nobody: 2 x (1 + 0.4 + 0.8) is divided 30 to 70 whatever they are."""

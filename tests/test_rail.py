@@ -195,42 +195,7 @@ def test_a_grid_has_as_many_cities_as_asked(cities):
         rail_networks.check(engine)
 
 
-def test_shares_of_speeds():
-    shares = {"1": 0.25, "1/2": 0.25, "1/3": 0.25, "1/4": 0.25}
-    engine = Engine(RAIL, 8, num_agents=20, speeds=shares, observation="none")
-    engine.reset(np.arange(8))
-    counts = np.bincount(engine.state.top_speed.ravel(), minlength=13)[[12, 6, 4, 3]]
-    assert counts.sum() == 160
-    assert counts.min() > 20
-
-
 # --- rules ---------------------------------------------------------------------------------------
-
-
-def test_malfunctions_come_as_often_as_the_rate_says():
-    engine = Engine(
-        RAIL, 8, num_agents=20, malfunction_rate=0.05, malfunction_duration=(1, 3), horizon=300
-    )
-    engine.reset(np.arange(8))
-    lengths = engine.state.strike_length
-    used = lengths > 0
-    assert set(np.unique(lengths[used])) == {2, 3, 4}
-    # A train that runs breaks down in a step with probability 1 - exp(-0.05), for 3 steps in mean.
-    chance = 1 - np.exp(-0.05)
-    expected = 20 * engine.state.limit.sum() / (1 / chance + 2)
-    assert abs(used.sum() / expected - 1) < 0.1
-
-
-def test_limits_differ_between_lanes_and_truncate():
-    engine = Engine(RAIL, 4, observation="none", num_agents=4)
-    engine.reset(np.arange(4))
-    limits = engine.state.limit.copy()
-    assert len(set(limits.tolist())) > 1
-    for t in range(1, limits.max() + 1):
-        engine.step(np.zeros((4, 4), np.int64), DISABLED)
-        np.testing.assert_array_equal(engine.control.done, t >= limits)
-    assert engine.control.truncated.all()
-    assert not engine.control.terminated.any()
 
 
 def test_challenge_2020_pays_one_to_all_when_the_last_train_arrives():

@@ -108,12 +108,6 @@ def test_malfunctions_to_come_change_no_action(policy):
         engine.step(actions)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_other_games_are_refused(policy):
-    with pytest.raises(ValueError, match="it runs trains"):
-        make_policy(policy, Game.at("coopbench/TrustDilemma-v0"))
-
-
 # --- planners -------------------------------------------------------------------------------------
 
 

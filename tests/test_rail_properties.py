@@ -85,22 +85,6 @@ def test_restored_states_go_on_bit_for_bit(seed, habits, steps):
 
 
 @FEW
-@given(SEEDS)
-def test_trains_with_equal_targets_share_a_map_and_no_others_do(seed):
-    engine = shared_engine(2)
-    engine.reset(np.array([seed, seed + 1]))
-    s = engine.state
-    for lane in range(2):
-        targets = list(zip(s.target[lane], s.target_headings[lane], strict=True))
-        shares = [[one == other for other in targets] for one in targets]
-        maps = s.map_of[lane]
-        np.testing.assert_array_equal(maps[:, None] == maps[None], shares)
-        for a, (cell, headings) in enumerate(targets):
-            at_target = s.distances[lane, maps[a], 4 * cell : 4 * cell + 4] == 0
-            np.testing.assert_array_equal(at_target, (headings >> np.arange(4)) & 1 == 1)
-
-
-@FEW
 @given(SEEDS, HABITS, HABITS)
 def test_the_schedule_of_malfunctions_does_not_depend_on_actions(seed, first, second):
     engine, rng = shared_engine(2), np.random.default_rng(seed)

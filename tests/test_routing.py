@@ -273,20 +273,6 @@ def test_reset_draws_distinct_cells():
     assert (state.time_to_reach_goal == c.rules.max_time).all()
 
 
-def test_radii_follow_their_ranges():
-    ranges = {"agent_rad_range": [0.02, 0.08]}
-    engine = Engine(ID, 40, map_params=ranges)
-    engine.reset(np.arange(40))
-    rad = engine.state.agent_rad
-    assert rad.min() >= 0.02
-    assert rad.max() <= 0.08
-    assert 0.045 < rad.mean() < 0.055
-    close(engine.state.goal_rad, rad / 2.5, 1e-15)
-    engine = Engine(ID, map_params={**ranges, "goal_rad_range": [0.03, 0.03]})
-    engine.reset(np.zeros(1))
-    assert (engine.state.goal_rad == 0.03).all()
-
-
 def test_landmarks_are_where_the_recordings_have_them(recording):
     """Rebuilds the recorded instance from its cells: order of discs and walls, up to float32."""
     engine = Engine(ID, **parameters(recording))

@@ -26,7 +26,6 @@ MAPS = {
     "rooms": {"map": "string_grid", "map_params": {"map_str": ROOMS}},
     "city": {"map": "movingai"},
 }
-PLANNERS = ("greedy", "potential_field", "orca", "astar_pibt", "prioritised_rrt_star")
 
 
 def begun(seeds, **parameters):
@@ -121,55 +120,3 @@ def test_the_shortest_way_leads_around_a_wall():
             engine.step(np.array([[[x, y], [0.0, 0.0]]]), DISABLED)
         earned.append(engine.control.returns[0, 0])
     assert earned[0] < 0.0 < earned[1]
-
-
-# --- delays ---------------------------------------------------------------------------------------
-
-EPISODES, HORIZON, DELAY = 6, 500, 80
-
-
-def play(name, planner, disturbed=None, who=None):
-    """Returns of agents (lanes, agents) and who has arrived, with one agent disturbed in a lane."""
-    ways = disturbed or ["none"]
-    seeds = np.repeat([np.arange(EPISODES) + 40], len(ways), axis=0).ravel()
-    engine = begun(seeds, **MAPS[name], horizon=HORIZON)
-    player = playing_in(engine, planner)
-    way = np.repeat(ways, EPISODES)
-    for k in range(HORIZON):
-        actions = player.act(engine.control.obs, engine.view())
-        for lane in range(len(seeds)):
-            if way[lane] == "round" and k < DELAY:
-                actions[lane, who[lane]] = [np.cos(k / 5), np.sin(k / 5)]
-            elif (way[lane] == "delay" and k < DELAY) or (
-                way[lane] == "outside" and k < HORIZON - DELAY
-            ):
-                actions[lane, who[lane]] = 0.0
-        engine.step(actions, DISABLED)
-        if engine.control.done.all():
-            break
-    return engine.control.returns.copy(), engine.state.arrivals > 0
-
-
-@pytest.mark.slow("plays five planners on five maps")
-@pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_delays_and_detours_cost(planner, name):
-    """Whoever would arrive loses by waiting, by going round, and by staying outside to the end.
-
-    The team loses, too, unless the way that this leaves free lets more of the others arrive.
-    """
-    returns, arrived = play(name, planner)
-    who = np.where(arrived.any(1), arrived.argmax(1), 0)
-    ways = ["delay", "round", "outside"]
-    disturbed, reached = play(name, planner, ways, np.tile(who, 3))
-    lanes = np.arange(EPISODES)
-    arrives = arrived[lanes, who]
-    assert arrives.sum() >= 2
-    for k, way in enumerate(ways):
-        part = slice(k * EPISODES, (k + 1) * EPISODES)
-        mine, others = disturbed[part], np.arange(4) != who[:, None]
-        frees = (reached[part] & others).sum(1) > (arrived & others).sum(1)
-        assert (mine[lanes, who] < returns[lanes, who])[arrives].all(), way
-        assert mine[lanes, who].mean() < returns[lanes, who].mean(), way
-        assert frees.mean() <= 0.5
-        assert mine.sum(1)[~frees].mean() < returns.sum(1)[~frees].mean(), way

@@ -190,35 +190,6 @@ def test_dynamics_are_those_of_version_0():
     assert old.state.collided.any()
 
 
-def test_actions_are_clipped_to_the_unit_disc():
-    engines = [Engine(ID, **MAPS["open"]) for _ in range(2)]
-    rng = np.random.default_rng(2)
-    force = rng.normal(0, 2, (1, 6, 2))
-    for engine, actions in zip(
-        engines,
-        (force, force / np.maximum(1, np.linalg.norm(force, axis=-1, keepdims=True))),
-        strict=True,
-    ):
-        engine.reset(np.zeros(1))
-        play(engine, actions, 5)
-    np.testing.assert_allclose(engines[0].state.agent_pos, engines[1].state.agent_pos, atol=1e-12)
-    driving = Engine(ID, dynamics="diffdrive", **MAPS["open"])
-    driving.reset(np.zeros(1))
-    play(driving, np.ones((1, 6, 2)))
-    np.testing.assert_allclose(np.linalg.norm(driving.state.agent_vel, axis=-1), 1.0)
-
-
-def test_the_horizon_is_exact():
-    engine = Engine(ID, horizon=7, **MAPS["open"])
-    engine.reset(np.zeros(1))
-    play(engine, np.zeros((1, 6, 2)), 6)
-    assert not engine.control.done[0]
-    play(engine, np.zeros((1, 6, 2)))
-    assert engine.control.truncated[0]
-    assert engine.constants.rules.max_time == pytest.approx(7 * 0.16)
-    assert metrics(engine)["makespan"] == engine.constants.rules.max_time
-
-
 # -- on the goal ---------------------------------------------------------------------------------
 
 

@@ -87,15 +87,6 @@ def test_a_defeat_pays_as_the_options_say(battle, options, reward):
     assert engine.metrics()["dead_allies"] == 1
 
 
-def test_the_limit_truncates():
-    engine = Engine(ID, map="3m", horizon=3, opponent="hold")
-    engine.reset(np.array([0]))
-    play(engine, STOP, STOP, STOP, steps=3)
-    assert engine.control.truncated[0]
-    assert not engine.control.ended[0]
-    assert engine.metrics()["first_contact"] == 3
-
-
 def test_illegal_actions_and_those_of_the_dead_do_nothing():
     engine = Engine(ID, map="3m", opponent="hold")
     engine.reset(np.array([0]), state={"living": np.array([1, 1, 0, 1, 1, 1], np.bool_)})

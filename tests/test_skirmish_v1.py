@@ -313,34 +313,6 @@ def test_drawn_starts_are_on_the_ground_and_clear(name):
     assert touch.mean() < 0.01
 
 
-def test_one_half_of_the_starts_is_reflected():
-    engine = Engine(ID, 200, map="8m")
-    engine.reset(np.arange(200))
-    x, y = engine.state.x, engine.state.y
-    images = np.isclose(x[:, :8] + x[:, 8:], 32).all(axis=1)
-    images &= np.isclose(y[:, :8], y[:, 8:]).all(axis=1)
-    assert 70 <= images.sum() <= 130
-
-
-def test_shifted_starts_are_none_of_the_usual_ones():
-    engine = Engine(ID, 200, map="8m", start="shifted")
-    engine.reset(np.arange(200))
-    x, y = engine.state.x, engine.state.y
-    mirrored = np.isclose(x[:, :8] + x[:, 8:], 32).all(axis=1)
-    turned = np.isclose(y[:, :8] + y[:, 8:], 32).all(axis=1) & np.isclose(x[:, :8], x[:, 8:]).all(
-        axis=1
-    )
-    assert (x[mirrored, :8] > 16).all()
-    assert 15 <= mirrored.sum() <= 55
-    assert 40 <= turned.sum() <= 90
-    near = Engine(ID, 50, map="corridor", start="shifted")
-    near.reset(np.arange(50))
-    start = near.constants.rules.start
-    away = np.maximum(np.abs(near.state.x - start[:, 0]), np.abs(near.state.y - start[:, 1]))
-    assert (away <= 6).all()
-    assert np.mean(away > 4) > 0.9
-
-
 @pytest.mark.parametrize(
     ("race", "weights"),
     [

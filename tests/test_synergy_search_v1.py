@@ -77,16 +77,6 @@ def test_records_are_answers_to_what_was_received(good):
     assert engine.state.received[0].tolist() == [0.2, 1.0]
 
 
-def test_a_late_view_delays_answers():
-    """With a delay of 1 what was invested in step 1 is received in step 3."""
-    engine = _venture(True, delay=1)
-    received = []
-    for fractions in ((1.0, 0.2), (0.6, 0.4), (0.0, 0.0), (0.0, 0.0)):
-        step(engine, *fractions)
-        received.append(engine.state.received[0].tolist())
-    assert received == [[0, 0], [0, 0], [0.2, 1.0], [0.4, 0.6]]
-
-
 @pytest.mark.parametrize(("good", "right"), [(True, 2), (False, 3)])
 def test_inference_accuracy_judges_the_uninformed_firm(good, right):
     """Of five fractions two are above a half; exactly a half is not."""
