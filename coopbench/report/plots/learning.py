@@ -45,14 +45,32 @@ def _draw_fixed(ax: Any, rows: Sequence[Level]) -> None:
     information = {name: entry.information for name, entry in entries().items()}
     fixed = [row for row in rows if parse_name(row[0]).kind in information]
     blind = [row for row in fixed if information[parse_name(row[0]).kind] == "none"]
-    best = [max(some, key=lambda row: row[1]) for some in (fixed, blind) if some]
-    for policy, mean, low, high in dict.fromkeys(best):
+    best = dict.fromkeys(max(some, key=lambda row: row[1]) for some in (fixed, blind) if some)
+    for place, (policy, mean, low, high) in enumerate(best):
         if math.isfinite(high - low):
             ax.axhspan(low, high, color="0.35", alpha=0.12, linewidth=0, zorder=0)
         ax.axhline(mean, color="0.35", linestyle=":", linewidth=1.0, zorder=1)
-        place = ax.get_yaxis_transform()
-        look = {"va": "bottom", "fontsize": SMALL - 2}
-        ax.text(0.01, mean, f"{plain(policy)}, evaluation", transform=place, **look)
+        _name_line(ax, plain(policy), mean, below=place > 0)
+
+
+def _name_line(ax: Any, name: str, y: float, *, below: bool) -> None:
+    """Write a name above or below a horizontal line, over the curves, within the axes."""
+    bottom, top = ax.get_ylim()
+    height = 0.11 * (top - bottom)
+    if below:
+        ax.set_ylim(bottom=min(bottom, y - height))
+    else:
+        ax.set_ylim(top=max(top, y + height))
+    ax.text(
+        0.01,
+        y,
+        name,
+        transform=ax.get_yaxis_transform(),
+        va="top" if below else "bottom",
+        fontsize=SMALL,
+        bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
+        zorder=4,
+    )
 
 
 def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> Any:
@@ -73,9 +91,8 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
             if (row.group, row.statistic, row.unit) == (group, "trimmed_mean", EPISODES)
         ],
     )
-    ax.set_ylabel(
-        f"trimmed mean of normalised {plain(findings.protocol.report.score)}", fontsize=SMALL
-    )
+    score = plain(findings.protocol.report.score)
+    ax.set_ylabel(f"trimmed mean of\nnormalised {score}", fontsize=SMALL)
     write_title(ax, group or "all tasks")
     return ax
 
