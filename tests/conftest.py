@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from coopbench.cli.main import main
+from coopbench.report.report import Report
 from coopbench_envs import registration, threads
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -34,12 +35,26 @@ collect_ignore = [
 ]
 
 
+# The functions of Python that end with writing a report.
+_WRITERS = [
+    f"coopbench.workflows.{name}.write_report" for name in ("evaluation", "shards", "training")
+]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def unwritten_reports():
     """Leave the files of a report to the commands and to ``save``: writing them takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coopbench.workflows.evaluation.write_report", lambda report, out: None)
+        for name in _WRITERS:
+            patch.setattr(name, lambda report, out: None)
         yield
+
+
+@pytest.fixture
+def written_reports(monkeypatch):
+    """Write the files of a report as users find them."""
+    for name in _WRITERS:
+        monkeypatch.setattr(name, Report.save)
 
 
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])
@@ -89,7 +104,7 @@ class Printed(NamedTuple):
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
+def command(tmp_path, monkeypatch, capsys, written_reports):
     """Run a command in ``tmp_path``: all of the entry point, but in this process.
 
     The command must end with the exit status ``status``.

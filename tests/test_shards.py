@@ -238,3 +238,9 @@ def test_the_last_shard_says_that_all_are_there(file, played, capsys):
     playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None, True)
     said = capsys.readouterr().out
     assert f"{folder} holds 9 of 9 cells.\nNext: coopbench merge {folder} --out" in said
+
+
+def test_merging_in_python_writes_the_page(played, tmp_path, written_reports):
+    merged = coopbench.merge(played[2][:1], tmp_path / "m")
+    page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
+    assert f"<title>{merged.protocol.name}" in page

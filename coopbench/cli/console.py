@@ -64,17 +64,17 @@ def wraps(stderr: bool = False) -> bool:
 
 
 def present(report: Any, out: Path | None) -> None:
-    """Save a report in ``out``, if that is a folder, and then print its tables.
+    """Print the tables of a report, and where its files are; None: it was not written.
 
-    In this order nothing is lost where printing fails, for instance in a pipe that is closed.
+    It is written before, so that nothing is lost where printing fails, for instance in a pipe that
+    is closed.
     """
     from coopbench.report.terminal import show as show_tables
 
-    files = None if out is None else report.save(out)
     show_tables(report.document, console())
-    if files is None:
+    if out is None:
         say("Nothing was written; name a folder with --out to keep the results.")
         return
-    say(f"Report: {files['html']}")
+    say(f"Report: {out / 'report.html'}")
     if report.results:
         say(f"Digest of the results: {report.results}")

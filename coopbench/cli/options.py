@@ -52,9 +52,9 @@ def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
     names = list(fields)
     if "map_params" in fields:
         given = dict(text.partition("=")[::2] for text in ctx.params.get("param") or ())
-        chosen: Any = MAPS.get(given.get("map", fields["map"][1]))
+        chosen = MAPS.get(given.get("map", fields["map"][1]))
         if chosen is not None:
-            names += [f"map_params.{name}" for name in describe_parameters(chosen.Params)]
+            names += [f"map_params.{name}" for name in describe_parameters(chosen.params)]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 

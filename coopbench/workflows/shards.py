@@ -20,7 +20,7 @@ from coopbench.results import store
 from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.workflows.evaluation import job_of, planned, play_cells
+from coopbench.workflows.evaluation import job_of, planned, play_cells, write_report
 
 _MOST = 100_000  # shards
 
@@ -84,7 +84,7 @@ def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -
 
 
 def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
-    """Copy the cells of results folders of one protocol into ``out`` and report on all of them.
+    """Copy the cells of results folders of one protocol into ``out`` and write the report on all.
 
     Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
     that several folders hold with the same results counts once. Cells that ``out`` already holds
@@ -123,8 +123,10 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         if source != root:
             store.copy(source, root, cell)
     write_manifest(root, protocol)
-    report = load_report(root)
-    return replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
+    loaded = load_report(root)
+    report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))
+    write_report(report, root)
+    return report
 
 
 def _common_protocol(sources: Sequence[Path]) -> Protocol:

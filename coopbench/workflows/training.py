@@ -21,6 +21,7 @@ from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.workflows.evaluation import write_report
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench.workflows.training_run import RunResult, TrainJob, mismatch, settings_and_facts
 
@@ -45,8 +46,8 @@ def train(
     ``seeds`` if they are named. A run is trained for the protocol's budget; after every interval
     its policy plays the selection episodes without exploration, and the best of these policies (the
     last, if the protocol has no selection seeds) is evaluated on every task that its model plays.
-    The report covers everything in the folder ``out``, including fixed policies;
-    ``progress`` is that of ``evaluate``.
+    The report covers everything in the folder ``out``, including fixed policies, and is written
+    there; ``progress`` is that of ``evaluate``.
 
     A run that was stopped is resumed from its last saved interval, and its metadata say so. A run
     whose results are in the folder is not trained again. A run whose numbers became infinite or
@@ -63,7 +64,9 @@ def train(
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
     with run_bars(progress, jobs, root) as tell:
-        return train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)))
+        report = train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)))
+    write_report(report, root)
+    return report
 
 
 def run_bars(

@@ -38,7 +38,9 @@ def report(
     from coopbench.report.loading import load_report
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        present(load_report(folder), folder)
+        loaded = load_report(folder)
+        loaded.save(folder)
+        present(loaded, folder)
 
 
 def commit(
@@ -251,6 +253,8 @@ def import_results(
 
     with interruption("Files of the report may be missing; rerun the same command."):
         chosen = read(file, metric, absolute, scale, columns=_pairs(columns), names=runs)
+        if out is not None:
+            chosen.save(out)
         present(chosen, out)
 
 
