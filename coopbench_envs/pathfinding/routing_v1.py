@@ -1,4 +1,4 @@
-"""Routing, version 1: the model of version 0 on solvable instances, with richer observations.
+"""Routing, version 1: discs steer to goals that can all be reached, with richer observations.
 
 Agents start clear of walls, of each other and of their goals, and every goal can be reached. They
 see their own motion, the distance of the goal, and the nearest agents apart from the nearest

@@ -1,4 +1,4 @@
-"""Rail-v1: trains share a railway network, and each is paid for arriving, most if on time.
+"""Rail-v1: trains share a railway network, and each is paid for arriving, most if it is on time.
 
 A train is paid once, when it arrives: the time that its timetable allows / the time that it has
 taken, at most 1. There are no intermediate stops; version 0 pays for them in the same step. Motion

@@ -1,4 +1,4 @@
-"""ApacheProject: contributors to an open-source project in one of its four phases.
+"""ApacheProject: contributors invest in an open-source project in one of its four phases.
 
 Phases differ in the number of contributors and their maximum loyalty. Page:
 docs/environments/apache_project.md.

@@ -1,4 +1,4 @@
-"""AppleAppStore: a platform, and a large and a small developer who depend on its app store.
+"""AppleAppStore: a platform, a large and a small developer invest in an app store.
 
 Developers depend on the platform several times as much as it depends on them. Page:
 docs/environments/apple_app_store.md.

@@ -1,4 +1,4 @@
-"""CoalitionFormation: a coalition that excludes disloyal members and readmits them later.
+"""CoalitionFormation: a coalition excludes disloyal members and readmits them later.
 
 Rewards of members are multiplied by 1.1, those of excluded agents by 0.5. Page:
 docs/environments/coalition_formation.md.

@@ -1,4 +1,4 @@
-"""CooperativeNegotiation: two parties who are bound by their last agreement.
+"""CooperativeNegotiation: two parties invest, and their last agreement binds them.
 
 When both invest about the same, their investments become the agreement. When a party later deviates
 from it, both pay for their distance from it. Page: docs/environments/cooperative_negotiation.md.

@@ -1,4 +1,4 @@
-"""DynamicPartnerSelection: many equal partners with public reputation scores.
+"""DynamicPartnerSelection: equal partners with public scores invest in one venture.
 
 Every partner invests in one common venture; a public score averages its past investments. As
 published, partners cannot be chosen and the score does not affect rewards. Page:

@@ -1,4 +1,4 @@
-"""GiftExchange: an employer and a worker who reciprocate gifts.
+"""GiftExchange: an employer and a worker reciprocate gifts.
 
 The worker depends more on the employer and has less to give. Page:
 docs/environments/gift_exchange.md.

@@ -1,4 +1,4 @@
-"""GraduatedSanction: six users of a commons who respond to each other over a long memory.
+"""GraduatedSanction: six users of a commons respond to each other over a long memory.
 
 As published, there are no sanctions; responses scale rewards slightly. Page:
 docs/environments/graduated_sanction.md.

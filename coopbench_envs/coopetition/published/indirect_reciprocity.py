@@ -1,4 +1,4 @@
-"""IndirectReciprocity: four neighbors, each of whom responds to every other one.
+"""IndirectReciprocity: each of four neighbors responds to every other one.
 
 As published, an agent responds to what others invest, not to their reputation. Page:
 docs/environments/indirect_reciprocity.md.

@@ -1,4 +1,4 @@
-"""LoyaltyTeam: a team that rewards sustained investment, and full cooperation most.
+"""LoyaltyTeam: sustained investment pays more in a team, and full cooperation pays most.
 
 Sustained and full cooperation increase rewards, free riding halves them. Page:
 docs/environments/loyalty_team.md.

@@ -1,4 +1,4 @@
-"""PartnerHoldUp: a strong partner and a weak one that depends on it more than twice as much.
+"""PartnerHoldUp: a weak partner depends on a strong one more than the strong one on it.
 
 Both invest in a venture; the weak partner cannot retaliate. The episode ends early when its trust
 in the strong one has collapsed. Page: docs/environments/partner_hold_up.md.

@@ -1,4 +1,4 @@
-"""PlatformEcosystem: one platform and the developers who build on it.
+"""PlatformEcosystem: one platform and its developers invest in a common product.
 
 The platform and its developers invest in a common product; developers depend on the platform far
 more than it depends on any one of them. The episode ends early when the developers' trust in the

@@ -1,4 +1,4 @@
-"""ReciprocalDilemma: two equal firms that respond to recent changes in the other's investment.
+"""ReciprocalDilemma: two equal firms respond to recent changes in each other's investment.
 
 If a firm invests more than it recently did, the rewards of the other rise slightly. Page:
 docs/environments/reciprocal_dilemma.md.

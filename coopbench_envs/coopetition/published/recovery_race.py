@@ -1,4 +1,4 @@
-"""RecoveryRace: two partners who start with broken trust and can slowly rebuild it.
+"""RecoveryRace: two partners start with broken trust and can slowly rebuild it.
 
 Trust is low and reputation damage is high at the start. The episode ends early when mean trust
 reaches a target. Page: docs/environments/recovery_race.md.

@@ -1,4 +1,4 @@
-"""RenaultNissan: an alliance of two car makers in one of four phases of its history.
+"""RenaultNissan: two car makers invest in an alliance in one of four phases of its history.
 
 The phase determines initial trust, initial reputation damage and dependence; it does not change
 within an episode. Page: docs/environments/renault_nissan.md.

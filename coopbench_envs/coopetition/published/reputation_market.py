@@ -1,4 +1,4 @@
-"""ReputationMarket: sellers whose public reputation scales their reward.
+"""ReputationMarket: sellers invest, and their public reputation scales their reward.
 
 Reputation rises with investments above half of the endowment and falls with lower ones. The tier of
 a reputation, one of four, determines the factor on the reward. Page:

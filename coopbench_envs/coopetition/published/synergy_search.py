@@ -1,4 +1,4 @@
-"""SynergySearch: two firms in a venture whose value is hidden and drawn anew each episode.
+"""SynergySearch: two firms invest in a venture whose value is hidden and drawn per episode.
 
 The best investment depends on the weight of the synergy, which is not observed. Page:
 docs/environments/synergy_search.md.

@@ -1,4 +1,4 @@
-"""TeamProduction: a team with a common output; shirking costs a tenth of the reward.
+"""TeamProduction: a team invests in a common output; shirking costs a tenth of the reward.
 
 As published, the output itself is reported but not paid out. Page:
 docs/environments/team_production.md.
