@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from builders import make_block
 
-import coopbench
 from coopbench.episodes import fingerprints
 from coopbench.episodes.fingerprints import Fingerprints, extremes
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Progress
-from coopbench.playing.rollout import play
-from coopbench.protocol.loading import ad_hoc
 from coopbench_envs.engine import DISABLED, Engine
 
 GAMES = {
@@ -102,11 +99,3 @@ def test_the_best_and_the_worst_episode_are_recorded(monkeypatch):
     assert list(played("TrustDilemma-v0", [5, 6, 7, 8])[0].recorded) == [0]
     assert fingerprints.extremes(np.array([np.nan, 2.0, 2.0])) == (1,)
     assert fingerprints.extremes(np.array([np.nan, np.nan])) == (0,)
-
-
-def test_the_fingerprints_of_a_cell_do_not_depend_on_its_size():
-    few, many = (ad_hoc("TrustDilemma-v0", count, horizon=6) for count in (2, 5))
-    cell = coopbench.playing.plan.plan(few, ["random"])[0][0]
-    one, two = (play(protocol, cell, "random").trace for protocol in (few, many))
-    assert one.episodes == two.episodes[:2]
-    assert len(one.steps) == len(two.steps) == 6

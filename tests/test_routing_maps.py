@@ -298,11 +298,6 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
         ),
         (
             "batched_string_grid",
-            {"map_str_batch": [ROOM, "...\n.."]},
-            ("entry 1", "line 2"),
-        ),
-        (
-            "batched_string_grid",
             {"map_str_batch": [ROOM], "free_pos_str_batch": [ROOM, ROOM]},
             ("2 entries", "allowed: 1"),
         ),

@@ -156,19 +156,3 @@ def test_what_is_returned_belongs_to_the_caller():
         rows.step(choices(rows, numbers))
     for array, copy in zip((state, first, *step, *lanes), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
-
-
-def test_a_saved_game_goes_on_with_the_same_sequences():
-    one, numbers = rows_of(SQUAD), np.random.default_rng(4)
-    for _ in range(7):
-        one.step(choices(one, numbers))
-    other = rows_of(SQUAD)
-    other.load(one.save())
-    np.testing.assert_array_equal(one.state(), other.state())
-    np.testing.assert_array_equal(one.first, other.first)
-    for _ in range(20):
-        actions = choices(one, numbers)
-        for a, b in zip(one.step(actions), other.step(actions), strict=True):
-            np.testing.assert_array_equal(a, b)
-        for a, b in zip(one.lane_step, other.lane_step, strict=True):
-            np.testing.assert_array_equal(a, b)

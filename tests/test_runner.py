@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from coopbench.episodes.table import Cell
 from coopbench.playing.jobs import Resources
 from coopbench.playing.runner import Runner, by_cell
@@ -57,12 +55,6 @@ def test_a_job_whose_result_is_not_taken_over_is_never_done():
     assert events == ["plays", "plays"]
 
 
-def test_an_error_names_its_job():
-    with pytest.raises(ValueError, match="negative") as caught, Runner().run([Square(-1)]) as done:
-        list(done)
-    assert caught.value.__notes__ == [f"It came from {Square(-1)}."]
-
-
 def test_callbacks_by_cell():
     events = []
     runner = Runner(progress=by_cell(lambda *event: events.append(event)))
@@ -70,8 +62,3 @@ def test_callbacks_by_cell():
         list(finished)
     assert events[-1] == (Cell("one", "square 2"), 1.0, "done")
     assert by_cell(None) is None
-
-
-def test_unknown_backends_are_named():
-    with pytest.raises(ValueError, match=r"'procesess'.*Did you mean 'processes'"):
-        Runner("procesess")
