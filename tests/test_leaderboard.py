@@ -121,7 +121,7 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     assert "trained" not in {row.policy for row in board.rows}
     assert board.notes[0] in board.to_html()
     with pytest.raises(ValueError, match="two did not pass verification: short/random"):
-        coopbench.leaderboard([two], unverified="mark")
+        coopbench.leaderboard([two, one], unverified="mark")  # nor does the next one decide
     with pytest.raises(ValueError, match="Did you mean 'refuse'"):
         coopbench.leaderboard([one], unverified="refuze")
     with pytest.raises(ValueError, match="No folders"):

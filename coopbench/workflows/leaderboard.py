@@ -73,17 +73,17 @@ def leaderboard(
 ) -> Leaderboard:
     """Verify results folders of one protocol and merge them into one table.
 
-    A folder in which something differs never takes part. One that has no manifest, or lacks cells
-    that its manifest lists, is not verified: it is refused, or with ``unverified="mark"`` marked.
-    Folders that are refused or hold no results, and those of another protocol than the first that
-    is not refused, are left out, and so are policies that are called like others before them; notes
-    say why.
+    The first folder has to take part, because its protocol is that of the page. A folder in which
+    something differs never takes part. One that has no manifest, or lacks cells that its manifest
+    lists, is not verified: it is refused, or with ``unverified="mark"`` marked. Further folders
+    that are refused, hold no results or have another protocol are left out, and so are policies
+    that are called like others before them; notes say why.
     A policy with results in several folders counts once if they are the same; if they differ, it
     counts once for each folder, under a name with the folder's digest.
 
     Raises:
-        ValueError: all folders are refused; it says why.
-        FileNotFoundError: there is no such folder.
+        ValueError: the first folder cannot take part; it says why.
+        FileNotFoundError: there is no such folder, or the first holds no results.
     """
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
     if not folders:
@@ -94,18 +94,23 @@ def leaderboard(
         try:
             one = examine(folder, runner)
         except FileNotFoundError as error:
-            if not Path(folder).is_dir():  # that was misspelt
+            if not Path(folder).is_dir() or not examined:  # misspelt, or the one that decides
                 raise
             notes.append(printable(f"left out: {error}"))
             continue
         reason = _refusal(one, admits, examined[0].protocol if examined else None)
+        text = printable(f"{one.verification.folder} {reason}")
+        if reason and not examined:  # another one must not decide in its place, unnoticed
+            raise ValueError(
+                f"The first folder has to verify, because the page has its protocol; name another "
+                f"one first. {text}"
+            )
         if reason:
-            notes.append(printable(f"left out: {one.verification.folder} {reason}"))
+            notes.append(f"left out: {text}")
         else:
             examined.append(one)
-    if not examined or examined[0].protocol is None:
-        raise ValueError(f"No folder can take part. {' '.join(notes)}")
     protocol = examined[0].protocol
+    assert protocol is not None  # a folder without one is refused
     entrants = _entrants(examined, notes)
     cells = [stored for entrant in entrants.values() for stored in entrant.renamed()]
     table = table_of(cells)

@@ -113,7 +113,9 @@ def verify(
 def leaderboard(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER...", help="Results folders of one protocol."),
+        typer.Argument(
+            metavar="FOLDER...", help="Results folders of one protocol, that of the first."
+        ),
     ],
     out: Annotated[
         Path, typer.Option(help="File for the page; its data are saved next to it as JSON.")
