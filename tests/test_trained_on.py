@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import altered, first_task, make_block, make_task, make_training, small_protocol
+from builders import (
+    Invests,
+    altered,
+    first_task,
+    make_block,
+    make_task,
+    make_training,
+    small_protocol,
+)
 
 import coopbench
 from coopbench.analysis import learning as efficiency
@@ -116,6 +124,19 @@ def test_a_model_plays_all_tasks_that_name_its_own(protocol):
     assert set(cells) == {(task.id, run) for task in protocol.task for run in RUNS}
     for (task, run), model in cells.items():
         assert model == runs["slcd" if task == "slcd" else "dilemma"][run], (task, run)
+
+
+def test_models_play_a_chosen_task_without_the_one_that_they_were_trained_on(protocol):
+    chosen = ["dilemma.focal", "dilemma.longer"]
+    runs = {seed: Invests(0.6) for seed in RUNS}
+    models = coopbench.Models("mine", {"dilemma": runs})
+    report = coopbench.evaluate(protocol, models, tasks=chosen)
+    named = coopbench.Models("mine", dict.fromkeys(chosen, runs))
+    assert coopbench.evaluate(protocol, named, tasks=chosen).estimates == report.estimates
+    assert {row.task for row in report.estimates} == {*chosen}
+    one = coopbench.Models("mine", {"dilemma": runs, "dilemma.focal": runs})
+    with pytest.raises(ValueError, match="Unknown task 'dilemma' in the models of mine"):
+        coopbench.evaluate(protocol, one, tasks=["dilemma.focal"])
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ def evaluate(
     """Play every task of a protocol with every policy, and report the results.
 
     ``protocol`` is a name (``coopbench.protocol_names()``), a TOML file or a ``Protocol``;
-    ``tasks`` chooses some of its tasks. The id of an environment in its place makes a protocol of
+    ``tasks`` chooses some of its tasks, which ``Models`` of a task that is left out play where the
+    protocol says so (``trained_on``). The id of an environment in its place makes a protocol of
     one task with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the
     environment, in self-play or with ``partners``: names of policies for the other seats, or {role:
     names}. Its report shows ``metrics`` (None: those of the game, and fairness), compares policies
@@ -108,7 +109,10 @@ def evaluate(
     """
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
-    checked = _protocol(protocol, game, (tasks,) if isinstance(tasks, str) else tuple(tasks or ()))
+    chosen = (tasks,) if isinstance(tasks, str) else tuple(tasks or ())
+    whole = _protocol(protocol, game, chosen)
+    checked = with_tasks(whole, chosen)
+    policies = [_carried(whole, checked, policy) for policy in policy_list(policies)]
     if (late is None) != (beacon is None):
         raise ValueError("late goes with a beacon, the value that was published later; name both.")
     if baselines:
@@ -133,11 +137,12 @@ def write_report(report: Report, out: str | Path) -> None:
 def _protocol(
     source: str | Path | Protocol | Callable[..., Any],
     game: Mapping[str, Any],
-    tasks: tuple[str, ...],
+    tasks: Sequence[str],
 ) -> Protocol:
-    """Return the protocol with the chosen tasks, or the one for a single environment.
+    """Return the protocol with all of its tasks, or the one for a single environment.
 
-    ``game`` holds what only an evaluation of a single environment may choose.
+    ``game`` holds what only an evaluation of a single environment may choose, and ``tasks`` what
+    only one of a protocol may.
     """
     chosen = {name: value for name, value in game.items() if value is not None}
     if not isinstance(source, str | Path | Protocol):
@@ -149,7 +154,7 @@ def _protocol(
                 f"{', '.join(chosen)} go with the id of an environment; {protocol.name} defines "
                 f"its own."
             )
-        return with_tasks(protocol, tasks)
+        return protocol
     if tasks:
         raise ValueError(f"tasks go with a protocol; {source} is an environment.")
     values = dict(chosen.pop("parameters", {}))
@@ -157,6 +162,17 @@ def _protocol(
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not a parameter of {source}.")
     return ad_hoc(source, **chosen, **values)
+
+
+def _carried(whole: Protocol, part: Protocol, policy: PolicyArgument) -> PolicyArgument:
+    """Return a policy; models of a task that is left out of a part stand under those they play."""
+    if not isinstance(policy, Models):
+        return policy
+    kept, trained = {task.id for task in part.task}, dict(policy.trained)
+    origins = {task.id: task.trained_on for task in whole.task if task.id in kept - {*trained}}
+    carried = {t: o for t, o in origins.items() if o in trained and o not in kept}
+    trained |= {task: trained[origin] for task, origin in carried.items()}
+    return replace(policy, trained={k: trained[k] for k in trained if k not in carried.values()})
 
 
 def _report(
