@@ -47,8 +47,11 @@ def test_every_block_of_a_tutorial_runs(page, tmp_path):
             printed = run(language, code, tmp_path)
 
 
-def test_the_environment_of_the_tutorial_is_the_example():
+def test_the_files_of_the_tutorial_are_those_of_the_example():
     page = (ROOT / "docs" / "tutorials" / "own-environment.md").read_text(encoding="utf-8")
-    (code,) = [code for _, title, code in _BLOCK.findall(page) if title == "volunteers.py"]
-    example = ROOT / "examples" / "own-environment" / "src" / "volunteers" / "environment.py"
-    assert code == example.read_text(encoding="utf-8")
+    files = {title: code for _, title, code in _BLOCK.findall(page) if title}
+    example = ROOT / "examples" / "foraging"
+    code = (example / "src" / "foraging" / "environment.py").read_text(encoding="utf-8")
+    protocol = (example / "foraging.toml").read_text(encoding="utf-8")
+    protocol = protocol.replace('"example/Foraging-v0"', '"foraging.py:SPEC"')
+    assert files == {"foraging.py": code, "foraging.toml": protocol}
