@@ -133,9 +133,6 @@ def test_the_policy_does_what_torch_would_do(name, activation):
         assert np.ptp(expected) > 0.0
 
 
-# -- the same bits -------------------------------------------------------------------------------
-
-
 # -- what is refused -----------------------------------------------------------------------------
 
 

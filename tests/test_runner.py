@@ -28,12 +28,6 @@ class Square:
         return self.number**2
 
 
-def test_results_come_with_their_jobs():
-    jobs = [Square(2), Square(3)]
-    with Runner().run(jobs) as finished:
-        assert dict(finished) == {jobs[0]: 4, jobs[1]: 9}
-
-
 def test_a_job_is_done_when_its_result_has_been_taken_over():
     events = []
     runner = Runner(progress=lambda *event: events.append(event))

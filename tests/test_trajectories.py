@@ -292,6 +292,3 @@ def test_gini_of_mixed_signs_is_undefined():
     row = estimates(protocol, EpisodeTable((block,)))[1]
     assert (row.metric, row.count) == ("gini", 3)
     assert "undefined in 1 of 4 episodes" in row.flag
-
-
-# --- store ---------------------------------------------------------------------------------------
