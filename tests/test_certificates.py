@@ -76,10 +76,14 @@ def test_bounds_of_the_protocol_are_those_of_the_certificates():
     assert {id: task.bounds.model_dump(exclude_none=True) for id, task in tasks.items()} == bounds
 
 
-def test_stored_figures_are_played_again_to_the_bit():
-    stored = load_certificate("TrustDilemma-v1")
-    again = replayed(stored, ["trust-dilemma"])
-    assert again == {"trust-dilemma": stored.figures["trust-dilemma"]}
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [("TrustDilemma-v1", "repeated game"), ("SynergySearch-v1", "synergy-search")],
+)
+def test_stored_figures_are_played_again_to_the_bit(name, section):
+    """What a best response gains, and what those earn who are all informed."""
+    stored = load_certificate(name)
+    assert replayed(stored, [section]) == {section: stored.figures[section]}
 
 
 def test_the_command_shows_figures_that_are_not_the_stored_ones(command, monkeypatch):

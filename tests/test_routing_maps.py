@@ -195,7 +195,8 @@ def test_movingai_reads_scales_and_outlines(octile, tmp_path):
     both = make("movingai", path=str(tmp_path), height=20, width=30, only_edges=False).constants
     assert len(both.map.discs) == 2
     assert (
-        mazes.wall_cells(both.map)[0].reshape(18, 28)[8] == ([False] * 2 + [True] * 24 + [False] * 2)
+        mazes.wall_cells(both.map)[0].reshape(18, 28)[8]
+        == ([False] * 2 + [True] * 24 + [False] * 2)
     ).all()
 
 
