@@ -123,6 +123,17 @@ def test_reactive_policies_by_hand(name, partner, expected):
     np.testing.assert_allclose(played, expected, rtol=1e-6, atol=1e-9)
 
 
+def test_a_fixed_sequence_stays_at_its_last_step():
+    engine, _ = _begun("coopbench/DynamicPartnerSelection-v1", "constant:0.5", 4)
+    game = Game.at(engine.spec.id)
+    policy, last = make_policy("open_loop", game), game.constants.horizon - 1
+    steps = np.array([0, last, last + 1, 2 * last])
+    actions, after = policy.act(engine.control.obs, steps)
+    assert (actions[0] != actions[1]).any()
+    assert (actions[2:] == actions[1]).all()
+    assert (after == steps + 1).all()
+
+
 def test_trust_threshold_follows_its_own_row():
     engine, player = _begun("coopbench/TrustDilemma-v0", "trust_threshold:0.7,0.5", 1)
     state = {"trust": np.array([[1.0, 0.6], [0.4, 1.0]])}
