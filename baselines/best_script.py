@@ -1,6 +1,6 @@
-"""The best script of a game's certificate: what a trained policy must beat beside partners.
+"""The best script of a game's certificate: what a trained policy must beat with partners.
 
-It is the strategy, with its parameters, that earns most beside the partners of the training, for
+It is the strategy, with its parameters, that earns most with the partners of the training, for
 each role; ``coopbench certify`` says which one that is.
 """
 

@@ -1,7 +1,7 @@
 """Matches: players in the seats of an engine, from the reset to the end of every episode.
 
 ``Match`` is the one loop in which policies play. Whoever wants to look at every step iterates over
-``steps``; whoever wants the result alone calls ``play``.
+``steps``; to get only the result, call ``play``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -42,7 +42,7 @@ _APART = "an array of dictionaries {agent: observation}, one per episode"
 
 
 def describe(name: str) -> str:
-    """Describe whatever is called ``name``; raises ``ValueError`` with the nearest name."""
+    """Describe the thing called ``name``; raises ``ValueError`` with the nearest name."""
     environments = {i: i for i in coopbench_envs.ids()}
     environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
     if name in environments:

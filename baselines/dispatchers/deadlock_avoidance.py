@@ -1,4 +1,4 @@
-"""Deadlock avoidance: trains go their shortest ways, but not towards a train that comes to them.
+"""Deadlock avoidance: shortest paths, but trains wait if an oncoming train could not pass.
 
 After the heuristic of this name in the community of flatland-rl. A train enters its next cell only
 if, for every train that comes to it on its shortest way, there is a cell before the two meet that
@@ -158,7 +158,7 @@ def count_free(b, w, i, a, met, last):
 ENTRY = Entry(
     "deadlock_avoidance",
     DeadlockAvoidance,
-    "railways: shortest ways, unless a train comes that could not be let pass",
+    "railways: shortest paths; trains wait if an oncoming train could not pass",
     "global",
     Params,
 )

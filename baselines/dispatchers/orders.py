@@ -1,7 +1,7 @@
 """Orders: trains keep the order in which the plan has them visit every place.
 
-Whoever is late holds up those that come after him, but nobody ever blocks another one: the plan
-shows an order in which all of them can go on.
+A late train delays the trains after it, but trains never block each other: the plan shows an order
+in which all of them can continue.
 """
 
 import numpy as np

@@ -36,7 +36,7 @@ def make(game: Game, parameters: Any) -> Planner:
 ENTRY = Entry(
     "prioritised_replan",
     make,
-    "railways: plans trains one after the other, improves the plan, and plans anew at malfunctions",
+    "railways: plans trains one after the other, improves the plan, replans after malfunctions",
     "global",
     Params,
 )

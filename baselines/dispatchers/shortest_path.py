@@ -1,6 +1,6 @@
-"""Shortest path: every train goes the shortest way to its target, whoever is in the way.
+"""Shortest path: every train takes the shortest path to its target, even if it is blocked.
 
-It takes no notice of other trains, so that trains that meet on a single track are stuck.
+It ignores other trains, so trains that meet on a single track are stuck.
 """
 
 from typing import Any, NamedTuple
@@ -35,5 +35,5 @@ class ShortestPath:
 
 
 ENTRY = Entry(
-    "shortest_path", ShortestPath, "railways: each takes its shortest way", "global", Params
+    "shortest_path", ShortestPath, "railways: each train takes its shortest path", "global", Params
 )

@@ -1,6 +1,6 @@
 """COMA: actors that learn how much better a choice was than their others (Foerster et al. 2018).
 
-A central critic values, for every seat i, each of its choices beside what the others chose,
+A central critic values, for every seat i, each of its choices given what the others chose,
 Q_i(s, (a_-i, .)). What a seat is credited with is the difference to the mean over its policy,
 
     A_i = Q_i(s, a) - sum_c p_i(c) Q_i(s, (a_-i, c)),
@@ -8,8 +8,8 @@ Q_i(s, (a_-i, .)). What a seat is credited with is the difference to the mean ov
 and the actors ascend sum_i A_i log p_i(a_i). The critic learns towards TD(``trace``) targets of
 target networks, from the last step to the first, with one gradient step for each step of time.
 p is the softmax over legal choices, mixed with uniform ones as ``epsilon`` says; the most probable
-choice plays in evaluations. Dead seats teach no actor, but the critic goes on for them: what their
-team earns later is also due to them.
+choice plays in evaluations. Rows of dead seats train no actor, but train the critic: later rewards
+of their team are partly due to them.
 """
 
 import copy
@@ -40,9 +40,9 @@ CREDITS = ("critic", RETURN)
 
 
 LEARNERS = {
-    "coma": "actors that are credited by a critic of all seats, "
+    "coma": "actors with counterfactual credit by a critic of all seats, "
     "separate recurrent networks for each agent",
-    "coma_shared": "actors that are credited by a critic of all seats, "
+    "coma_shared": "actors with counterfactual credit by a critic of all seats, "
     "shared recurrent networks for all agents",
 }
 

@@ -26,9 +26,7 @@ Reward = Annotated[
     LATER,
 ]
 # Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[
-    tuple[str, ...], listing("policies beside whom it learns in some lanes"), LATER
-]
+Partners = Annotated[tuple[str, ...], listing("policies with which it learns in some lanes"), LATER]
 Share = Annotated[
     float, between(0, 1, "share of these lanes; there it has one seat, in turn"), LATER
 ]

@@ -18,8 +18,8 @@ from coopbench_envs.parameters import between
 _CHUNK = 16  # steps that gradients go back in networks with memory
 
 LEARNERS = {
-    "ippo": "proximal policy optimisation, separate networks for each agent",
-    "ippo_shared": "proximal policy optimisation, shared networks for all agents",
+    "ippo": "proximal policy optimization, separate networks for each agent",
+    "ippo_shared": "proximal policy optimization, shared networks for all agents",
 }
 
 

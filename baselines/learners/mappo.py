@@ -20,8 +20,8 @@ from coopbench_envs.parameters import Allowed, between, one_of
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
 
 LEARNERS = {
-    "mappo": "proximal policy optimisation, central critics, networks for each agent",
-    "mappo_shared": "proximal policy optimisation, central critic, shared networks",
+    "mappo": "proximal policy optimization, central critics, networks for each agent",
+    "mappo_shared": "proximal policy optimization, central critic, shared networks",
 }
 
 

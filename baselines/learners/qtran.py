@@ -44,9 +44,9 @@ ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
 
 
 LEARNERS = {
-    "qtran": "Q-learning of a joint value that the choices of seats maximise, "
+    "qtran": "Q-learning of a joint value that the choices of seats maximize, "
     "separate recurrent networks for each agent",
-    "qtran_shared": "Q-learning of a joint value that the choices of seats maximise, "
+    "qtran_shared": "Q-learning of a joint value that the choices of seats maximize, "
     "shared recurrent networks for all agents",
 }
 

@@ -1,4 +1,4 @@
-"""What a trained policy is, whatever kind of network it has, and how it is written to a file.
+"""Trained policies with any kind of network, and how they are written to a file.
 
 A file is an npz of arrays of numbers. Its array "header" is a JSON object with the format, the kind
 of network, the facts of the training and the settings of that kind. A file without a kind holds a

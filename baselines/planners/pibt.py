@@ -131,7 +131,7 @@ def sort_agents(team, desk, i):
 
 @subroutine
 def decide(team, desk, room, i, columns, radii, far, first):
-    """Let agent ``first`` choose, and all that it pushes; who is pushed in vain stays for good."""
+    """Let agent ``first`` choose, and all that it pushes; a push that fails ends their choice."""
     depth, trailing = 0, 0
     desk.stack[0] = first
     list_choices(team, desk, room, i, columns, radii, far, first)

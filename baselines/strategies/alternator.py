@@ -1,4 +1,4 @@
-"""Alternator: invests for some good steps, then takes for as many, whatever the others do."""
+"""Alternator: invests for some good steps, then takes for as many, regardless of the others."""
 
 from typing import Annotated, Any, NamedTuple
 
@@ -44,7 +44,7 @@ class Alternator:
 ENTRY = Entry(
     "alternator",
     Alternator,
-    "invests in good times for some steps, then takes for as many",
+    "invests in the good regime for some steps, then takes for as many steps",
     "local",
     Params,
 )

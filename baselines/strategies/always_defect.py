@@ -1,4 +1,4 @@
-"""Always defect: invest nothing, whatever the others do."""
+"""Always defect: invest nothing, regardless of the others."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Bully: takes from those with a good record, and gives to those who stand up to it.
+"""Bully: takes from agents with a good record, and gives to agents that punish it.
 
 The opposite of a reciprocator: it invests more the worse the others' record is, as long as it takes
 to be dealt with. Compare the "bully" strategies of Littman & Stone (2001), which lead rather than
@@ -42,4 +42,4 @@ class Bully:
         return self._venture.actions(observations, attitude, bar=0.0, demand=p.demand), None
 
 
-ENTRY = Entry("bully", Bully, "invests the more the worse the others' record is", "local", Params)
+ENTRY = Entry("bully", Bully, "invests more, the worse the others' record is", "local", Params)

@@ -1,4 +1,4 @@
-"""Cooperator: invests in good times, whatever the others do."""
+"""Cooperator: invests in the good regime, regardless of the others."""
 
 from typing import Annotated, Any, NamedTuple
 
@@ -20,7 +20,7 @@ class Params(NamedTuple):
 
 
 class Cooperator:
-    """Invests ``level`` in good times, and deals with everybody."""
+    """Invests ``level`` in the good regime, and deals with all others."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
         p = parameters
@@ -39,5 +39,9 @@ class Cooperator:
 
 
 ENTRY = Entry(
-    "cooperator", Cooperator, "invests in good times, whatever the others do", "local", Params
+    "cooperator",
+    Cooperator,
+    "invests in the good regime, regardless of the others",
+    "local",
+    Params,
 )

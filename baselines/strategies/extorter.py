@@ -1,4 +1,4 @@
-"""Extorter: matches the others, and gives a little less for as long as they put up with it.
+"""Extorter: matches the others, and gives a little less as long as they accept it.
 
 It searches for the least share that the others accept, where ``matcher`` has a share of its own:
 extortion in the sense of Press & Dyson (2012), with a factor that adapts.
@@ -64,7 +64,7 @@ class Extorter:
 ENTRY = Entry(
     "extorter",
     Extorter,
-    "matches the others, and gives less and less while they put up with it",
+    "matches the others, then gives less and less as long as they accept it",
     "local",
     Params,
 )

@@ -1,7 +1,7 @@
-"""Gradual: punishes the n-th offence for n good steps, then makes peace for two.
+"""Gradual: punishes the n-th offense for n good steps, then makes peace for two.
 
 After Beaufils, Delahaye & Mathieu (1997), Our meeting with gradual: a good strategy for the
-iterated prisoner's dilemma. Here an offence is an investment below a share of what was worthwhile.
+iterated prisoner's dilemma. Here an offense is an investment below a share of what was worthwhile.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -36,7 +36,7 @@ class Memory(NamedTuple):
 
 
 class Gradual:
-    """Invests everything in good times, but for punishments that grow with every offence."""
+    """Invests everything in the good regime, except in punishments that grow with each offense."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
         p = parameters
@@ -64,7 +64,7 @@ class Gradual:
 ENTRY = Entry(
     "gradual",
     Gradual,
-    "punishes every offence for one good step more than the one before, then makes peace",
+    "punishes each offense one good step longer than the previous one, then makes peace",
     "local",
     Params,
 )

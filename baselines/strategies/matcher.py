@@ -1,4 +1,4 @@
-"""Matcher: invests a share of what the others invested when times were last good.
+"""Matcher: invests a share of what the others last invested in the good regime.
 
 With a share of 1 it is tit for tat (Axelrod 1984), with less it is extortionate in the sense of
 Press & Dyson (2012): it gives less than it gets, and answers more with more.
@@ -56,7 +56,7 @@ class Matcher:
 ENTRY = Entry(
     "matcher",
     Matcher,
-    "invests a share of what the others last invested in good times",
+    "invests a share of what the others last invested in the good regime",
     "local",
     Params,
 )

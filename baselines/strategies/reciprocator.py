@@ -1,8 +1,8 @@
 """Reciprocator: invests by the others' records of conduct, and makes amends for its own.
 
 A graded conditional cooperator (Fischbacher, Gaechter & Fehr 2001). A contrite one (Boyd 1989;
-Wu & Axelrod 1995) excuses others by its own low record: who has been punished for good reason does
-not punish back, so that errors do not end cooperation.
+Wu & Axelrod 1995) excuses others by its own low record: an agent that was punished for a good
+reason does not punish back, so that errors do not end cooperation.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -83,7 +83,7 @@ class Reciprocator:
 ENTRY = Entry(
     "reciprocator",
     Reciprocator,
-    "invests by the others' records, excused by its own",
+    "invests by the others' records; excuses them if its own is low",
     "local",
     Params,
 )

@@ -13,7 +13,7 @@ class Params(NamedTuple):
 
 
 class SuspiciousTitForTat:
-    """Mirrors the others' mean fraction, but trusts nobody at first."""
+    """Mirrors the others' mean fraction, but does not trust them at first."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
         self._fractions = Fractions(game, "suspicious_tit_for_tat")

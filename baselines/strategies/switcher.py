@@ -53,4 +53,4 @@ class Switcher:
         return np.where(switched, after, before), Memory(memory.steps + 1, first, second)
 
 
-ENTRY = Entry("switcher", Switcher, "plays one policy, then another one", "local", Params)
+ENTRY = Entry("switcher", Switcher, "plays one policy, then another", "local", Params)

@@ -23,7 +23,7 @@ class Params(NamedTuple):
 
 
 class Unforgiving:
-    """Invests ``level`` in good times until the others' record falls below the threshold."""
+    """Invests ``level`` in the good regime until the others' record falls below the threshold."""
 
     def __init__(self, game: Game, parameters: Params) -> None:
         p = parameters
