@@ -5,6 +5,7 @@ arrays that tell which elements were written, and which indices lie outside.
 """
 
 import inspect
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -47,6 +48,7 @@ _STEPS = {
 _UNWRITTEN = -1.5e300  # what no kernel writes
 _FLAG = 7  # the same in bool and int8 outputs
 _LANES, _EPISODES, _MOST = 2, 3, 2000  # of the pass in Python: lanes, episodes, steps
+_SECONDS = 20  # of processor time after which the pass ends
 _TOLERANCE = 1e-5  # by which float32 may lie beyond a bound
 
 
@@ -142,8 +144,8 @@ def _own(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
     first = _Pass(engine, found)
     try:
         course = first.play(1)
-        used = first.play(1)
-        again = _Pass(engine, found).play(1)
+        used = first.play(1, len(course))
+        again = _Pass(engine, found).play(1, len(course))
     except _StopError:
         yield from found.values()
         return
@@ -213,18 +215,25 @@ class _Pass:
         arrays = (constants, self._state, self._control, self._actions)
         self._drive = driver.with_arrays(arrays, 3, engine.spec.id)
 
-    def play(self, seed: int) -> list[np.ndarray]:
-        """Play some episodes with random actions; return what came of every step."""
+    def play(self, seed: int, moments: int | None = None) -> list[list[np.ndarray]]:
+        """Play some episodes with random actions; return what came of the reset and every step.
+
+        ``moments`` is how many of these there are; by default the episodes end after ``_SECONDS``.
+        """
         control, random = self._control, np.random.default_rng(seed)
         control.seed[:] = np.arange(_LANES) + seed
         control.episode[:], control.chosen[:] = 0, True
         self._drive(RESET, 0, _LANES)
-        course = [control.obs.copy()]
-        longest = min(_EPISODES * (self._engine.horizon + 1), _MOST)
-        for _ in range(longest):
+        course = [[control.obs.copy()]]
+        begin = time.process_time()
+        longest = moments or min(_EPISODES * (self._engine.horizon + 1), _MOST)
+        while len(course) < longest:
+            if moments is None and time.process_time() - begin > _SECONDS:
+                break
             self._act(random)
             self._drive(NEXT_STEP, 0, _LANES)
-            course += [control.obs.copy(), control.rewards.copy(), control.measures.copy()]
+            came = (control.obs, control.rewards, control.measures)
+            course.append([array.copy() for array in came])
         return course
 
     def _act(self, random: np.random.Generator) -> None:
@@ -365,8 +374,12 @@ class _Pass:
         return np.array([plain(self.kernels.late)(c, s, lane) for lane in i.tolist()])
 
 
-def _equal(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True))
+def _equal(one: list[list[np.ndarray]], two: list[list[np.ndarray]]) -> bool:
+    return all(
+        np.array_equal(a, b, equal_nan=True)
+        for first, second in zip(one, two, strict=True)
+        for a, b in zip(first, second, strict=True)
+    )
 
 
 # --- environments of other packages ---------------------------------------------------------------
