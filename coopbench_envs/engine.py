@@ -118,6 +118,7 @@ class Engine:
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self.horizon = int(self.constants.horizon)
+        self._opponent  # noqa: B018  # one that cannot play is refused here
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.kernels.present is not None
         self._crew = Crew(threads, lanes)

@@ -97,7 +97,7 @@ def test_a_reader_clicks_from_the_start_to_an_environment(page, site, said):
     page.locator(".gallery a", has_text="TrustDilemma-v1").click()
     expect(page.locator("h1")).to_contain_text("TrustDilemma-v1")
     expect(page.locator("img.moving")).to_be_visible()
-    for tab in ("Tutorials", "How-to guides", "Explanation", "Reference"):
+    for tab in ("Learn", "How-to guides", "Science", "Reference"):
         page.locator(".md-tabs").get_by_text(tab, exact=True).click()
         expect(page.locator(".md-tabs__item--active")).to_contain_text(tab)
         expect(page.locator("h1")).to_be_visible()

@@ -52,4 +52,4 @@ def test_a_report_has_it_with_an_interval(tmp_path):
     assert len(means) == 2
     assert np.isclose(worst.estimate, min(means))
     assert worst.low < worst.estimate < worst.high
-    assert "Worst task" in str(report)
+    assert "Worst task" in (tmp_path / "results" / "report.md").read_text("utf-8")
