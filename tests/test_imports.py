@@ -45,7 +45,7 @@ def test_a_value_of_a_run_is_one_observation(file):
 
 def test_the_command_writes_the_report(file, tmp_path, command):
     words = ("--metric", "score", "--scale", "given", "--out", "report")
-    assert "a vs b" in command("import", file, *words).out
+    assert "report/report.html" in command("import", file, *words).out
     for name in ("report.md", "report.html"):
         text = (tmp_path / "report" / name).read_text()
         assert "nothing is verified" in text

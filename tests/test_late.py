@@ -233,7 +233,7 @@ def test_files_that_are_no_commitments_are_refused(protocol, tmp_path, text):
         coopbench.evaluate(protocol, ["random"], late=file, beacon=DRAND)
 
 
-def test_the_commands_commit_and_evaluate_late(file, protocol, tmp_path, capsys):
+def test_the_commands_commit_and_evaluate_late(file, protocol, tmp_path, capsys, written_reports):
     source = tmp_path / "small.toml"
     early, late = tmp_path / "early", tmp_path / "late"
     policy = ["--policy", f"{file}:keep"]
