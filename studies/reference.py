@@ -50,7 +50,6 @@ DISPATCHERS = (
     *("random", "never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
     *("prioritised", "prioritised_replan"),
 )
-GAME_RULES = ("random", "always_defect", "open_loop", "cooperator", "reciprocator")
 PUBLISHED = ("random", "constant:0.35", "constant:0.5", "constant:0.75", "tit_for_tat")
 REACTIVE = (
     *("random", "always_defect", "best_constant", "best_script", "open_loop", "tit_for_tat"),
@@ -64,7 +63,6 @@ FIXED: dict[str, tuple[str, ...]] = {
     "routing-hard": PLANNERS,
     "routing-standard": PLANNERS[:-1],
     "routing-learned": PLANNERS,
-    "games-learned": GAME_RULES,
     "coopetition-published": PUBLISHED,
     "marl-standard": PLANNERS[:1],
     "skirmish-small": BATTLERS,
