@@ -7,7 +7,6 @@ import builders
 import gymnasium as gym
 import numpy as np
 import pytest
-import stable_baselines3
 import toy_foreign
 
 import coopbench
@@ -501,7 +500,7 @@ def test_different_observations_become_vectors_of_one_length():
 
 
 @pytest.mark.parametrize("learner", ["ippo", "qmix_shared"])
-def test_learners_train_on_them_and_go_on_bit_for_bit(learner):
+def test_learners_train_on_them_and_go_on_bit_for_bit(learner, torch):
     values = {"lanes": 2, "batch_size": 4, "replay": 8, "reward": "team"}
     if learner == "ippo":
         values = {"lanes": 2, "rollout": 16, "batch_size": 8, "epochs": 1}
@@ -515,7 +514,7 @@ def test_learners_train_on_them_and_go_on_bit_for_bit(learner):
         assert np.array_equal(array, rest.save()[name], equal_nan=True), name
 
 
-def test_saved_states_of_another_course_are_refused():
+def test_saved_states_of_another_course_are_refused(torch):
     permit(LAMPS)
     values = {"lanes": 2, "rollout": 16, "batch_size": 8}
     learner = make_learner("ippo", LAMPS, {"chance": True}, 1, **values)
@@ -524,7 +523,7 @@ def test_saved_states_of_another_course_are_refused():
         make_learner("ippo", LAMPS, {"chance": True}, 1, **values).load(learner.save())
 
 
-def test_a_training_run_is_reported_and_verified(tmp_path):
+def test_a_training_run_is_reported_and_verified(tmp_path, torch):
     file = tmp_path / "lamps.toml"
     selection = "[seeds]\nselection = { first = 100, count = 6 }\ntraining = [1, 2]\n"
     training = '[training]\non = "each"\nplays = "own"\nruns = 2\nepisodes = 6\n'
@@ -539,6 +538,7 @@ def test_a_training_run_is_reported_and_verified(tmp_path):
 
 
 def test_stable_baselines_trains_on_them():
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
     env = coopbench_envs.sb3_vec_env(CARTPOLE, 2)
     with pytest.raises(gym.error.ResetNeeded, match="call reset"):
         env.step(np.zeros(2, np.int64))
