@@ -523,6 +523,7 @@ def test_saved_states_of_another_course_are_refused(torch):
         make_learner("ippo", LAMPS, {"chance": True}, 1, **values).load(learner.save())
 
 
+@pytest.mark.slow("trains two runs and verifies them")
 def test_a_training_run_is_reported_and_verified(tmp_path, torch):
     file = tmp_path / "lamps.toml"
     selection = "[seeds]\nselection = { first = 100, count = 6 }\ntraining = [1, 2]\n"
