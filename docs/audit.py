@@ -3,15 +3,12 @@
 They are those of ``python -m studies.validity games``, group by group, from certificates.
 """
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
+
+import checkout  # noqa: F401
 
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
-
-sys.path.append(str(Path(__file__).resolve().parent.parent))  # for studies
-
 from studies.certificates import PROTOCOL
 from studies.validity import games
 

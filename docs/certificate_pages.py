@@ -1,17 +1,13 @@
 """Pages of certificates, made at every build from the stored figures: one for each environment."""
 
-import sys
 from functools import partial
-from pathlib import Path
 
+import checkout  # noqa: F401
 import gallery
 
 import coopbench_envs
 from coopbench.certificates import load_certificate
 from coopbench.certificates.battles import load_battles
-
-sys.path.append(str(Path(__file__).resolve().parent.parent))  # for studies
-
 from studies.battles.pages import battles_page
 from studies.certificates.pages import certificate_page
 

@@ -4,8 +4,8 @@ CONTRIBUTING.md and CHANGELOG.md of the repository become pages of the site. ``a
 public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings,
 ``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol; the folder
 ``protocols`` has a page for each protocol, ``certificates`` for each certificate, and ``results``
-the full tables of results. They are made
-at every build, so that a changed docstring needs no other file to be written again.
+the full tables of results. They are made at every build, so that a changed docstring needs no other
+file to be written again.
 """
 
 import inspect

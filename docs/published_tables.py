@@ -3,6 +3,7 @@
 from results_tables import number, read
 
 from coopbench.report.markdown import rows_table
+from studies.reference import BATTLERS
 
 # Samvelyan et al. (2019), Table 2: for IQL, COMA, VDN and QMIX the highest median over five runs of
 # the test win rate within the last 250,000 of two million steps, in percent, and the heuristic's.
@@ -23,14 +24,6 @@ TABLE_2 = {
     "corridor": (0, 0, 0, 1, 0),
 }
 PUBLISHED = ("IQL", "COMA", "VDN", "QMIX", "heuristic")
-SCRIPTS = (
-    "random",
-    "attack_nearest",
-    "smac_heuristic",
-    "smac_heuristic_free",
-    "focus_fire",
-    "kite",
-)
 LEARNERS = ("iql_shared", "coma_shared", "vdn_shared", "qmix_shared")  # trained on 2s3z alone
 
 
@@ -52,10 +45,10 @@ def smac() -> str:
         return " / ".join(str(wins.get((task.lower(), policy), "—")) for policy in policies)
 
     body = [
-        (f"`{task}`", " / ".join(map(str, values)), here(task, LEARNERS), here(task, SCRIPTS))
+        (f"`{task}`", " / ".join(map(str, values)), here(task, LEARNERS), here(task, BATTLERS))
         for task, values in TABLE_2.items()
     ]
-    heads = (", ".join(names) for names in (PUBLISHED, LEARNERS, SCRIPTS))
+    heads = (", ".join(names) for names in (PUBLISHED, LEARNERS, BATTLERS))
     published, learners, scripts = heads
     return rows_table(
         ["Map", f"Published: {published}", f"Here: {learners}", f"Here: {scripts}"], body

@@ -1,9 +1,6 @@
 """Tables of docs/environments/rail_networks.md, from what ``studies/rail`` has stored."""
 
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+import checkout  # noqa: F401
 
 from studies.rail import maps
 

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from checkout import ROOT
 
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
+from studies.reference import source
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS, TRIALS = ROOT / "benchmarks" / "results" / "tables", ROOT / "benchmarks" / "results"
-OWN = ROOT / "studies" / "protocols"  # protocols of studies
 RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
 # Protocols of the overview; the others have learners for questions of their own.
 OVERVIEW = (
@@ -50,8 +50,7 @@ def names() -> list[str]:
 
 def protocol_of(name: str) -> Protocol:
     """Read a protocol of the package or of a study."""
-    own = OWN / f"{name}.toml"
-    return load_protocol(own if own.is_file() else name)
+    return load_protocol(source(name))
 
 
 def overview() -> str:
@@ -169,7 +168,9 @@ def page(name: str) -> str:
     for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
         some = [row for row in rows if row["metric"] == metric]
         if some:
-            parts += [f"## {metric}", by_task(protocol, metric, some)]
+            scored = metric == protocol.report.score
+            title = f"Score: {metric}, normalized by the bounds of each task" if scored else metric
+            parts += [f"## {title}", by_task(protocol, metric, some)]
     others = [f for f in pictures() if f.parts[-3] == name and not f.stem.startswith(SCORES)]
     parts += [f"![{file.stem}]({name}/{file.name})" for file in others]
     trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
@@ -189,10 +190,7 @@ def by_task(protocol: Protocol, metric: str, rows: list[Row]) -> str:
             return "—"  # not played
         bounds = protocol.task_of(task).bounds
         low, high = (bounds.low, bounds.high) if metric == protocol.report.score else (0.0, 1.0)
-        numbers = [
-            (number(row[key]) - low) / (high - low) if high > low else number(row[key])
-            for key in ("mean", "low", "high")
-        ]
+        numbers = [(number(row[key]) - low) / (high - low) for key in ("mean", "low", "high")]
         if metric in _SHARES:
             numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
         return interval(*numbers)
