@@ -286,12 +286,15 @@ def write_tables(name: str) -> None:
 
 
 def differing(name: str) -> list[str]:
-    """Return the stored tables of a protocol that are other than its episodes give."""
-    return [
-        file
-        for file, content in tables(name).items()
-        if file.endswith(".csv") and (TABLES / name / file).read_text("utf-8") != content
-    ]
+    """Return the stored tables of a protocol that its episodes give otherwise, or not at all."""
+    made = {file: text for file, text in tables(name).items() if file.endswith(".csv")}
+    folder = TABLES / name
+    kept = {
+        str(file.relative_to(folder)): file.read_text(encoding="utf-8")
+        for file in folder.rglob("*.csv")
+        if not file.name.startswith(EXPLOITS)
+    }
+    return sorted(file for file in {**made, **kept} if made.get(file) != kept.get(file))
 
 
 def rows(name: str, table: str) -> list[dict[str, str]]:
