@@ -62,20 +62,20 @@ POLICIES = (
 # What the pictures of a kind of scene show.
 _LEGENDS: dict[type, str] = {
     Battle: (
-        " Agents are blue, enemies orange, each with the letter of its kind. The green arc is "
-        "health, the light blue one outside it shield or energy; a line leads to the unit that is "
-        "aimed at."
+        " Agents are blue and enemies orange, each with the letter of its kind. The green arc is "
+        "health; the light blue arc outside it is shield or energy. A line leads from a unit to "
+        "its target."
     ),
     Railway: (
-        " Trains are arrows, and rings of their colour their targets. A black frame is a train "
-        "that can never move again, a red ring one that is broken."
+        " Trains are arrows; the ring of the same color is the target of a train. A black frame "
+        "marks a train that can never move again, a red ring a broken train."
     ),
 }
 
 _PANEL = (318, 30, 142, 236)  # left, top, width and height of the plot beside the agents
 _MANY = 12  # of more agents no lines are drawn
 _CENTRE, _CIRCLE = (156.0, 148.0), 100.0
-_SUN, _GOOD = (26.0, 26.0, 13.0), YELLOW  # a disc that tells good times from bad ones
+_SUN, _GOOD = (26.0, 26.0, 13.0), YELLOW  # a disc that shows the regime
 
 
 def environments() -> list[str]:
@@ -104,15 +104,16 @@ def caption(env_id: str) -> str:
     policy, drawing = policy_of(env_id), _drawing(_begun(env_id))
     if drawing is _plane:
         return (
-            f"Eight agents, discs, steer to the rings of their colour under `{policy}`; right: the "
-            "share of agents on their goals over time."
+            f"Eight agents play `{policy}`. Discs are agents; rings of the same color are their "
+            "goals. The plot on the right shows the share of agents on their goals over time."
         )
     if drawing is _firms:
         return (
-            f"Agents play `{policy}`; in the middle third one of them invests nothing. A disc "
-            "fills with the share that its agent invests, red if that is less than the others "
-            f"expect{_lines(env_id)}. Right, over time: mean investment (blue), mean trust (grey)."
-            + (" The small disc is yellow in good times." if _has_times(env_id) else "")
+            f"Agents play `{policy}`; one of them invests nothing in the middle third of the "
+            "episode. Each disc is an agent, filled by the share that it invests, in red if the "
+            f"others expect more{_lines(env_id)}. The plot on the right shows mean investment "
+            "(blue) and mean trust (gray) over time."
+            + (" The small disc is yellow in the good regime." if _has_regime(env_id) else "")
         )
     return f"All agents play `{policy}`.{_LEGENDS.get(type(_scene(_begun(env_id))), '')}"
 
@@ -121,7 +122,7 @@ def _lines(env_id: str) -> str:
     return "; lines show trust" if len(Engine(env_id).agents) <= _MANY else ""
 
 
-def _has_times(env_id: str) -> bool:
+def _has_regime(env_id: str) -> bool:
     return "good" in Engine(env_id).lane_state()
 
 

@@ -25,7 +25,7 @@ OBSERVING = {
     "blind": "best rule found that ignores partners",
     "public": "best rule found, public state and time",
 }
-BEST_SCRIPT = "best script, chosen beside partners of the training"  # name of a criterion
+BEST_SCRIPT = "best script, chosen with the training partners"  # name of a criterion
 SCRIPT = {"script": "best script found"}
 
 

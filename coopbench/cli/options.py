@@ -80,7 +80,8 @@ Policies = Annotated[
 Backend = Annotated[
     str,
     typer.Option(
-        help="Where cells are played: serial; processes, several at a time; or ray, on a cluster."
+        help="How cells are played: serial, one after the other; processes, several at a time; "
+        "ray, on a cluster."
     ),
 ]
 Workers = Annotated[
@@ -106,8 +107,8 @@ Environments = Annotated[
     typer.Option(
         "--env",
         metavar="FILE.py:SPEC",
-        help="Register the environment of a file, which is executed; repeat for more. Needed where "
-        "results or a protocol are of an environment that is not installed.",
+        help="Register the environment of a file, which is executed; repeat for more. Needed if "
+        "results or a protocol use an environment that is not installed.",
         callback=_register,
     ),
 ]
@@ -115,7 +116,7 @@ Only = Annotated[
     bool,
     typer.Option(
         "--only",
-        help="Only the policies of -p, without the required baselines and learners (not a "
+        help="Play only the policies of -p, without the required baselines and learners (not a "
         "standard report).",
     ),
 ]

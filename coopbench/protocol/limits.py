@@ -14,13 +14,13 @@ Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 class Limits(Strict):
     """How long a policy may take, in seconds; see ``timed``."""
 
-    planning: Seconds  # from its creation to its first action of an episode
+    planning: Seconds  # from the policy's creation to its first action of an episode
     step: Seconds  # for each later action
-    total: Seconds  # for all episodes of all tasks, with the time of the environments
+    total: Seconds  # for all episodes of all tasks, including the environments
     timeouts: int = Field(
         default=10, ge=1, le=1_000_000
-    )  # consecutive ones that end the evaluation
-    # Share of "arrived" that a task has to reach on average, for later tasks to be played at all.
+    )  # consecutive time-outs that end the evaluation
+    # Mean share of arrivals ("arrived"): after a task with less, later tasks are not played.
     stop_below: float | None = later(gt=0.0, lt=1.0)
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ class Chart(Strict):
     metric: str
     x: str
     per: str = ""
-    group: str = ""  # only tasks of this group
+    group: str = ""  # draw only tasks of this group
     scale: Literal["linear", "log2"] = "linear"
 
     def panels(self, tasks: Iterable[Task]) -> dict[str, tuple[Task, ...]]:
@@ -39,20 +39,20 @@ class Chart(Strict):
 
 
 class Domain(Strict):
-    """What is also shown of the tasks of one group, whose games have metrics of their own."""
+    """Additional metrics of the tasks of one group, and the curve of these tasks."""
 
-    metrics: tuple[str, ...]  # shown after those of the report
-    curve: str  # in place of that of the report
+    metrics: tuple[str, ...]  # shown after the metrics of the report
+    curve: str  # replaces the curve of the report for these tasks
 
     _lists = field_validator("metrics", mode="before")(as_tuple)
 
 
 class Reproduction(Strict):
-    """Tables and methods of a publication that a report has in addition to the standard ones."""
+    """Tables and methods of a publication, in addition to the standard ones."""
 
-    published_return: bool = False  # the return, normalised over all that were evaluated
+    published_return: bool = False  # returns scaled by the lowest and highest mean of the report
     interquartile: bool = False  # interquartile mean of every metric of every task and group
-    # Metrics of the table with one row per algorithm, whose spread is that of the first.
+    # Metrics of a table with one row per algorithm and task; the first with its deviation.
     summary: tuple[str, ...] = ()
     # Interval of the interquartile mean of a learner's runs; without it, the two-way interval.
     bootstrap: Literal["percentile", "expanded"] | None = None
@@ -69,20 +69,20 @@ def _asks_nothing(reproduction: object) -> bool:
 class Reporting(Strict):
     """What the standard report shows."""
 
-    score: str  # metric that is normalised, compared and aggregated
+    score: str  # metric that is normalized, compared and aggregated
     metrics: tuple[str, ...]
     curve: str  # metric whose course over an episode is drawn
     baselines: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()  # required, too, but they have to be trained first
+    learned: tuple[str, ...] = ()  # learners that a standard report must contain
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     resamples: int = Field(default=2000, ge=100, le=100_000)
     alpha: float = Field(default=0.05, gt=0.0, lt=0.5)
-    comparison: Literal["welch", "paired"] = "paired"  # paired: episodes or runs of the same seed
+    comparison: Literal["welch", "paired"] = "paired"  # paired: by seed, episodes or runs
     effect: Literal["cohens_d"] | None = later()  # shown in comparisons in addition to Hedges' g
-    # Scale of aggregates: the tasks' bounds, or lowest and highest of all episodes of the report.
+    # Scale of scores: by default the tasks' bounds; minmax: the report's extreme episodes.
     normalisation: Literal["minmax"] | None = later()
-    margin: float | None = later(gt=0.0)  # of normalised score, within which policies are equal
-    domain: dict[str, Domain] | None = later()  # by group of tasks
+    margin: float | None = later(gt=0.0)  # normalized difference that counts as none
+    domain: dict[str, Domain] | None = later()  # metrics and curve by group of tasks
     chart: tuple[Chart, ...] = ()
     # Tables and methods of the publication that the protocol reproduces.
     reproduces: Reproduction = Field(default=Reproduction(), exclude_if=_asks_nothing)

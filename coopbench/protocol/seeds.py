@@ -26,7 +26,7 @@ class Late(Strict):
     """Where late evaluation seeds come from: a commitment, and a value that was published later."""
 
     commitment: str = Field(pattern=r"^[0-9a-f]{64}$")  # SHA-256 of the file of 'coopbench commit'
-    beacon: str = Field(min_length=1, max_length=500)  # the public value, best with its origin
+    beacon: str = Field(min_length=1, max_length=500)  # the public value and its source
 
     @property
     def first(self) -> int:
@@ -39,7 +39,7 @@ Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Seeds(Strict):
-    """Seeds of training runs, of evaluation episodes and of those that choose a checkpoint.
+    """Seeds of training runs, of evaluation episodes, and of selection episodes.
 
     No seed is used for two of these purposes.
     """
@@ -47,7 +47,7 @@ class Seeds(Strict):
     training: tuple[Seed, ...] = Field(default=(), max_length=1000)
     evaluation: Evaluation
     selection: Evaluation | None = later()  # of the episodes after every interval of training
-    late: Late | None = later()  # where the evaluation seeds come from, unless they are chosen
+    late: Late | None = later()  # source of late evaluation seeds
 
     _lists = field_validator("training", mode="before")(as_tuple)
 

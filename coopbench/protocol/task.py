@@ -38,7 +38,7 @@ _LARGEST = 1 << 28  # bytes of an instance file
 
 
 class Budget(Strict):
-    """How long one kind of learner trains; in steps of the environment, all agents together."""
+    """Budget of one kind of learner, in steps of the environment; a step moves all agents."""
 
     steps: int = Field(ge=1, le=10**12)
     interval: int = Field(ge=1, le=10**12)  # steps from one evaluation to the next
@@ -61,11 +61,11 @@ class Budget(Strict):
 
 
 class Bounds(Strict):
-    """Scores that count as 0 and as 1 after normalisation; they never change.
+    """Scores that count as 0 and as 1 after normalization.
 
     Where they were measured, ``low_error`` and ``high_error`` are their standard errors. ``floor``
-    is the mean score of random play where that is below ``low``. A decision on learners
-    assumes that a run which nobody has seen scores between ``floor`` (or ``low``) and ``high``.
+    is the mean score of random play where that is below ``low``. Decisions on learners
+    assume that unobserved runs score between ``floor`` (or ``low``) and ``high``.
     """
 
     low: float
@@ -142,25 +142,26 @@ class Task(Strict):
     """One environment with its parameters, who plays it, and the scale of its score."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
-    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")  # aggregated together
+    # Tasks of one group are aggregated together.
+    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")
     env: str
     parameters: dict[str, Any] = Field(default={})
     # Policies in the other seats, for all of them or by role of the agent; none: self-play.
     partners: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
-    episodes: int | None = Field(default=None, ge=1, le=1_000_000)  # None: one per evaluation seed
+    episodes: int | None = Field(default=None, ge=1, le=1_000_000)  # by default all seeds
     bounds: Bounds = Bounds(low=0.0, high=1.0)  # may be left out with minmax; see checks
-    axes: dict[AxisName, AxisPlace] = Field(default={})  # its position on axes of charts
+    axes: dict[AxisName, AxisPlace] = Field(default={})  # positions on the axes of charts
     instances: Instances | None = None
-    maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # checksum of its map files
-    trained_on: str | None = later()  # id of the task whose models play this one; None: its own
-    metrics: tuple[str, ...] | None = later()  # also reported of this task: those of its own game
+    maps: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")  # SHA-256 of map files
+    trained_on: str | None = later()  # id of the task whose models play it; default: its own
+    metrics: tuple[str, ...] | None = later()  # additional metrics of this task
     varies: str | None = later()  # id of the task whose game it plays with other parameters
     # How long every learner trains on it; None: as [training] says.
     budget: Budget | None = later()
-    # Of an environment of another package: numbers in ``info`` that are metrics, and what becomes
-    # of their values over an episode.
+    # For environments of other packages: numbers in ``info`` that are metrics, and how their
+    # values over an episode are reduced.
     info: dict[MetricName, How] | None = later()
-    # Of an environment of another package: steps after which it is truncated; None: as it says.
+    # For environments of other packages: limit of steps; by default the environment's own.
     steps: int | None = later(ge=1, le=1_000_000)
 
     _lists = field_validator("metrics", mode="before")(as_tuple)

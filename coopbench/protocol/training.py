@@ -22,20 +22,21 @@ class Training(Strict):
     runs: int = Field(ge=1, le=1000)
     episodes: int = Field(ge=1, le=1_000_000)  # of every evaluation
     budgets: dict[str, Budget] = Field(min_length=1, max_length=100)  # by kind of learner
-    # What every learner maximises: each agent its own rewards, or all the mean; None: as it likes.
+    # What learners maximize: own, each agent its own rewards; team, all agents the mean of all
+    # rewards. By default the learner's own setting.
     reward: Literal["own", "team"] | None = later()
-    # Group of tasks with whose partners every learner has one seat, in this share of its lanes:
-    # a model meets those of the tasks that it plays itself. None: it has all seats in all lanes.
+    # Group of tasks whose partners take part in training: in a share of the lanes the learner has
+    # one seat and partners of its own tasks have the others. By default it has all seats.
     partners: str | None = later()
     share: float | None = later(gt=0.0, le=1.0)
-    # Of on = "any": the setting on which the learners of this package train the model.
+    # With on = "any": the setting on which the learners of this package train.
     task: Task | None = later()
-    # Which checkpoint plays the evaluation: "last", although selection episodes are played.
-    # None: the best of these, and without selection seeds the last.
+    # The checkpoint that plays the evaluation episodes: "last"; by default the best in the
+    # selection episodes, or the last if there are no selection seeds.
     evaluates: Literal["last"] | None = later()
-    # Preset with the hyperparameters of this package's learners; None: their own defaults count.
+    # Preset with hyperparameters for this package's learners; by default the learners' own.
     preset: str | None = later()
-    tuning: str | None = later()  # how these were found, in words: trials per learner, budget
+    tuning: str | None = later()  # how hyperparameters were found, in words: trials, budget
 
     _lists = field_validator("held_out", mode="before")(as_tuple)
 

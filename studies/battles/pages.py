@@ -62,7 +62,7 @@ def conclusion(certificates: Iterable[BattleCertificate]) -> str:
         return f"{_verdicts(f'Of {len(others)} battles', others)} {_without_mask(by_name)}"
     sentences = [_verdicts(f"Of the {len(PUBLISHED)} maps of the paper", published)]
     if all(one.parameters.get("start") == "drawn" for one in published.values()):
-        sentences.append(f"The design asked for {_REQUIRED} that need reactions.")
+        sentences.append(f"The design goal was {_REQUIRED} maps that need reactions.")
     if others:
         sentences.append(_verdicts(f"Of {len(others)} other maps", others))
     missing = [name for name in PUBLISHED if name not in by_name]
@@ -78,17 +78,17 @@ def _verdicts(whole: str, certificates: Mapping[str, BattleCertificate]) -> str:
         verdicts[verdict(one)].append(name)
     need, none, opened, lost = verdicts.values()
     text = (
-        f"{whole}, {len(need)} need reactions: there play that sees the battle wins, by the 95 % "
-        f"intervals, more than twice as often as the best play that sees at most the mask"
-        f"{_in_brackets(need)}. {len(none)} do not{_in_brackets(none)}; on {len(opened)} the "
-        f"intervals leave it open{_in_brackets(opened)}."
+        f"{whole}, {len(need)} need reactions: policies that see the battle win more than twice as "
+        f"often as the best policy that sees at most the mask, by the 95 % intervals"
+        f"{_in_brackets(need)}. {len(none)} do not need reactions{_in_brackets(none)}; for "
+        f"{len(opened)} the intervals do not decide{_in_brackets(opened)}."
     )
     if lost:
         free = [name for name in lost if certificates[name].figures["free"].win >= _WON]
-        exception = f"; `smac_heuristic_free` does on {_named(free)}" if free else ""
+        exception = f"; `smac_heuristic_free` wins more on {_named(free)}" if free else ""
         text += (
-            f" On {len(lost)} neither wins a tenth of the battles{_in_brackets(lost)}, so that "
-            f"nothing follows{exception}."
+            f" On {len(lost)} neither kind wins a tenth of the battles{_in_brackets(lost)}, so "
+            f"they are not judged{exception}."
         )
     return text
 
@@ -103,10 +103,10 @@ def verdict(certificate: BattleCertificate) -> str:
 
 
 _MEANINGS = {
-    "need": "needs reactions",
-    "none": "does not: blind play wins more than half as often",
-    "open": "open: the intervals do not say",
-    "lost": "nobody wins a tenth of the battles",
+    "need": "needed",
+    "none": "not needed: blind play wins more than half as often",
+    "open": "open: the intervals do not decide",
+    "lost": "not judged: no policy wins a tenth of the battles",
 }
 
 
@@ -129,7 +129,7 @@ def verdicts_table(
         "Plan that sees nothing",
         "Best play that sees at most the mask",
         "Best play that sees the battle",
-        "Reacting",
+        "Reactions",
         f"Task of `{protocol}`",
     ]
     return rows_table(heads, rows)
@@ -145,8 +145,8 @@ def counted(certificates: Iterable[BattleCertificate]) -> str:
     return (
         f"Of the {len(PUBLISHED)} maps of the SMAC paper {len(need)} need reactions"
         f"{_in_brackets(need)}, {len(none)} do not{_in_brackets(none)}, {len(opened)} "
-        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and {len(lost)} are "
-        f"won by nobody{_in_brackets(lost)}."
+        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and no policy wins a "
+        f"tenth of the battles on {len(lost)}{_in_brackets(lost)}."
     )
 
 
@@ -155,8 +155,8 @@ def _without_mask(certificates: Mapping[str, BattleCertificate]) -> str:
     wins = {name: one.figures["unmasked"].win for name, one in certificates.items()}
     won = [f"{_named([name])} {win:.2f}" for name, win in wins.items() if win > 0.0]
     return (
-        f"Plans that see nothing at all, not even the mask, win no battle of "
-        f"{len(wins) - len(won)} of {len(wins)}{_listed(won)}."
+        f"Plans that do not even see the mask never win on {len(wins) - len(won)} of {len(wins)}; "
+        f"elsewhere they win these shares{_listed(won) or ': none'}."
     )
 
 

@@ -75,7 +75,7 @@ def _self_play(task: str, figures: Mapping[str, Figure], hidden: bool) -> Iterat
     if hidden:
         blind = score("blind")
         yield _row(f"{task}: best rule that ignores partners", *blind, 0.85, False)
-        text = f"{task}: best rule less the best that ignores partners"
+        text = f"{task}: best rule minus the best rule that ignores partners"
         yield _row(text, best - blind[0], float(np.hypot(error, blind[1])), 0.1, True)
 
 
@@ -98,7 +98,7 @@ def _focal(task: str, figures: Mapping[str, Figure], group: str) -> Iterator[Cri
         most = 0.85 if group in ("focal", "shifted") else 0.8
         yield _row(f"{task}: {BEST_SCRIPT}", *score("best_script"), most, False)
     (script, error), (defecting, other) = score("script"), score("always_defect")
-    text = f"{task}: best script of this task less always_defect"
+    text = f"{task}: best script of this task minus always_defect"
     yield _row(text, script - defecting, float(np.hypot(error, other)), 0.15, True)
     if "cooperators" in figures:
         text = f"{task}: cooperators over defectors"

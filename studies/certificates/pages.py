@@ -12,8 +12,8 @@ _NAMES = {
     **OBSERVING,
     **BLIND,
     **SCRIPT,
-    "best_script": "`best_script`, chosen beside partners of the training",
-    "bayesian": "knows the pool, not the partner",
+    "best_script": "`best_script`, chosen with the training partners",
+    "bayesian": "player that knows the pool, but not which partner it meets",
     "always_defect": "`always_defect`",
     "cooperator": "`cooperator`",
     "reference": "reference policy",
@@ -22,9 +22,9 @@ _NAMES = {
 _LADDER = (("public", "public state"), ("blind", "own conduct"), ("partner", "partner"))
 _SHARES = (*_LADDER, ("memory", "memory"))
 _CLASS = (
-    "Rules are linear in what an agent observes, in means of the past, and in one latch: whether "
-    "the others' record has ever been below a level. A share of 0 says that the search has found "
-    "nothing among them, not that nothing is to be gained."
+    "Rules are linear functions of what an agent observes, of means of the past, and of one latch: "
+    "whether the others' record has ever been below a level. A share of 0 means that the search "
+    "found no better rule with these inputs, not that none exists."
 )
 
 
@@ -42,7 +42,7 @@ def certificate_page(certificate: Certificate) -> str:
     if tasks:
         parts.append(
             rows_table(
-                ["What the search has found, as a share of its best score", *tasks],
+                ["Gain from each kind of input, as a share of the best score", *tasks],
                 _parts(certificate, tasks),
             )
         )

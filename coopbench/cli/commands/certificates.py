@@ -12,7 +12,7 @@ Sections = Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]
 
 
 def certify(
-    env: Annotated[str, typer.Argument(help="A version 1 game, or Skirmish.")],
+    env: Annotated[str, typer.Argument(help="A version 1 game, Skirmish-v0 or Skirmish-v1.")],
     task: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Only this task, or battle (3m-drawn); repeat for more."),

@@ -46,29 +46,27 @@ def power(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(
-            help="Results folder of a pilot under this protocol: how much runs and episodes vary."
-        ),
+        typer.Option(help="Results folder of a pilot study, from which variances are estimated."),
     ] = None,
     run_sd: Annotated[
-        float, typer.Option(help="Without --results: deviation of run means, normalised score.")
+        float, typer.Option(help="Without --results: standard deviation of run means, as scores.")
     ] = 0.05,
     episode_sd: Annotated[
         float,
         typer.Option(
-            help="Without --results: deviation from episode to episode of the difference between "
-            "two policies, normalised score."
+            help="Without --results: standard deviation over episodes of the difference between "
+            "two policies, as scores."
         ),
     ] = 0.2,
     chance: Annotated[
-        float, typer.Option("--power", help="Chance with which a difference is to be found.")
+        float, typer.Option("--power", help="Probability of detecting a difference.")
     ] = 0.8,
     tasks: Annotated[
         int | None,
         typer.Option(
-            help="Number of tasks on which a pair is judged together; alpha of a task is that of "
-            "the first step of Holm's method. Default: as many as the largest group has; 1: a "
-            "single decision."
+            help="Number of tasks that are tested together; a task is tested at the level of the "
+            "first step of Holm's method. Default: that of the largest group; 1: a single "
+            "decision."
         ),
     ] = None,
 ) -> None:

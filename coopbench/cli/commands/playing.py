@@ -112,7 +112,7 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="COMMIT",
-            help="File of 'coopbench commit': play seeds that follow from it and --beacon.",
+            help="File written by 'coopbench commit'; it and --beacon determine the seeds.",
         ),
     ] = None,
     beacon: Annotated[
@@ -125,9 +125,9 @@ def evaluate(
 ) -> None:
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
-    Your policies come first, then the required baselines. Of required learners, the runs that ship
-    with this package are played; nothing is trained. Finished cells are kept: rerun the same
-    command to resume after an interruption.
+    Your policies come first, then the required baselines. Required learners play from the runs that
+    ship with this package; nothing is trained. Finished cells are kept: rerun the same command to
+    resume after an interruption.
     """
     from coopbench.playing.contestants import with_baselines
     from coopbench.protocol.variants import with_tasks
@@ -209,7 +209,7 @@ def train(
 ) -> None:
     """Train a learner on a protocol's tasks, play what it learned, and write the report.
 
-    Runs are saved as they go: rerun the same command to resume after
+    Runs are saved regularly: rerun the same command to resume after
     an interruption. The report includes all results that the folder already
     holds, for instance those of fixed policies that were evaluated into it.
     """
@@ -247,7 +247,7 @@ def crossplay(
         typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
     ] = None,
     against: Annotated[
-        bool, typer.Option("--against", help="Opponents instead of partners, in battles.")
+        bool, typer.Option("--against", help="In battles: play against the other policies.")
     ] = False,
     backend: Backend = "serial",
     workers: Workers = None,
@@ -291,7 +291,7 @@ def exploit(
 ) -> None:
     """Learn best responses against trained policies: how much one seat gains against each run.
 
-    Runs are saved as they go: rerun the same command to resume after
+    Runs are saved regularly: rerun the same command to resume after
     an interruption.
     """
     from coopbench.workflows.exploit import exploit as run
@@ -323,7 +323,7 @@ def timed(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option("--limits", metavar="NAME", help="Preset: flatland, or another one."),
+        typer.Option("--limits", metavar="NAME", help="Preset of limits, such as flatland."),
     ] = None,
     planning: Annotated[
         float | None, typer.Option(help="Seconds to the first action of an episode.")
@@ -331,14 +331,14 @@ def timed(
     step: Annotated[float | None, typer.Option(help="Seconds for each later action.")] = None,
     total: Annotated[float | None, typer.Option(help="Seconds for the whole evaluation.")] = None,
     timeouts: Annotated[
-        int | None, typer.Option(help="Timeouts in a row that end it, 10 if not given.")
+        int | None, typer.Option(help="Consecutive time-outs that end the evaluation. Default: 10.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
 ) -> None:
     """Play a protocol's episodes one by one with time limits, and score them as Flatland does.
 
-    The options are for protocols without limits. An episode that is not played
-    to its end scores -1.
+    Protocols without limits take them from the options. An episode that is not
+    played to its end scores -1.
     """
     from coopbench.playing.recording import check_place
     from coopbench.workflows.timed import timed_evaluate
@@ -380,10 +380,10 @@ def replay(
     save: Annotated[Path | None, typer.Option(help="File (.npz) for the episode itself.")] = None,
     stride: Annotated[
         int | None,
-        typer.Option(help="With --gif: steps from picture to picture. Default: to fit into 4 MB."),
+        typer.Option(help="With --gif: steps between frames. Default: as few as fit into 4 MB."),
     ] = None,
-    fps: Annotated[float, typer.Option(help="With --gif: pictures per second.")] = 12,
-    size: Annotated[int, typer.Option(help="With --gif: pixels of the longer side at most.")] = 800,
+    fps: Annotated[float, typer.Option(help="With --gif: frames per second.")] = 12,
+    size: Annotated[int, typer.Option(help="With --gif: longer side in pixels, at most.")] = 800,
     sight: Annotated[
         bool, typer.Option("--sight", help="Show what agents see, in battles.")
     ] = False,
@@ -391,7 +391,7 @@ def replay(
 ) -> None:
     """Show an episode: on a page that plays it, or as an animated GIF.
 
-    The episode is played again; one of a results folder must give the results recorded there.
+    The episode is played again. If it is from a results folder, it must give the stored results.
     """
     from coopbench.workflows.replay import show as run
 

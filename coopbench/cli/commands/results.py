@@ -114,7 +114,7 @@ def leaderboard(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER...", help="Results folders of one protocol, that of the first."
+            metavar="FOLDER...", help="Results folders; the first one decides the protocol."
         ),
     ],
     out: Annotated[
@@ -165,7 +165,7 @@ def export_results(
     ] = None,
     env: Environments = None,
 ) -> None:
-    """Write the results of a folder for other programs.
+    """Export the results of a folder to a format of another program.
 
     A .csv file gets a row for each episode, results.json an object for each task and policy as the
     script published with Coopetition-Gym writes it, another .json file is for marl-eval, and what
@@ -201,15 +201,16 @@ def import_results(
     absolute: Annotated[
         str,
         typer.Option(
-            help="What its absolute metrics measure: best_checkpoint, max_episode, last or unknown."
+            help="What the absolute metrics of the file are: best_checkpoint, max_episode, last or "
+            "unknown."
         ),
     ] = "unknown",
-    metric: Annotated[str, typer.Option(help="Metric that is the score.")] = "return",
+    metric: Annotated[str, typer.Option(help="Metric to use as the score.")] = "return",
     scale: Annotated[
         str,
         typer.Option(
             help="minmax: 0 and 1 are the lowest and highest value of each task; given: scores are "
-            "normalised already."
+            "already normalized."
         ),
     ] = "minmax",
     columns: Annotated[
@@ -224,16 +225,16 @@ def import_results(
         str,
         typer.Option(
             metavar="PATTERN",
-            help="How runs or their folders are named, for instance "
-            "'{task}__{algorithm}__{run}__*'. Default: folders algorithm/task/run, or as CleanRL "
-            "or Stable-Baselines3 name them.",
+            help="Pattern of the names of runs or their folders, for instance "
+            "'{task}__{algorithm}__{run}__*'. Default: algorithm/task/run, or the names that "
+            "CleanRL or Stable-Baselines3 give.",
         ),
     ] = "",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the report. Default: none is written. Of railways: the .npz file of "
-            "instances."
+            help="Folder for the report. By default no report is written. For railways: the .npz "
+            "file of instances."
         ),
     ] = None,
 ) -> None:
