@@ -1,4 +1,4 @@
-"""Rail: recordings of flatland-rl bit for bit, networks, masks, limits, metrics and bad input."""
+"""Rail: recordings of flatland-rl bit for bit, networks, deadlocks and bad input."""
 
 import csv
 import json
@@ -10,9 +10,6 @@ import rail_networks
 import rail_recordings as recordings
 from golden_folders import unpacked
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match
-from coopbench.baselines.player import Player
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing, instances, motion
@@ -196,50 +193,6 @@ def test_a_grid_has_as_many_cities_as_asked(cities):
 
 
 # --- rules ---------------------------------------------------------------------------------------
-
-
-def test_challenge_2020_pays_one_to_all_when_the_last_train_arrives():
-    engine = Engine(RAIL, reward="challenge2020", num_agents=2, observation="none")
-    match, outcomes = Match(engine, [Player("shortest_path", Game.of(engine))]), set()
-    for seed in range(12):
-        match.begin([seed])
-        total = np.zeros(2)
-        for _ in match.steps():
-            total += engine.control.rewards[0]
-            if not engine.control.done[0]:
-                expected = np.where(engine.state.status[0] == ARRIVED, 0.0, -1.0)
-                np.testing.assert_array_equal(engine.control.rewards[0], expected)
-                assert engine.control.alive.all()
-        metrics = engine.metrics()
-        assert metrics["return_2020"] == pytest.approx(total.sum() / (2 * engine.state.limit[0]))
-        outcomes.add(metrics["arrived"] == 1)
-        if metrics["arrived"] == 1:
-            np.testing.assert_array_equal(engine.control.rewards[0], 1.0)
-            np.testing.assert_array_equal(total, 2 - engine.state.arrival[0])
-    assert True in outcomes
-
-
-def test_metrics_by_hand():
-    engine, arrays = loaded("g09_sp_35x30_n50_malf")
-    for t in range(len(arrays["actions"])):
-        engine.step(recorded_actions(arrays, t), DISABLED)
-    arrival, due, limit = arrays["arrival"][-1], arrays["latest_arrival"], 436
-    returns = np.maximum(arrays["rewards"].sum(axis=0), -limit)
-    done = arrival >= 0
-    on_map = np.isin(arrays["state"][-1], (3, 4, 5))
-    metrics = engine.metrics()
-    assert metrics["arrived"] == done.mean()
-    assert metrics["normalised_return"] == pytest.approx(returns.sum() / (50 * limit))
-    assert metrics["delay"] == np.maximum(arrival - due, 0)[done].mean()
-    assert metrics["punctual"] == (done & (arrival <= due)).mean()
-    assert metrics["on_map"] == on_map.mean()
-    assert metrics["never_departed"] == (arrays["state"][-1] < 3).mean()
-    stuck = stuck_trains(engine.constants, engine.lane_state())
-    assert metrics["deadlocked"] == pytest.approx(stuck.sum() / on_map.sum())
-    speeds = arrays["max_speed"][:, 0] / arrays["max_speed"][:, 1]
-    open_steps = np.where(done, arrival - 1, limit)
-    expected = -(speeds * open_steps).sum() / (50 * limit)
-    assert metrics["return_2020"] == pytest.approx(expected)
 
 
 def test_deadlocks_agree_with_a_search_in_python():

@@ -65,26 +65,6 @@ def test_trains_stay_apart_on_the_rails_and_within_their_cells(seed, habits):
 
 
 @FEW
-@given(SEEDS, HABITS, st.integers(0, 60))
-def test_restored_states_go_on_bit_for_bit(seed, habits, steps):
-    engine, rng = shared_engine(2), np.random.default_rng(seed)
-    engine.reset(np.array([seed, seed + 1]))
-    for _ in range(steps):
-        engine.step(drawn_actions(rng, 2, habits), DISABLED)
-    copy = Engine(RAIL, 2, **PARAMETERS)
-    copy.reset(np.array([0, 1]), state=engine.get_state())
-    for _ in range(30):
-        actions = drawn_actions(rng, 2, habits)
-        for one in (engine, copy):
-            one.step(actions, DISABLED)
-        np.testing.assert_array_equal(engine.control.rewards, copy.control.rewards)
-        np.testing.assert_array_equal(engine.control.masks, copy.control.masks)
-    states = engine.get_state(), copy.get_state()
-    for name, values in states[0].items():
-        np.testing.assert_array_equal(values, states[1][name], err_msg=name)
-
-
-@FEW
 @given(SEEDS, HABITS, HABITS)
 def test_the_schedule_of_malfunctions_does_not_depend_on_actions(seed, first, second):
     engine, rng = shared_engine(2), np.random.default_rng(seed)

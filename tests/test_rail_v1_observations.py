@@ -1,4 +1,4 @@
-"""Rail-v1: what trains see, its bounds and symmetries; rewards for coming nearer; deadlocks."""
+"""Rail-v1: bounds and symmetries of what trains see, and rewards for coming nearer."""
 
 from functools import cache
 
@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import graph
-from coopbench_envs.rail.cells import FORWARD, exits
 from coopbench_envs.rail.rail_v1 import OBSERVATIONS
-from coopbench_envs.rail.trains import ARRIVED, MOVING
 
 RAIL = "coopbench/Rail-v1"
 TRAINS = 10
@@ -28,7 +26,6 @@ PER_TRAIN = (
     *("strike_length", "status", "place", "speed", "distance", "broken", "fresh", "arrival"),
     *("next_strike", "malfunctions", "earned", "rank", "waited"),
 )
-UNREACHABLE = 65535
 
 
 @cache
@@ -68,42 +65,6 @@ def test_exchanging_trains_exchanges_what_they_see_and_what_becomes_of_them(obse
             np.testing.assert_array_equal(values[0][order], values[1], err_msg=name)
 
 
-def step_on(c, s, a, place):
-    """Return the next place of a train on its shortest way, None at its end."""
-    steps = s.distances[0, s.map_of[0, a]].astype(int)
-    cell, heading = place >> 2, place & 3
-    if steps[place] in (0, UNREACHABLE):
-        return None
-    bits = exits(s.rail[0, cell], heading)
-    turns = [(heading + k) % 4 for k in (3, 0, 1, 2) if bits >> (3 - (heading + k) % 4) & 1]
-    ahead = [4 * (cell + int(c.delta[turn])) + turn for turn in turns]
-    return min(ahead, key=lambda p: steps[p])
-
-
-def test_flags_of_trees_name_the_shortest_way_and_deadlocks():
-    engine = shared_engine("tree")
-    c, s, deadlocks = engine.constants, engine.state, 0
-    part = engine.spec.layout(c)["flags"]
-    for seed in range(4):
-        engine.reset(np.array([seed, 0]))
-        for _ in range(100):
-            flags = part.view(engine.control.obs[0])
-            for a in range(TRAINS):
-                place = int(s.place[0, a])
-                best = step_on(c, s, a, place)
-                children = flags[a, 1 :: c.node_size[1], 1]
-                if best is not None and s.status[0, a] != ARRIVED:
-                    bits = exits(s.rail[0, place >> 2], place & 3)
-                    only = bin(bits).count("1") == 1
-                    branch = 1 if only else ((best & 3) - (place & 3) + 1) % 4
-                    assert children[branch] == 1
-                assert set(np.unique(flags[a])) <= {-1, 0, 1}
-                assert flags[a, 0, 0] == s.stuck[0, a]
-            deadlocks += (flags[:, 1:, 0] == 1).sum()
-            engine.step(np.full((2, TRAINS), FORWARD), DISABLED)
-    assert deadlocks > 10
-
-
 def test_the_size_of_a_graph_does_not_depend_on_the_map():
     for parameters in ({}, {"height": 60, "width": 50, "cities": 5, "num_agents": 20}):
         engine = Engine(RAIL, **{**parameters, "observation": "graph"})
@@ -133,25 +94,3 @@ def test_rewards_for_coming_nearer_add_up_to_the_same_whatever_trains_do(seed):
     np.testing.assert_allclose(totals[1] - totals[0], 0.5 * start / limit, atol=1e-9)
     measures = (engine.control.measures for engine in (plain, shaped))
     np.testing.assert_allclose(*measures, atol=1e-12)
-
-
-def test_deadlocks_end_episodes_as_truncated_if_they_are_to():
-    engine = Engine(RAIL, 8, **PARAMETERS, observation="none", on_deadlock="end")
-    play = Engine(RAIL, 8, **PARAMETERS, observation="none")
-    lengths = []
-    for one in (engine, play):
-        one.reset(np.arange(8))
-        while not one.control.done.all():
-            one.step(np.full((8, TRAINS), FORWARD), DISABLED)
-        lengths.append(one.state.time.copy())
-    s = engine.state
-    halted = s.halted
-    assert halted.sum() > 2
-    np.testing.assert_array_equal(lengths[0] < lengths[1], halted)
-    for lane in np.flatnonzero(halted):
-        on_map = (s.status[lane] >= MOVING) & (s.status[lane] < ARRIVED)
-        assert on_map.any()
-        assert s.stuck[lane][on_map].all()
-        assert engine.control.truncated[lane]
-    unfinished = s.status != ARRIVED
-    assert (engine.control.returns[unfinished] == 0).all()

@@ -257,22 +257,6 @@ def test_an_absent_landmark_pushes_nobody_in_a_crowded_lane():
 # -- instances, episodes -------------------------------------------------------------------------
 
 
-def test_reset_draws_distinct_cells():
-    engine = Engine(ID, 50, **SMALL)
-    engine.reset(np.arange(50))
-    c, state = engine.constants, engine.state
-    corners = state.landmark_pos[:, : c.map.num_obstacles] - c.map.outline[0]
-    cells = np.concatenate([state.agent_pos, state.goal_pos, corners], 1)
-    assert cells.shape[1] == 2 * 6 + 6
-    for lane in cells.round(6):
-        assert len(np.unique(lane, axis=0)) == len(lane)
-    away = np.abs(cells[:, :, None] - c.map.centres).max(-1).min(-1)
-    close(away, 0.0, 1e-9)
-    assert len({lane.tobytes() for lane in cells}) == 50
-    assert not state.on_goal.any()
-    assert (state.time_to_reach_goal == c.rules.max_time).all()
-
-
 def test_landmarks_are_where_the_recordings_have_them(recording):
     """Rebuilds the recorded instance from its cells: order of discs and walls, up to float32."""
     engine = Engine(ID, **parameters(recording))

@@ -1,4 +1,4 @@
-"""Routing: how agents move, computed by hand, in blocks, and what its errors say."""
+"""Routing: angles, long steps, blocks of agents that move alike, and what its errors say."""
 
 import math
 
@@ -42,11 +42,6 @@ def placed(pos, angle, **parameters):
     state = {"agent_pos": np.array(pos, float), "agent_angle": np.array(angle, float)}
     engine.reset(np.zeros(1), state=state)
     return engine
-
-
-def stepped(engine, actions):
-    engine.step(np.array([actions], float), DISABLED)
-    return {name: value[0] for name, value in engine.get_state().items()}
 
 
 # -- angles --------------------------------------------------------------------------------------
@@ -101,83 +96,7 @@ def test_a_long_step_has_the_bits_of_many_short_ones(dynamics, speed):
 # -- differential drive --------------------------------------------------------------------------
 
 
-def test_agents_face_their_goals_at_reset():
-    engine = Engine(ID, 20, dynamics="diffdrive")
-    engine.reset(np.arange(20))
-    way = engine.state.goal_pos - engine.state.agent_pos
-    close(engine.state.agent_angle, np.arctan2(way[..., 1], way[..., 0]))
-    holonomic = Engine(ID, 20)
-    holonomic.reset(np.arange(20))
-    assert (holonomic.state.agent_angle == 0).all()
-    close(holonomic.state.goal_pos, engine.state.goal_pos, 0)
-
-
-def test_driving_by_hand():
-    """Middle action, full left ahead, clipped right back; the old heading leads."""
-    engine = placed(
-        [(-1, 0), (0, 0), (1, 0)],
-        [0.0, math.pi / 2, math.pi - 0.01],
-        **mixed([{"dynamics": "diffdrive", "count": 3, "dynamics_params": DRIVE}], 3),
-    )
-    state = stepped(engine, [(0, 0), (1, 1), (-7, 5)])
-    close(state["agent_vel"], [(0.2, 0), (0, 0.6), (0.2 * math.cos(0.01), -0.2 * math.sin(0.01))])
-    close(state["agent_pos"], np.array([(-1, 0), (0, 0), (1, 0)]) + 0.01 * state["agent_vel"])
-    close(state["agent_angle"], [0.01, math.pi / 2 + 0.03, -math.pi + 0.02])
-
-
-def test_a_push_lasts_one_substep():
-    """Two that stand still in contact: velocity is the impulse alone, and no part of it is kept."""
-    engine = placed(
-        [(-0.049, 0), (0.049, 0)],
-        [0.0, 0.0],
-        num_agents=2,
-        dynamics="diffdrive",
-        dynamics_params={"mass": 0.5},
-        map_params=EMPTY,
-        frameskip=0,
-    )
-    push = 500 * 0.001 * math.log1p(math.exp(2)) * 0.01 / 0.5
-    state = stepped(engine, [(0, 0), (0, 0)])
-    close(state["agent_vel"], [(-push, 0), (push, 0)])
-    assert state["collided"].all()
-    away = np.array([(-0.06, 0), (0.06, 0)])
-    engine.reset(np.zeros(1), state={"agent_vel": state["agent_vel"], "agent_pos": away})
-    close(stepped(engine, [(0, 0), (0, 0)])["agent_vel"], 0)
-
-
 # -- blocks --------------------------------------------------------------------------------------
-
-
-def test_mixed_by_hand():
-    """Consecutive blocks: agents 0 and 1 pushed, 2 and 3 driving, 4 pushed with another mass."""
-    pos = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1), (0, 0)], float)
-    engine = placed(pos, [0, 0, 0, math.pi / 2, 0], **mixed(BLOCKS))
-    actions = [(1, 0), (0, -0.5), (1, 0), (-1, -1), (0.5, 1)]
-    state = stepped(engine, actions)
-    vel = np.array([(0.1, 0), (0, -0.05), (0.6, 0), (0, -0.2), (0.00625, 0.0125)])
-    close(state["agent_vel"], vel)
-    close(state["agent_pos"], pos + 0.01 * vel)
-    close(state["agent_angle"], [0, 0, 0.01, math.pi / 2 - 0.01, 0])
-    state = stepped(engine, np.zeros((5, 2)))
-    again = np.array([(0.05, 0), (0, -0.025), (0.2 * math.cos(0.01), 0.2 * math.sin(0.01))])
-    close(state["agent_vel"][:3], again)
-    close(state["agent_vel"][4], 0.75 * vel[4])
-
-
-def test_mixed_of_one_kind_changes_no_bit():
-    halves = [{"dynamics": "diffdrive", "count": 3, "dynamics_params": {"mass": 2}}] * 2
-    runs = []
-    for parameters in (
-        {"dynamics": "diffdrive", "dynamics_params": {"mass": 2}},
-        {"dynamics": "mixed", "dynamics_params": {"blocks": halves}},
-    ):
-        engine = Engine(ID, 4, num_agents=6, frameskip=3, **parameters)
-        engine.reset(np.arange(4))
-        actions = np.random.default_rng(0).uniform(-1, 1, (20, *engine.actions.shape))
-        for action in actions:
-            engine.step(action)
-        runs.append((engine.state.agent_pos.tobytes(), engine.control.obs.tobytes()))
-    assert runs[0] == runs[1]
 
 
 def test_only_driving_agents_of_a_mixture_have_a_heading():

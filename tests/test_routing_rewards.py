@@ -68,23 +68,6 @@ def test_a_return_is_progress_and_arrivals_less_time_and_contacts(name, on_goal)
     assert s.agent_contacts.any()
 
 
-def test_an_agent_that_has_arrived_earns_and_pays_nothing():
-    engine = Engine(ID, num_agents=2, map_params={"obstacle_density": 0})
-    state = {
-        "agent_pos": [[[0.0, 0.0], [-0.5, 0.0]]],
-        "goal_pos": [[[0.03, 0.0], [1.0, 1.0]]],
-    }
-    engine.reset(np.zeros(1), state=state)
-    engine.step(np.array([[[0.5, 0.0], [0.0, 0.0]]]), DISABLED)
-    assert engine.state.on_goal.tolist() == [[True, False]]
-    assert engine.control.rewards[0, 0] > 0.5  # of the team's bonus of 1
-    for _ in range(40):  # the other one runs into it and goes on pushing
-        engine.step(np.array([[[1.0, 1.0], [1.0, 0.0]]]), DISABLED)
-        assert engine.control.rewards[0, 0] == 0.0
-    assert engine.state.agent_contacts.min() > 5
-    assert engine.control.rewards[0, 1] == pytest.approx(-2 / (1000 * 2), abs=1e-5)
-
-
 # --- how far it is --------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from episodes import begun
-from scipy.ndimage import label
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -59,16 +58,6 @@ def test_agents_start_clear_and_can_reach_their_goals(name):
         part, cells = s.floor[lane], [apart(p, c.map.centres).argmin(1) for p in (start, goal)]
         assert (part[cells[0]] > 0).all()
         np.testing.assert_array_equal(part[cells[0]], part[cells[1]])
-
-
-def test_instances_that_version_0_would_draw_are_mostly_kept():
-    """Only what stands badly is moved, so that the two versions can be compared."""
-    old, new = (Engine(v, 50, map_params={"obstacle_density": 0.3}) for v in (OLD, ID))
-    for engine in (old, new):
-        engine.reset(np.arange(50))
-    same = (old.state.goal_pos == new.state.goal_pos).all(-1)
-    assert 0.9 < same.mean() < 1.0  # in some of these instances a goal is walled in
-    assert (old.state.landmark_pos == new.state.landmark_pos).all()
 
 
 def test_a_goal_that_cannot_be_reached_shows():
@@ -150,15 +139,6 @@ def test_the_bound_holds_for_goals_that_reach_through_a_wall():
     assert far <= 0.4 - 0.35 + 1e-9  # straight ahead
 
 
-def test_who_arrives_at_last_is_in_no_deadlock():
-    engine = duel("stop", patience=5)
-    play(engine, np.zeros((1, 2, 2)), 10)
-    assert metrics(engine)["deadlock_rate"] == 1.0
-    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
-    assert engine.state.on_goal.tolist() == [[True, False]]
-    assert metrics(engine)["deadlock_rate"] == 0.5
-
-
 @pytest.mark.parametrize("on_goal", ["stay", "stop"])
 def test_who_begins_on_its_goal_has_arrived(on_goal):
     engine = Engine(ID, **MAPS["open"], on_goal=on_goal)
@@ -170,135 +150,10 @@ def test_who_begins_on_its_goal_has_arrived(on_goal):
     assert reached["makespan"] == reached["flowtime"] == reached["shortest_time"] == 0.0
 
 
-def test_dynamics_are_those_of_version_0():
-    given_parameters = MAPS["dense"]
-    old, new = Engine(OLD, 6, **given_parameters), Engine(ID, 6, **given_parameters, on_goal="stay")
-    new.reset(np.arange(6))
-    shared = {name: new.get_state()[name] for name in ("agent_pos", "goal_pos", "landmark_pos")}
-    old.reset(np.arange(6), state=shared)
-    rng = np.random.default_rng(1)
-    for _ in range(60):
-        force = rng.uniform(-1, 1, (6, 8, 2)) / np.sqrt(2)
-        for engine in (old, new):
-            play(engine, force)
-        for name in ("agent_pos", "agent_vel", "collided", "num_collisions", "time_to_reach_goal"):
-            mine, its = getattr(new.state, name), getattr(old.state, name)
-            where = (
-                its < old.constants.rules.max_time if name == "time_to_reach_goal" else its == its
-            )
-            np.testing.assert_array_equal(mine[where], its[where], err_msg=name)
-    assert old.state.collided.any()
-
-
 # -- on the goal ---------------------------------------------------------------------------------
 
 
-def duel(on_goal, **more):
-    """Two agents in a row on an empty floor; the goal of the first is a step ahead of it."""
-    engine = Engine(ID, num_agents=2, on_goal=on_goal, map_params={"obstacle_density": 0}, **more)
-    engine.reset(
-        np.zeros(1),
-        state={
-            "agent_pos": [[[0.0, 0.0], [-0.5, 0.0]]],
-            "goal_pos": [[[0.03, 0.0], [1.0, 1.0]]],
-        },
-    )
-    return engine
-
-
-def arrive(engine):
-    """Bring the first agent to its goal, then drive the second one into it."""
-    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
-    assert engine.state.on_goal[0, 0]
-    play(engine, np.array([[[0.0, 0.0], [1.0, 0.0]]]), 30)
-
-
-def test_who_stays_can_be_pushed_off():
-    engine = duel("stay")
-    arrive(engine)
-    assert not engine.state.on_goal[0, 0]
-    assert engine.state.agent_pos[0, 0, 0] > 0.06
-    reached = metrics(engine)
-    assert reached["ever_arrived"] == 0.5
-    assert reached["success_rate"] == reached["spl"] == 0.0
-
-
-def test_who_stops_stands_and_cannot_be_pushed():
-    engine = duel("stop")
-    play(engine, np.array([[[0.5, 0.0], [0.0, 0.0]]]))
-    place = engine.state.agent_pos[0, 0].copy()
-    play(engine, np.array([[[1.0, 0.0], [1.0, 0.0]]]), 30)
-    np.testing.assert_array_equal(engine.state.agent_pos[0, 0], place)
-    assert not engine.state.agent_vel[0, 0].any()
-    assert engine.state.agent_contacts[0].min() > 5
-    assert metrics(engine)["success_rate"] == 0.5
-    assert not engine.control.done[0]
-    engine.reset(
-        np.zeros(1), state={"agent_pos": [[[0, 0], [1, 1]]], "goal_pos": [[[0.01, 0], [1.01, 1]]]}
-    )
-    play(engine, np.zeros((1, 2, 2)))
-    assert engine.control.terminated.all()
-
-
-def test_who_stops_does_not_turn_either():
-    engine = duel("stop", dynamics="diffdrive")
-    engine.reset(
-        np.zeros(1), state={"agent_pos": [[[0, 0], [1, 1]]], "goal_pos": [[[0, 0], [2, 2]]]}
-    )
-    before = engine.state.agent_angle.copy()
-    play(engine, np.ones((1, 2, 2)))
-    assert (engine.state.agent_angle == before).tolist() == [[True, False]]
-
-
-@pytest.mark.parametrize("env_id", [OLD, ID])
-def test_lifelong_goals_follow_each_other(env_id):
-    mode = {"lifelong": True} if env_id == OLD else {"on_goal": "lifelong"}
-    few = {"num_agents": 3, "map_params": {"num_rows": 5, "num_cols": 5, "obstacle_density": 0.1}}
-    engine = Engine(env_id, 4, horizon=600, **few, **mode)
-    engine.reset(np.arange(4))
-    player = begun(engine, "greedy")
-    c, s = engine.constants, engine.state
-    obstacles = s.landmark_pos[:, : c.map.num_obstacles] - c.map.outline[0]
-    blocked = np.array([apart(c.map.centres, each).min(1) < 1e-9 for each in obstacles])
-    parts = [label(~walls.reshape(5, 5))[0].ravel() for walls in blocked]
-    arrivals, before = np.zeros((4, 3)), s.goal_pos.copy()
-    for _ in range(600):
-        play(engine, player.act(engine.control.obs))
-        moved = (s.goal_pos != before).any(-1)
-        np.testing.assert_array_equal(moved, s.on_goal)
-        for lane, agent in np.argwhere(moved):
-            away = apart(s.goal_pos[lane, agent][None], c.map.centres)[0]
-            assert away.min() < 1e-12
-            start = apart(before[lane, agent][None], c.map.centres)[0].argmin()
-            assert parts[lane][away.argmin()] == parts[lane][start] > 0
-        arrivals += moved
-        before = s.goal_pos.copy()
-    assert arrivals.sum() > 40
-    assert engine.control.truncated.all()
-    assert not engine.control.terminated.any()
-    if env_id == ID:
-        np.testing.assert_array_equal(s.arrivals, arrivals)
-        rows = [metrics(engine, lane)["throughput"] for lane in range(4)]
-        np.testing.assert_allclose(rows, arrivals.sum(1) / 600)
-        assert s.reachable.all()
-        assert (s.efficiency <= arrivals + 1e-9).all()
-
-
 # -- what is seen and measured -------------------------------------------------------------------
-
-
-def test_ways_and_deadlocks_are_measured():
-    engine = duel("stay", patience=20)
-    course = [engine.state.agent_pos.copy()]
-    for _ in range(25):
-        play(engine, np.array([[[0.0, 1.0], [0.0, 0.0]]]))
-        course.append(engine.state.agent_pos.copy())
-    way = np.linalg.norm(np.diff(course, axis=0), axis=-1).sum(0)
-    np.testing.assert_allclose(engine.state.path_length, way)
-    assert metrics(engine)["path_length"] == pytest.approx(way.mean())
-    assert metrics(engine)["deadlock_rate"] == 0.5  # the second agent has stood still
-    play(engine, np.array([[[0.0, 0.0], [0.0, 1.0]]]), 10)
-    assert metrics(engine)["deadlock_rate"] == 0.0
 
 
 def test_official_instances_are_taken_as_they_are():

@@ -1,4 +1,4 @@
-"""Skirmish-v0 by hand: damage, healing, beams, explosions, rewards, options, metrics, bad maps."""
+"""Skirmish-v0: illegal actions, orders of commanders, and maps that are refused."""
 
 import json
 from functools import partial
@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from battles import EAST, FIRST, STOP, WEST, begun, map_of, play
+from battles import FIRST, WEST, begun, map_of, play
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
@@ -21,72 +21,6 @@ def battle(tmp_path):
     return partial(begun, tmp_path, ID)
 
 
-def test_healing_is_bought_with_energy(battle):
-    engine = battle([("MEDIVAC", 10, 16), ("MARINE", 12, 16)], [("MARINE", 27, 16)])
-    hp = np.array([150.0, 20.0, 45.0])
-    engine.reset(state={"hp": hp})
-    assert engine.control.masks[0, 0].tolist() == [0, 1, 1, 1, 1, 1, 0, 1]
-    state = play(engine, FIRST + 1, STOP)
-    assert state.hp[0, 1] == pytest.approx(20 + 8 * 9 / 16)
-    assert state.energy[0, 0] == pytest.approx(50 + 8 * 0.5625 / 16 - 2)
-    assert state.healing[0, 0] == pytest.approx(2 * 3 - 8 * 9 / 16)
-    engine.reset(state={"hp": hp, "energy": np.array([4.0, 0.0, 0.0])})
-    assert play(engine, FIRST + 1, STOP).hp[0, 1] == 20  # too little to begin with
-
-
-def test_a_beam_hits_what_stands_across_the_shot(battle):
-    enemies = [("MARINE", 15, 16), ("MARINE", 15, 17.3), ("MARINE", 15, 14.7), ("MARINE", 17, 16)]
-    engine = battle([("COLOSSUS", 10, 16)], enemies)
-    engine.reset(state={"cooldown": np.array([0.0, 9, 9, 9, 9])})
-    state = play(engine, FIRST)
-    assert state.hp[0, 1:].tolist() == [15.0, 15.0, 15.0, 45.0]
-
-
-def test_an_explosion_hits_all_around_and_ends_the_unit(battle):
-    enemies = [("MARINE", 10.8, 16), ("MARINE", 12.4, 16), ("MARAUDER", 10, 18.5)]
-    engine = battle([("BANELING", 10, 16), ("MARINE", 8, 16)], [*enemies, ("MARINE", 14, 16)])
-    engine.reset(state={"cooldown": np.array([0.0, 9, 9, 9, 9, 9])})
-    state = play(engine, FIRST, STOP)
-    assert state.living[0].tolist() == [False, True, False, False, True, True]
-    assert state.hp[0, 4] == 125 - (80 - 1)
-    assert engine.control.alive[0].tolist() == [False, True]
-    points = 45 + 45 + 79 + 2 * 10
-    assert engine.control.rewards[0, 0] == pytest.approx(
-        points / engine.constants.army.max_reward * 20
-    )
-
-
-def test_a_victory_pays_and_ends_the_episode(battle):
-    engine = battle([("MARINE", 10, 16)], [("MARINE", 12, 16)])
-    engine.reset(state={"hp": np.array([45.0, 4.0]), "cooldown": np.array([0.0, 9.0])})
-    play(engine, FIRST)
-    assert engine.control.ended[0]
-    assert engine.control.rewards[0, 0] == pytest.approx((4 + 10 + 200) / 255 * 20)
-    assert engine.metrics()["win"] == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "reward"),
-    [
-        ({}, 0.0),
-        ({"reward_sparse": True}, -1.0),
-        ({"reward_sparse": True, "smac_quirks": True}, -20 / 255),
-        ({"reward_sparse": True, "smac_quirks": True, "reward_scale": False}, -1.0),
-        ({"reward_defeat": -100.0}, -100 / 255 * 20),
-        ({"reward_only_positive": False}, -0.5 * (4 + 10) / 255 * 20),
-        ({"reward_only_positive": False, "reward_scale": False}, -7.0),
-    ],
-)
-def test_a_defeat_pays_as_the_options_say(battle, options, reward):
-    engine = battle([("MARINE", 10, 16)], [("MARINE", 12, 16)], **options)
-    engine.reset(state={"hp": np.array([4.0, 45.0]), "cooldown": np.array([9.0, 0.0])})
-    play(engine, STOP)
-    assert engine.control.ended[0]
-    assert engine.control.rewards[0, 0] == pytest.approx(reward)
-    assert engine.metrics()["win"] == 0
-    assert engine.metrics()["dead_allies"] == 1
-
-
 def test_illegal_actions_and_those_of_the_dead_do_nothing():
     engine = Engine(ID, map="3m", opponent="hold")
     engine.reset(np.array([0]), state={"living": np.array([1, 1, 0, 1, 1, 1], np.bool_)})
@@ -97,56 +31,6 @@ def test_illegal_actions_and_those_of_the_dead_do_nothing():
     assert engine.control.invalid[0].tolist() == [1, 1, 0]
     assert engine.control.masks[0, 2].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0]
     assert (engine.control.obs[0, 2] == 0).all()
-
-
-def test_shots_at_the_dead_are_counted(battle):
-    allies = [("MARINE", 10, 15.5), ("MARINE", 10, 16.5), ("MARINE", 9, 16)]
-    engine = battle(allies, [("MARINE", 13, 16), ("MARINE", 25, 16)])
-    engine.reset(
-        state={"hp": np.array([45.0, 45, 45, 1, 45]), "cooldown": np.array([0.0, 0, 0, 9, 9])}
-    )
-    play(engine, FIRST, FIRST, FIRST)
-    assert engine.metrics()["shots_at_dead"] == 2
-    assert engine.metrics()["damage_dealt"] == 1
-
-
-OPTIONS = {
-    "obs_all_health": (False, -9 * 2),
-    "obs_own_health": (False, -2),
-    "obs_last_action": (True, 4 * 11),
-    "obs_timestep_number": (True, 1),
-    "obs_pathing_grid": (True, 8),
-}
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_options_add_or_remove_parts_of_the_observation(option):
-    value, difference = OPTIONS[option]
-    engine = Engine(ID, map="2s3z", **{option: value})
-    assert engine.observation_spaces[0].shape == (80 + difference,)
-    engine.reset(np.array([0]))
-    play(engine, EAST, STOP, STOP, STOP, STOP)
-    layout = engine.layout
-    assert max(part.stop for part in layout.values()) == 80 + difference
-    if option == "obs_last_action":
-        first = layout["allies"].view(engine.control.obs)[0, 1, 0]
-        assert first[-11:].tolist() == np.eye(11)[EAST].tolist()
-    if option == "obs_timestep_number":
-        assert engine.control.obs[0, 0, -1] == np.float32(1 / 120)
-
-
-def test_free_orders_are_legal_at_any_distance_and_lead_there(battle):
-    places = [("MARINE", 9, 16), ("MEDIVAC", 9, 18)], [("MARINE", 23, 16)]
-    for free, legal in ((False, False), (True, True)):
-        engine = battle(*places, free_orders=free)
-        assert engine.control.masks[0, 0, FIRST] == legal
-        assert engine.control.masks[0, 1, FIRST] == 1  # a healer's patient nearby
-        assert engine.control.masks[0, 1, FIRST + 1 :].sum() == 0
-    assert engine.control.obs[0, 0, 4] == 0  # out of reach, as without the option
-    x = engine.state.x[0, 0]
-    state = play(engine, FIRST, STOP)
-    assert state.x[0, 0] == pytest.approx(x + 3.15 / 2, abs=1e-5)
-    assert engine.control.invalid.sum() == 0
 
 
 def test_smacs_heuristic_orders_from_afar_if_it_may():
@@ -169,33 +53,6 @@ def test_smacs_heuristic_orders_from_afar_if_it_may():
         ("smac_heuristic", True): [[True] * 3],
         ("smac_heuristic_free", True): [[True] * 3],
     }
-
-
-def test_the_global_state_has_last_actions_and_time_on_request():
-    sizes = {(True, False): 120, (False, False): 65, (True, True): 121}
-    for (actions, time), size in sizes.items():
-        engine = Engine(
-            ID, map="2s3z", global_state=True, state_last_action=actions, state_timestep_number=time
-        )
-        engine.reset(np.array([0]))
-        assert engine.control.state.shape == (1, size)
-        assert (engine.control.state[0, 65:] == 0).all()
-        play(engine, EAST, STOP, STOP, STOP, STOP)
-        if actions:
-            choices = engine.control.state[0, 65:120].reshape(5, 11)
-            np.testing.assert_array_equal(choices.argmax(axis=1), [EAST, 1, 1, 1, 1])
-        if time:
-            assert engine.control.state[0, -1] == np.float32(1 / 120)
-
-
-def test_smacs_quirk_numbers_the_kinds_of_enemies_backwards():
-    kinds = []
-    for quirks in (False, True):
-        engine = Engine(ID, map="2s3z", smac_quirks=quirks, global_state=True)
-        engine.reset(np.array([0]))
-        enemies = engine.control.state[0, 5 * 7 : 5 * 7 + 5 * 6].reshape(5, 6)
-        kinds.append(enemies[:, -2:])
-    np.testing.assert_array_equal(kinds[0], kinds[1][:, ::-1])
 
 
 def test_heights_are_observed_where_a_map_has_them():
@@ -227,22 +84,6 @@ def test_commanders_that_kite_step_back_from_those_of_less_reach(battle, enemy, 
     engine = battle([("MARINE", 10, 16)], [(enemy, 12, 16)])
     engine.reset(state={"cooldown": np.array([0.5, 0.0])})
     assert ordered(engine, "kite") == [order]
-
-
-def test_opponents_that_hold_stay_and_those_that_kite_step_back(battle):
-    units = [("ZEALOT", 12, 16)], [("STALKER", 15, 16)]
-    engine = battle(*units, opponent="hold")
-    assert play(engine, STOP, steps=2).x[0, 1] == 15
-    engine = battle(*units, opponent="kite")
-    assert play(engine, STOP, steps=2).x[0, 1] > 15.5
-
-
-def test_opponents_that_focus_their_fire_choose_the_weakest(battle):
-    allies = [("MARINE", 13, 15.5), ("MARINE", 12, 16.5)]
-    for opponent, target in (("attack_move", 0), ("focus_fire", 1)):
-        engine = battle(allies, [("MARINE", 15, 15.5)], opponent=opponent)
-        engine.reset(state={"hp": np.array([45.0, 20.0, 45.0])})
-        assert play(engine, STOP, STOP).target[0, 2] == target
 
 
 # --- maps that are refused ------------------------------------------------------------------------

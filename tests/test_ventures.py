@@ -46,62 +46,6 @@ def test_one_step_of_good_times_by_hand():
     assert engine.state.expected[0] == 0.5
 
 
-def test_records_do_not_change_in_bad_times():
-    engine = Engine("TrustDilemma-v1", low=(0.2, 0.2), **STILL)
-    state = _state(record=[0.8, 0.6], good=False, productivity=0.2)
-    engine.reset(np.zeros(1, np.uint64), state=state)
-    engine.step(np.array([[[0.0], [0.5]]]))
-    np.testing.assert_array_equal(engine.state.record[0], [0.8, 0.6])
-    np.testing.assert_allclose(engine.control.rewards[0], [1.05, 0.55])
-    assert engine.state.productivity[0] == pytest.approx(0.2)
-    assert not engine.state.good[0]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_records_pay_nobody(name):
-    """The same step from other records has the same rewards, as far as all still deal."""
-    engine = Engine(name, 4, **{k: v for k, v in STILL.items() if k != "persistence"})
-    rewards = []
-    for record in (0.2, 0.9):
-        engine.reset(
-            np.arange(4, dtype=np.uint64),
-            state=_state(record=np.full((4, len(engine.agents)), record)),
-        )
-        actions = np.full(engine.actions.shape, 0.7)
-        parts = Game.of(engine).action_layout
-        if "bar" in parts:
-            actions[:, :, parts["bar"].index] = 0.0
-        engine.step(actions)
-        rewards.append(engine.control.rewards.copy())
-    np.testing.assert_array_equal(*rewards)
-
-
-def test_what_is_observed_and_judged_is_late_by_the_delay():
-    engine = Engine("TrustDilemma-v1", delay=2, **STILL)
-    state = _state(record=[0.5, 0.5], good=True, productivity=1.4)
-    engine.reset(np.zeros(1, np.uint64), state=state)
-    seen, records = [], []
-    for fraction in (1.0, 0.6, 0.2, 0.0, 0.0):
-        engine.step(np.full((1, 2, 1), fraction))
-        seen.append(float(engine.state.seen[0, 1]))
-        records.append(float(engine.state.record[0, 1]))
-    assert seen == [0.0, 0.0, 1.0, 0.6, 0.2]
-    expected = [0.5, 0.5, 0.625, 0.625 - 0.25 * 0.025, 0.61875 - 0.25 * 0.41875]
-    np.testing.assert_allclose(records, expected)
-    np.testing.assert_allclose(engine.control.obs[0, 0, 1], 0.2)
-
-
-def test_trembles_replace_investments_by_uniform_draws():
-    engine = Engine("TrustDilemma-v1", 4000, trembles=0.25)
-    engine.reset(np.arange(4000, dtype=np.uint64))
-    engine.step(np.ones(engine.actions.shape))
-    fraction = engine.state.fraction
-    slipped = fraction < 1.0
-    assert slipped.mean() == pytest.approx(0.25, abs=0.02)
-    assert fraction[slipped].mean() == pytest.approx(0.5, abs=0.02)
-    np.testing.assert_array_equal(engine.control.obs[:, :, 0], fraction.astype(np.float32))
-
-
 def test_the_observation_in_the_order_of_the_layout():
     engine = Engine("DynamicPartnerSelection-v1", **STILL)
     engine.reset(np.arange(1, dtype=np.uint64))
@@ -125,35 +69,7 @@ def test_the_observation_in_the_order_of_the_layout():
             np.testing.assert_allclose(seen[a, parts[name].index], values, rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_times_turn_in_every_game(name):
-    """Good times end with half of 2 (1 - good), and a unit is worth what the times say."""
-    rules = {"persistence": (0.5, 0.5), "shock": (0.0, 0.0), "low": (0.2, 0.2)}
-    engine = Engine(name, 64, **rules)
-    engine.reset(np.arange(64, dtype=np.uint64), state=_state(good=np.ones(64, np.bool_)))
-    engine.step(np.zeros(engine.actions.shape))
-    good, worth = engine.state.good, engine.state.productivity
-    assert 10 < good.sum() < 54
-    np.testing.assert_allclose(worth[~good] / worth[~good][0], 1.0)
-    assert worth[good].min() > 1.0 > worth[~good].max()
-
-
 HIDDEN = [i for i in NAMES if "informed" in Game.at(i).layout]
-
-
-@pytest.mark.parametrize("name", HIDDEN)
-def test_only_informed_agents_observe_the_times(name):
-    engine = Engine(name, 64)
-    engine.reset(np.arange(64, dtype=np.uint64))
-    parts = engine.layout
-    for _ in range(30):
-        engine.step(np.random.default_rng(0).uniform(0, 1, engine.actions.shape))
-        informed, seen = engine.state.informed, engine.control.obs
-        for part in ("productivity", "informed"):  # of the flags the first is the agent's own
-            np.testing.assert_array_equal(parts[part].view(seen)[:, :, 0] > 0, informed)
-        assert informed.any(axis=1).all()
-        assert not informed.all(axis=1).any()
-    assert "income" not in parts
 
 
 @pytest.mark.parametrize("name", HIDDEN)
@@ -195,20 +111,6 @@ def test_everything_stays_in_its_bounds_and_only_the_horizon_ends(name, seed, da
         assert all(0.0 <= metrics[share] <= 1.0 for share in SHARES & metrics.keys())
     assert engine.control.truncated.all()
     assert not engine.control.terminated.any()
-
-
-@pytest.mark.parametrize(("good", "turns"), [(0.5, 0.1), (0.6, 0.096), (0.9, 0.036)])
-def test_times_turn_as_often_as_they_should(good, turns):
-    """With persistence 0.9 good times end with 0.2 (1 - good), bad ones with 0.2 good."""
-    engine = Engine("TrustDilemma-v1", 2000, persistence=(0.9, 0.9), good=good)
-    engine.reset(np.arange(2000, dtype=np.uint64))
-    course = [engine.state.good.copy()]
-    for _ in range(99):
-        engine.step(np.zeros(engine.actions.shape))
-        course.append(engine.state.good.copy())
-    times = np.array(course)
-    assert times.mean() == pytest.approx(good, abs=0.02)
-    assert (times[1:] != times[:-1]).mean() == pytest.approx(turns, abs=0.005)
 
 
 @pytest.mark.parametrize("wrong", [(0.9, 0.6), (0.1,), (-0.1, 0.5), (0.5, 1.1), (0.1, np.nan)])
