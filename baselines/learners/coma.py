@@ -59,10 +59,12 @@ class Params(NamedTuple):
     gamma: h.Gamma = 0.99
     trace: h.Trace = 0.8
     target_every: h.TargetEvery = 200
-    epsilon_start: Annotated[float, between(0, 1, "share of random choices at first")] = 0.5
+    epsilon_start: Annotated[float, between(0, 1, "initial share of random choices")] = 0.5
     epsilon: h.Epsilon = 0.01
     epsilon_steps: h.EpsilonSteps = 100_000
-    credit: Annotated[str, one_of(CREDITS, "value of the choice made")] = "critic"
+    credit: Annotated[
+        str, one_of(CREDITS, "value of a choice in its credit: the critic's, or the return")
+    ] = "critic"
     entropy: h.EntropyBonus = 0.0
     max_grad_norm: h.MaxGradNorm = 10.0
     recurrent: h.Remembers = True

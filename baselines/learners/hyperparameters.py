@@ -16,25 +16,25 @@ Lanes = Annotated[int, between(1, 4096, "games played at once")]
 Gamma = Annotated[float, between(0, 1, "discount factor")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
 TimeLimit = Annotated[
-    str, one_of(("bootstrap", TERMINAL), "an end by time alone: values go on, or are 0")
+    str, one_of(("bootstrap", TERMINAL), "values after an end by time alone: bootstrapped, or 0")
 ]
 SeatNumber = Annotated[bool, Allowed("tell a shared model which seat it acts for"), LATER]
 # Whose reward is learned from; a protocol can fix it for all learners ([training] reward).
 Reward = Annotated[
     str,
-    one_of(("own", "team"), "what agents maximise: their own rewards, or the mean of all"),
+    one_of(("own", "team"), "what agents maximize: own rewards, or the mean of all agents'"),
     LATER,
 ]
 # Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[tuple[str, ...], listing("policies with which it learns in some lanes"), LATER]
+Partners = Annotated[tuple[str, ...], listing("partners in a share of the lanes, by name"), LATER]
 Share = Annotated[
-    float, between(0, 1, "share of these lanes; there it has one seat, in turn"), LATER
+    float, between(0, 1, "share of the lanes with partners, where it has one seat"), LATER
 ]
 
 # Of learners whose networks have layers of chosen widths.
 Layers = Annotated[str, Allowed("widths of the hidden layers")]
 Activation = Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")]
-History = Annotated[int, between(1, 64, "observations that a network gets")]
+History = Annotated[int, between(1, 64, "latest observations that a network gets")]
 Anneal = Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")]
 NormOfEach = Annotated[float, between(0, 1e9, "largest norm of each gradient", above=True)]
 
@@ -47,7 +47,7 @@ EntropyBonus = Annotated[float, between(0, 10, "weight of the entropy bonus")]
 ValueWeight = Annotated[float, between(0, 10, "weight of the value loss")]
 LogStd = Annotated[float, between(-5, 2, "initial log standard deviation")]
 Squash = Annotated[bool, Allowed("apply tanh to the mean actions")]
-ScaleReturns = Annotated[bool, Allowed("divide by the std of discounted sums")]
+ScaleReturns = Annotated[bool, Allowed("divide rewards by the deviation of their discounted sums")]
 TargetKl = Annotated[float, between(0, 10, "KL divergence that ends an update, 0: none")]
 Memory = Annotated[bool, Allowed("networks with memory: linear, GRU, linear"), LATER]
 
@@ -56,19 +56,19 @@ Warmup = Annotated[int, between(0, MANY, "initial random steps without updates")
 TrainEvery = Annotated[int, between(1, MANY, "steps between updates")]
 Updates = Annotated[int, between(1, 10_000, "gradient steps per update of a model")]
 Tau = Annotated[float, between(0, 1, "update rate of target networks", above=True)]
-ScaleRewards = Annotated[bool, Allowed("divide by the std of rewards")]
+ScaleRewards = Annotated[bool, Allowed("divide rewards by their standard deviation")]
 
 # Of learners from whole episodes.
-Replay = Annotated[int, between(1, 1_000_000, "episodes that are stored")]
+Replay = Annotated[int, between(1, 1_000_000, "episodes in the replay buffer")]
 Episodes = Annotated[int, between(1, 4096, "episodes of an update")]
-UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each", above=True)]
-Trace = Annotated[float, between(0, 1, "lambda of the targets; 0: of one step")]
+UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each episode", above=True)]
+Trace = Annotated[float, between(0, 1, "lambda of the targets; 0: one-step targets")]
 TargetEvery = Annotated[int, between(1, MANY, "gradient steps between new targets")]
-Epsilon = Annotated[float, between(0, 1, "share of random choices at the end")]
-EpsilonSteps = Annotated[int, between(1, 10**12, "steps until that share")]
+Epsilon = Annotated[float, between(0, 1, "final share of random choices")]
+EpsilonSteps = Annotated[int, between(1, 10**12, "steps until the final share of random choices")]
 MaxGradNorm = Annotated[float, between(0, 1e9, "largest norm of a gradient", above=True)]
 Remembers = Annotated[bool, Allowed("networks with memory: a GRU in the middle"), LATER]
 Hidden = Annotated[int, between(1, 1024, "width of the layers and of the memory")]
-FitReplay = Annotated[bool, Allowed("store fewer episodes where all would take too much memory")]
+FitReplay = Annotated[bool, Allowed("store fewer episodes if all would take too much memory")]
 Stored = Annotated[str, one_of(STORED, "type of stored observations")]
-Blind = Annotated[bool, Allowed("observe nothing but one's number, last action and legal choices")]
+Blind = Annotated[bool, Allowed("observe only own number, last action and legal choices")]

@@ -43,7 +43,9 @@ class Params(NamedTuple):
     gamma: h.Gamma = 0.99
     tau: h.Tau = 0.005
     entropy: Annotated[float, between(0, 1e9, "initial weight of the entropy")] = 1.0
-    adapt_entropy: Annotated[bool, Allowed("adapt it to -1 nat per action dimension")] = True
+    adapt_entropy: Annotated[bool, Allowed("adapt the weight to -1 nat per action dimension")] = (
+        True
+    )
     layers: h.Layers = "64x64"
     activation: h.Activation = "relu"
     history: h.History = 1

@@ -51,9 +51,11 @@ class Params(NamedTuple):
     gamma: h.Gamma = 0.99
     tau: h.Tau = 0.01
     exploration: Annotated[
-        float, between(0, 1, "std of noise on actions in [-1, 1]; share of random choices")
+        float, between(0, 1, "deviation of noise on actions, or share of random choices")
     ] = 0.1
-    temperature: Annotated[float, between(0, 100, "of the Gumbel softmax", above=True)] = 1.0
+    temperature: Annotated[
+        float, between(0, 100, "temperature of the Gumbel softmax", above=True)
+    ] = 1.0
     regularisation: Annotated[float, between(0, 10, "weight of squared outputs of actors")] = 1e-3
     max_grad_norm: h.NormOfEach = 10.0
     time_limit: h.TimeLimit = "bootstrap"

@@ -32,7 +32,7 @@ class Params(NamedTuple):
     rollout: h.Rollout = 3200
     lanes: h.Lanes = 32
     epochs: h.Epochs = 10
-    minibatches: Annotated[int, between(1, 10_000, "parts of these rows")] = 1
+    minibatches: Annotated[int, between(1, 10_000, "minibatches per pass")] = 1
     gamma: h.Gamma = 0.99
     gae_lambda: h.GaeLambda = 0.95
     clip: h.Clip = 0.2
@@ -43,12 +43,14 @@ class Params(NamedTuple):
         str, one_of(_CRITICS, "the critic's inputs: state, state and own row, all observations")
     ] = STATE_AND_OWN
     normalise_values: Annotated[bool, Allowed("scale values by the moments of returns")] = True
-    death_masking: Annotated[bool, Allowed("the critic sees only the seat of the dead")] = True
+    death_masking: Annotated[bool, Allowed("the critic gets only the seat of dead agents")] = True
     time_limit: h.TimeLimit = "bootstrap"
     recurrent: h.Memory = False
-    chunk: Annotated[int, between(1, 1000, "steps that gradients go back in memory")] = 10
+    chunk: Annotated[int, between(1, 1000, "steps over which gradients go back in memory")] = 10
     layers: h.Layers = "64x64"
-    activation: Annotated[str, one_of(ACTIVATIONS, "activation without memory")] = "relu"
+    activation: Annotated[str, one_of(ACTIVATIONS, "activation of networks without memory")] = (
+        "relu"
+    )
     log_std: h.LogStd = -0.5
     squash: h.Squash = False
     history: h.History = 1
@@ -56,9 +58,7 @@ class Params(NamedTuple):
     scale_rewards: h.ScaleReturns = False
     target_kl: h.TargetKl = 0.0
     anneal: h.Anneal = 0
-    blind: Annotated[bool, Allowed("actors observe nothing but their seat and legal choices")] = (
-        False
-    )
+    blind: Annotated[bool, Allowed("actors observe only their seat and legal choices")] = False
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
     partners: h.Partners = ()

@@ -70,8 +70,10 @@ class Params(NamedTuple):
     embed: Annotated[int, between(1, 1024, "width of the joint networks")] = 64
     optimal: Annotated[float, between(0, 1e6, "weight of the loss at the best choices")] = 1.0
     non_optimal: Annotated[float, between(0, 1e6, "weight of the loss elsewhere")] = 0.1
-    condition: Annotated[str, one_of(CONDITIONS, "others compared with 0, or the best")] = ABSOLUTE
-    seat_terms: Annotated[bool, Allowed("Q adds a value of every seat's choice")] = False
+    condition: Annotated[
+        str, one_of(CONDITIONS, "compare other choices with 0, or with the best")
+    ] = ABSOLUTE
+    seat_terms: Annotated[bool, Allowed("add a value of each seat's choice to Q")] = False
     time_limit: h.TimeLimit = "bootstrap"
     stored: h.Stored = "float32"
     fit_replay: h.FitReplay = False

@@ -64,7 +64,7 @@ class Params(NamedTuple):
         int, between(1, 1000, "number of nearest objects that an agent observes")
     ] = 3
     pos_shaping_factor: Annotated[
-        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
+        float, between(-1e6, 1e6, "reward per unit of length of progress toward the goal")
     ] = 1.0
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
     contact_margin: Annotated[

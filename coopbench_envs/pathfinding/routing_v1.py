@@ -84,7 +84,7 @@ class Params(NamedTuple):
         int, between(1, 1000, "number of nearest obstacles that an agent observes")
     ] = 4
     shaping: Annotated[
-        float, between(0, 1e6, "reward per diagonal of the world by which ways become shorter")
+        float, between(0, 1e6, "reward for shortening the way by the diagonal of the world")
     ] = 1.0
     arrival_bonus: Annotated[float, between(0, 1e6, "reward for arriving, paid once")] = 1.0
     time_cost: Annotated[float, between(0, 1e6, "cost of a whole episode off the goal")] = 1.0
@@ -564,7 +564,7 @@ SPEC = EnvSpec(
         "ever_arrived": "share of agents that reached a goal at some time, in [0, 1]",
         "agent_contacts": "share of steps with a contact with an agent, mean over agents",
         "wall_contacts": "share of steps with a contact with an obstacle, mean over agents",
-        "path_length": "distance travelled, mean over agents",
+        "path_length": "distance traveled, mean over agents",
         "spl": "success times shortest path over path taken, mean over agents, in [0, 1]",
         "deadlock_rate": "share of agents that end off their goals without recent progress",
         "throughput": "arrivals at goals per step, sum over agents",

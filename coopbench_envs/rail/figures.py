@@ -16,7 +16,7 @@ METRICS = {
     "arrived": "share of trains that have reached their targets, in [0, 1]",
     "normalised_return": "sum of rewards per train and step of the limit, a train's at least -1, "
     "in [-1, 0]",
-    "return_2020": "the same with the rewards of the challenge of 2020, whatever is paid",
+    "return_2020": "normalized return with the rewards of the 2020 challenge, for any `reward`",
     "deadlocked": "share of the trains on the map that can never move again; 0 without trains",
     "delay": "steps after the due time, mean over trains that have arrived",
     "punctual": "share of trains that have arrived by their due time, in [0, 1]",

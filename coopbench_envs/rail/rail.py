@@ -49,14 +49,15 @@ class Network(NamedTuple):
     rail_pairs_in_city: Annotated[int, between(1, 10, "pairs of tracks in a city at most")] = 2
     grid_mode: Annotated[bool, Allowed("cities are evenly spaced")] = False
     level_free: Annotated[float, between(0, 1, "share of diamonds without conflict")] = 0.0
-    speeds: Annotated[dict, mapping("speeds as fractions, and their shares")] = {"1": 1.0}  # noqa: RUF012
+    speeds: Annotated[dict, mapping("share of the trains with each speed, a fraction")] = {"1": 1.0}  # noqa: RUF012
     malfunction_rate: Annotated[
-        float, between(0, 1e3, "malfunctions per train and step, of a train that runs")
+        float, between(0, 1e3, "malfunctions per step of a train that is not broken")
     ] = 0.0
     malfunction_duration: Annotated[
-        tuple[int, int], span(0, 10_000, "steps; the actual ones are one longer")
+        tuple[int, int],
+        span(0, 10_000, "shortest and longest, in steps; actual ones are one step longer"),
     ] = (20, 50)
-    tree_depth: Annotated[int, between(1, 5, "switches in a row that a tree looks beyond")] = 2
+    tree_depth: Annotated[int, between(1, 5, "depth of the tree, in switches")] = 2
 
 
 class Own(NamedTuple):
@@ -65,7 +66,7 @@ class Own(NamedTuple):
     acceleration: Annotated[str, Allowed("gain of speed per step, a fraction")] = "1"
     braking: Annotated[str, Allowed("loss of speed per step, a fraction")] = "1"
     line_length: Annotated[int, between(2, 10, "stops of a train, start and target included")] = 2
-    reward: Annotated[str, one_of(REWARDS, "what is paid for")] = "timetable"
+    reward: Annotated[str, one_of(REWARDS, "what trains are paid for")] = "timetable"
     cancellation_factor: Annotated[
         float, between(0, 1e6, "penalty per step of travel of a train that never departs")
     ] = 1.0
@@ -73,9 +74,9 @@ class Own(NamedTuple):
         float, between(0, 1e6, "steps added to the travel of a train that never departs")
     ] = 0.0
     min_penalty: Annotated[
-        float, between(0, 1e6, "least penalty of a train that is on the map at the end")
+        float, between(0, 1e6, "smallest penalty of a train that is on the map at the end")
     ] = 0.0
-    not_served_penalty: Annotated[float, between(0, 1e6, "penalty of a stop left out")] = 1.0
+    not_served_penalty: Annotated[float, between(0, 1e6, "penalty for a missed stop")] = 1.0
     late_factor: Annotated[float, between(0, 1e6, "penalty per step late at a stop")] = 0.2
     early_factor: Annotated[
         float, between(0, 1e6, "penalty per step that a stop is left early")
@@ -86,7 +87,8 @@ class Own(NamedTuple):
     observation: Annotated[str, one_of(OBSERVATIONS, "what trains see")] = "tree"
     radius: Annotated[int, between(1, 10_000, "cells at which a distance in a tree is 1")] = 2
     horizon: Annotated[
-        int | None, between(1, 100_000, "upper bound of steps; none: what the formula can reach")
+        int | None,
+        between(1, 100_000, "upper bound on steps; none: the largest limit of the formula"),
     ] = None
 
 

@@ -71,7 +71,7 @@ class Own(NamedTuple):
         str, one_of(ON_DEADLOCK, "what happens when all trains on the map are deadlocked")
     ] = "play"
     horizon: Annotated[
-        int | None, between(1, 100_000, "upper bound of steps; none: for the longest ways")
+        int | None, between(1, 100_000, "upper bound on steps; none: the limit of the longest ways")
     ] = None
 
 

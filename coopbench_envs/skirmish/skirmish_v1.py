@@ -54,20 +54,16 @@ class Own(NamedTuple):
         str,
         one_of(
             ("drawn", "shifted", "fixed"),
-            "where units begin: drawn, drawn where none is drawn otherwise, or as published",
+            "where units start: drawn; where drawn never puts them; or as published",
         ),
     ] = "drawn"
     teams: Annotated[
-        str, one_of(("published", "drawn"), "units of the map, or drawn, which then replaces map")
+        str, one_of(("published", "drawn"), "units of the map, or drawn units, which ignore map")
     ] = "published"
-    race: Annotated[str | None, one_of(RACES, "of both teams if they are drawn; none: protoss")] = (
-        None
-    )
-    num_agents: Annotated[
-        int | None, between(*SIZES, "units of the agents if teams are drawn; none: 5")
-    ] = None
+    race: Annotated[str | None, one_of(RACES, "race of drawn teams; none: protoss")] = None
+    num_agents: Annotated[int | None, between(*SIZES, "agents of drawn teams; none: 5")] = None
     num_enemies: Annotated[
-        int | None, between(*SIZES, "units of the enemies if teams are drawn; none: as many")
+        int | None, between(*SIZES, "enemies of drawn teams; none: as many as agents")
     ] = None
     reaction: Annotated[int, between(0, 100, "ticks before an enemy attacks a new target")] = 0
     jitter: Annotated[bool, Allowed("cooldowns vary by -1 to 2 ticks")] = True
@@ -75,7 +71,7 @@ class Own(NamedTuple):
         str, one_of(RANGES, "sight and legal targets: by kind of unit, as SMACv2, or 9 and 6 cells")
     ] = "unit"
     field_of_view: Annotated[
-        float, between(1, 360, "degrees around the last move or attack that an agent sees")
+        float, between(1, 360, "angle that agents see around their last move or attack, degrees")
     ] = 360.0
     reward_abs_bug: Annotated[bool, Allowed("pay what enemies regain, as SMAC does by mistake")] = (
         False
@@ -370,7 +366,7 @@ SPEC = battle(
     agents=agents,
     layout=layout,
     metrics={
-        "win": "1 if only the agents have units left that fight, else 0",
+        "win": "1 if the agents have fighting units left and the enemies none, else 0",
         "dead_allies": "agents that have fallen",
         "dead_enemies": "enemies that have fallen",
         "damage_dealt": "health and shields that attacks have taken from enemies",

@@ -29,9 +29,7 @@ class Params(NamedTuple):
     """Parameters of one task; every field can be given to ``make`` and in a protocol."""
 
     map: Annotated[str, one_of(bundled_maps(), "map of this package")] = "3m"
-    map_file: Annotated[
-        str | None, Allowed("JSON file of a map of your own, which then takes the place of map")
-    ] = None
+    map_file: Annotated[str | None, Allowed("JSON file of your own map, which replaces map")] = None
     horizon: Annotated[
         int | None, between(1, 1_000_000, "steps of an episode; none: the map's limit")
     ] = None
@@ -42,14 +40,20 @@ class Params(NamedTuple):
         str, one_of(SIDES, "whom the agents are; enemies: the map is turned by 180 degrees")
     ] = "allies"
     obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
-    obs_own_health: Annotated[bool, Allowed("observe one's own health and shield")] = True
+    obs_own_health: Annotated[bool, Allowed("observe own health and shield")] = True
     obs_last_action: Annotated[bool, Allowed("observe the last actions of allies")] = False
-    obs_timestep_number: Annotated[bool, Allowed("observe the share of time that is over")] = False
-    obs_pathing_grid: Annotated[bool, Allowed("observe where 8 points can be walked on")] = False
-    obs_terrain_height: Annotated[bool, Allowed("observe the height of 9 points")] = False
+    obs_timestep_number: Annotated[bool, Allowed("observe the elapsed share of the episode")] = (
+        False
+    )
+    obs_pathing_grid: Annotated[
+        bool, Allowed("observe which of 8 points around can be walked on")
+    ] = False
+    obs_terrain_height: Annotated[bool, Allowed("observe the height of the ground at 9 points")] = (
+        False
+    )
     state_last_action: Annotated[bool, Allowed("last actions are in the global state")] = True
     state_timestep_number: Annotated[bool, Allowed("the time is in the global state")] = False
-    reward_sparse: Annotated[bool, Allowed("1 for a victory, -1 for a defeat, 0 else")] = False
+    reward_sparse: Annotated[bool, Allowed("1 for a victory, -1 for a defeat, otherwise 0")] = False
     reward_only_positive: Annotated[bool, Allowed("pay nothing for losses of agents")] = True
     reward_death_value: Annotated[float, between(0, 1e6, "for each enemy killed")] = 10.0
     reward_win: Annotated[float, between(0, 1e6, "for a victory")] = 200.0
@@ -57,9 +61,9 @@ class Params(NamedTuple):
     reward_negative_scale: Annotated[
         float, between(0, 1e6, "share of own losses that is subtracted if they count")
     ] = 0.5
-    reward_scale: Annotated[bool, Allowed("scale rewards by the most that a map pays")] = True
+    reward_scale: Annotated[bool, Allowed("scale rewards by the largest return of the map")] = True
     reward_scale_rate: Annotated[
-        float, between(0, 1e6, "return of a perfect episode if scaled", above=True)
+        float, between(0, 1e6, "return of a perfect episode with reward_scale", above=True)
     ] = 20.0
     smac_quirks: Annotated[
         bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")

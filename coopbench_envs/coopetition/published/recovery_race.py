@@ -33,7 +33,7 @@ class Params(NamedTuple):
     horizon: model.Horizon = 150
     initial_trust: Annotated[float, between(0, 1, "initial trust of each in the other")] = 0.25
     initial_reputation_damage: Annotated[
-        float, between(0, 1, "initial reputation damage of each with the other")
+        float, between(0, 1, "initial reputation damage that each holds against the other")
     ] = 0.50
     recovery_target: Annotated[float, between(0, 1, "mean trust that ends the episode")] = 0.90
     reward_type: dynamics.RewardType = "integrated"

@@ -28,7 +28,7 @@ State = state(
 METRICS = (
     dynamics.METRICS
     | collective.TEAM_METRICS
-    | {"efficiency": "mean investment over the one that maximises output minus costs; 0 if none"}
+    | {"efficiency": "mean investment over the one that maximizes output minus costs; 0 if none"}
 )
 
 

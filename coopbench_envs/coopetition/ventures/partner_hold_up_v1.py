@@ -69,7 +69,7 @@ class Params(NamedTuple):
     contract: Annotated[float, between(0, 1, "the strong partner's share by contract")] = 0.53
     reach: Annotated[float, between(0, 1, "largest demand beyond the contract")] = 0.2
     waiver: Annotated[float, between(0, 1, "largest waiver of the share by contract")] = 0.05
-    power: Annotated[float, between(0, 1, "largest part for the strong partner in a conflict")] = (
+    power: Annotated[float, between(0, 1, "largest share of the strong partner in a conflict")] = (
         0.85
     )
     conflict_loss: Annotated[float, between(0, 1, "fraction of the surplus lost in a conflict")] = (

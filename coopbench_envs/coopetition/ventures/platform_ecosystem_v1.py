@@ -53,7 +53,7 @@ State = state(
 )
 METRICS = ventures.METRICS | {
     "retention": "mean over steps of the share of developers on the platform",
-    "exits": "number of departures of developers, wanted or not",
+    "exits": "number of departures of developers, voluntary or not",
     "entries": "number of returns of developers",
     "network_effect": "value of all invested units over their value without network effects, "
     "minus 1, whatever the regime; 0 if nothing was invested with developers present",
@@ -74,7 +74,7 @@ class Params(NamedTuple):
     ] = 4.0
     floor: Annotated[
         float,
-        between(0, 1, "value factor without network effects; 1 = with all developers", above=True),
+        between(0, 1, "factor on values without developers; with all of them it is 1", above=True),
     ] = 0.6
     outside: Annotated[
         float, between(0, 100, "extra income of absent developers, as a fraction of endowment")
