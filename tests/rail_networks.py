@@ -26,7 +26,7 @@ UNREACHABLE = 65535
 def check(engine):
     """Raise ``AssertionError`` unless the networks of all lanes keep what the page promises."""
     c, s = engine.constants, engine.state
-    grid = s.rail.reshape(engine.lanes, c.height + 2, c.width + 2).astype(np.int64)
+    grid = s.rail.reshape(engine.lanes, c.map.height + 2, c.map.width + 2).astype(np.int64)
     assert np.isin(grid, list(TYPES)).all()
     assert not grid[:, [0, -1]].any()
     assert not grid[:, :, [0, -1]].any()
@@ -56,8 +56,8 @@ def station_numbers(c, s, cells):
     for k in range(places.shape[1]):
         centre, shape, axis = (places[:, k, column][:, None] for column in (PLACE, SHAPE, AXIS))
         tracks = shape // 100
-        side = c.delta[(axis + 1) & 3]
-        for track in range(2 * c.pairs):
+        side = c.map.delta[(axis + 1) & 3]
+        for track in range(2 * c.plan.pairs):
             here = (track < tracks) & (cells == centre + (track - tracks // 2) * side)
             numbers[here & (centre > 0)] = track
     return numbers

@@ -47,7 +47,7 @@ def as_recorded(engine):
     c, s = engine.constants, engine.state
     on_map = (s.status[0] > BROKEN_OFF_MAP) & (s.status[0] < ARRIVED)
     cell = s.place[0] >> 2
-    positions = np.stack([cell // c.columns - 1, cell % c.columns - 1], axis=-1)
+    positions = np.stack([cell // c.map.columns - 1, cell % c.map.columns - 1], axis=-1)
     return {
         "state": s.status[0],
         "pos": np.where(on_map[:, None], positions, -1),
@@ -69,7 +69,7 @@ def as_recorded(engine):
 @pytest.mark.parametrize("name", EPISODES)
 def test_recorded_episodes_are_reproduced_bit_for_bit(name):
     engine, arrays = loaded(name)
-    unit = engine.constants.unit
+    unit = engine.constants.drive.unit
     for t in range(len(arrays["actions"])):
         engine.step(recorded_actions(arrays, t), DISABLED)
         for field, values in as_recorded(engine).items():
@@ -89,7 +89,7 @@ def test_recorded_episodes_are_reproduced_bit_for_bit(name):
 def test_distance_maps_equal_the_recorded_ones(name):
     engine, arrays = loaded(name)
     c, s = engine.constants, engine.state
-    maps = s.distances[0][s.map_of[0]].reshape(-1, c.height + 2, c.width + 2, 4)
+    maps = s.distances[0][s.map_of[0]].reshape(-1, c.map.height + 2, c.map.width + 2, 4)
     np.testing.assert_array_equal(maps[:, 1:-1, 1:-1], arrays["distance_map"])
     assert s.map_of.max() + 1 == len({(*t, *d) for t, d in zip(*targets(arrays), strict=True)})
 
@@ -187,7 +187,7 @@ def test_a_grid_has_as_many_cities_as_asked(cities):
     size = {"height": 42, "width": 21, "cities": cities, "line_length": max(2, cities)}
     engine = Engine(RAIL, grid_mode=True, observation="none", **size)
     engine.reset(np.array([0]))
-    assert len(engine.constants.grid_centres) == cities
+    assert len(engine.constants.plan.grid_centres) == cities
     if cities:
         rail_networks.check(engine)
 

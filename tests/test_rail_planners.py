@@ -81,7 +81,7 @@ def test_where_actions_lead_is_what_the_game_says():
             places = railway.ahead(s, action)
             for lane in range(3):
                 for a in range(20):
-                    expected = follow(s.rail, lane, c.delta, int(s.place[lane, a]), action)
+                    expected = follow(s.rail, lane, c.map.delta, int(s.place[lane, a]), action)
                     assert places[lane, a] == expected
 
 
@@ -189,7 +189,7 @@ def planned_loss(engine, memory, lane):
             loss += max(0, plan[a][1][-1] - int(s.due[lane, a]))
         else:
             cells = int(s.distances[lane, s.map_of[lane, a], s.start[lane, a]])
-            loss += -(-(cells + 1) * c.unit // int(s.top_speed[lane, a]))
+            loss += -(-(cells + 1) * c.drive.unit // int(s.top_speed[lane, a]))
     return loss
 
 
@@ -208,10 +208,10 @@ def test_a_train_enters_the_line_of_others_only_if_all_of_them_can_pass(leave, g
         ways.append([*line, (0, last, NORTH)])
     s.rail[:] = 0xFFFF  # every turn is possible everywhere
     s.distances[:] = UNREACHABLE
-    s.status[:], s.distance[:], s.top_speed[:] = READY, 0, c.unit
+    s.status[:], s.distance[:], s.top_speed[:] = READY, 0, c.drive.unit
     s.map_of[0] = np.arange(3)
     for a, way in enumerate(ways):
-        places = [4 * ((row + 1) * (c.width + 2) + column) + turn for row, column, turn in way]
+        places = [4 * ((row + 1) * (c.map.width + 2) + column) + turn for row, column, turn in way]
         s.distances[0, a, places] = np.arange(len(way))[::-1]
         s.status[0, a], s.place[0, a] = MOVING, places[0]
     policy = make_policy("deadlock_avoidance", Game.of(engine))

@@ -55,7 +55,7 @@ def test_trains_stay_apart_on_the_rails_and_within_their_cells(seed, habits):
         engine.step(drawn_actions(rng, 2, habits), DISABLED)
         assert (s.status[arrived] == ARRIVED).all(), "a train that arrived is under way again"
         arrived = s.status == ARRIVED
-        assert ((s.distance >= 0) & (s.distance < c.unit)).all()
+        assert ((s.distance >= 0) & (s.distance < c.drive.unit)).all()
         assert ((s.speed >= 0) & (s.speed <= s.top_speed)).all()
         for lane in range(2):
             resources = held_resources(engine, lane).tolist()

@@ -41,8 +41,8 @@ class DeadlockAvoidance:
         Railway(game, "deadlock_avoidance")
         c = self._constants = game.constants
         self._scratch = Scratch(
-            holder=np.full(c.cells, -1, np.int32),
-            ways=np.zeros((c.num_agents, c.cells), np.bool_),
+            holder=np.full(c.map.cells, -1, np.int32),
+            ways=np.zeros((c.num_agents, c.map.cells), np.bool_),
             met=np.zeros(c.num_agents, np.int32),
         )
 

@@ -29,7 +29,7 @@ class OneByOne:
 
     def __init__(self, game: Game, parameters: Params) -> None:
         self._railway = Railway(game, "one_by_one")
-        self._unit = game.constants.unit
+        self._unit = game.constants.drive.unit
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""

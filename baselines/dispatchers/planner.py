@@ -64,14 +64,14 @@ class Planner:
     def __init__(self, game: Game, policy: str, settings: Settings) -> None:
         Railway(game, policy)
         c = self._constants = game.constants
-        if c.fair:  # a train that stays at home loses all that there is
+        if c.rules.fair:  # a train that stays at home loses all that there is
             settings = settings._replace(keeps_home=False)
-        self._settings, self._trains, self._cells = settings, c.num_agents, c.cells
+        self._settings, self._trains, self._cells = settings, c.num_agents, c.map.cells
         self._by_steps = getattr(c, "reward_code", None) == CHALLENGE_2020
         steps = c.horizon + c.horizon // 2 + 2
-        self._longest = min(steps, _DETOURS * (c.height + c.width))
-        empty = make_plan(1, c.num_agents, c.cells, self._longest)
-        self._desk = make_desk(c.cells, empty, steps)
+        self._longest = min(steps, _DETOURS * (c.map.height + c.map.width))
+        empty = make_plan(1, c.num_agents, c.map.cells, self._longest)
+        self._desk = make_desk(c.map.cells, empty, steps)
         self._choice = make_choice(c.num_agents, self._longest)
 
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:

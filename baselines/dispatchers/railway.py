@@ -21,12 +21,12 @@ class Railway:
     """
 
     def __init__(self, game: Game, policy: str) -> None:
-        if not hasattr(game.constants, "delta") or not game.env_id.startswith("coopbench/Rail-"):
+        if not game.env_id.startswith("coopbench/Rail-"):
             raise ValueError(
                 f"Policy {policy!r} cannot play {game.env_id}: it runs trains, as in "
                 f"coopbench/Rail-v0 and -v1."
             )
-        self._delta = game.constants.delta
+        self._delta = game.constants.map.delta
         self.num_agents = game.constants.num_agents
 
     def ahead(self, state: Any, action: int) -> np.ndarray:

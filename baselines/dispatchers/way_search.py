@@ -63,7 +63,7 @@ def board_of(c: Any, state: Any, **aims: Any) -> Board:
     ``aims`` are the last three fields.
     """
     arrays = {name: getattr(state, name) for name in _OF_STATE}
-    return Board(**arrays, delta=c.delta, unit=c.unit, horizon=c.horizon, **aims)
+    return Board(**arrays, delta=c.map.delta, unit=c.drive.unit, horizon=c.horizon, **aims)
 
 
 class Desk(NamedTuple):

@@ -37,7 +37,7 @@ def map_targets(c, s, i):
                 maps,
                 s.target[i, a],
                 s.target_headings[i, a],
-                c.delta,
+                c.map.delta,
             )
             maps += 1
 

@@ -47,7 +47,7 @@ def write(c, s, i, measures):
         home += status <= BROKEN_OFF_MAP
         strikes += s.malfunctions[i, a]
         total += max(s.earned[i, a], -np.float64(limit))
-    challenge = -s.open_speed[i] / c.unit + n * all_arrived(c, s, i)
+    challenge = -s.open_speed[i] / c.drive.unit + n * all_arrived(c, s, i)
     measures[i, 0] = arrived / n
     measures[i, 1] = min(max(total / (limit * n), -1.0), 0.0)
     measures[i, 2] = challenge / (limit * n)
@@ -106,7 +106,7 @@ def blocker(c, s, i, a, turn):
     cell, heading = s.place[i, a] >> 2, s.place[i, a] & 3
     if (exits(s.rail[i, cell], heading) >> (3 - turn)) & 1 == 0:
         return np.int64(-2)
-    ahead = 4 * (cell + c.delta[turn]) + turn
+    ahead = 4 * (cell + c.map.delta[turn]) + turn
     if exits(s.rail[i, ahead >> 2], turn) == 0:
         return np.int64(-2)
     return np.int64(s.holder[i, resource(c, s, i, ahead)])
@@ -162,8 +162,9 @@ def inform(c: Any, s: Any) -> Mapping[str, np.ndarray]:
     """Return the four infos of flatland-rl, each (lanes, agents); its "state" is "train_state"."""
     on_map = (s.status > BROKEN_OFF_MAP) & (s.status < ARRIVED)
     return {
-        "action_required": (s.status == READY) | (on_map & (s.distance + s.top_speed >= c.unit)),
+        "action_required": (s.status == READY)
+        | (on_map & (s.distance + s.top_speed >= c.drive.unit)),
         "malfunction": s.broken,
-        "speed": s.speed / c.unit,
+        "speed": s.speed / c.drive.unit,
         "train_state": s.status,
     }

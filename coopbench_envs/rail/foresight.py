@@ -40,7 +40,7 @@ def onward(c, s, i, a, place):
     for k in range(4):
         turn = (heading + 3 + k) & 3
         if (bits >> (3 - turn)) & 1:
-            ahead = 4 * (cell + c.delta[turn]) + turn
+            ahead = 4 * (cell + c.map.delta[turn]) + turn
             steps = distance_of(s, i, a, ahead)
             if steps < nearest:
                 nearest, chosen = steps, np.int64(ahead)
@@ -53,7 +53,7 @@ def steps_until(c, s, i, a, cells):
     if cells == 0:
         return 0
     departs = 0 if is_on_map(s.status[i, a]) else 1
-    rest = cells * c.unit - s.distance[i, a]
+    rest = cells * c.drive.unit - s.distance[i, a]
     return s.broken[i, a] + departs + (rest + s.top_speed[i, a] - 1) // s.top_speed[i, a]
 
 
@@ -61,14 +61,14 @@ def steps_until(c, s, i, a, cells):
 def foresee(c, s, i):
     """List for every cell which trains on the map come by on their shortest ways.
 
-    Visit ``e`` is that of train ``e // c.predicted`` after ``e % c.predicted`` cells.
+    Visit ``e`` is that of train ``e // c.shown.predicted`` after ``e % c.shown.predicted`` cells.
     """
     for a in range(c.num_agents):
         place, k = np.int64(-1), 0
         if is_on_map(s.status[i, a]):
             place = np.int64(s.place[i, a])
-        while k < c.predicted:
-            e = a * c.predicted + k
+        while k < c.shown.predicted:
+            e = a * c.shown.predicted + k
             s.visit_place[i, e] = place
             if place >= 0:
                 s.visit_next[i, e] = s.visit_first[i, place >> 2]
@@ -80,7 +80,7 @@ def foresee(c, s, i):
 @routine
 def forget(c, s, i):
     """Empty the lists of all cells."""
-    for e in range(c.num_agents * c.predicted):
+    for e in range(c.num_agents * c.shown.predicted):
         if s.visit_place[i, e] >= 0:
             s.visit_first[i, s.visit_place[i, e] >> 2] = -1
 
@@ -96,7 +96,7 @@ def meets(c, s, i, a, place, cells):
     last = steps_until(c, s, i, a, cells + 1)
     e, conflict = np.int64(s.visit_first[i, place >> 2]), False
     while e >= 0 and not conflict:
-        b, ahead, heading = e // c.predicted, e % c.predicted, s.visit_place[i, e] & 3
+        b, ahead, heading = e // c.shown.predicted, e % c.shown.predicted, s.visit_place[i, e] & 3
         back = (heading + 2) & 3
         if b != a and heading != place & 3 and (bits >> (3 - back)) & 1:
             enters, leaves = steps_until(c, s, i, b, ahead), steps_until(c, s, i, b, ahead + 1)
@@ -111,7 +111,7 @@ def plant(c, s, i, obs):
     mark_trains(c, s, i)
     find_deadlocks(c, s, i)
     foresee(c, s, i)
-    nodes = len(c.node_level)
+    nodes = len(c.shown.node_level)
     for a in range(c.num_agents):
         grow(c, s, i, a, obs)
         for k in range(FLAGS * nodes):
@@ -122,7 +122,7 @@ def plant(c, s, i, obs):
             if s.node_place[i, m] >= 0:
                 annotate(c, s, i, a, m, obs)
         for m in range(nodes):
-            if c.node_size[m] > 1:
+            if c.shown.node_size[m] > 1:
                 mark_shortest(c, s, i, a, m, obs)
         normalise(c, a, i, obs)
     forget(c, s, i)
@@ -131,7 +131,7 @@ def plant(c, s, i, obs):
 @routine
 def annotate(c, s, i, a, m, obs):
     """Follow the branch of node ``m`` once more: where is a conflict, and is a deadlock ahead?"""
-    nodes = len(c.node_level)
+    nodes = len(c.shown.node_level)
     flags = FEATURES * nodes + FLAGS * m
     place, steps = np.int64(s.node_place[i, m]), np.int64(s.node_steps[i, m])
     obs[i, a, flags + DEADLOCK] = 0.0
@@ -147,7 +147,7 @@ def annotate(c, s, i, a, m, obs):
         bits = exits(s.rail[i, cell], place & 3)
         if count(bits) == 1 and s.tracks_at[i, cell] > 1 and cell != s.target[i, a]:
             turn = np.int64(lone(bits))
-            place = 4 * (cell + c.delta[turn]) + turn
+            place = 4 * (cell + c.map.delta[turn]) + turn
             steps += 1
 
 
@@ -156,12 +156,12 @@ def mark_shortest(c, s, i, a, m, obs):
     """Flag the branches of node ``m`` that a shortest way to the target of train ``a`` takes."""
     nearest = np.int64(UNREACHABLE)
     for k in range(BRANCHES):
-        place = s.node_place[i, m + 1 + k * c.node_size[m + 1]]
+        place = s.node_place[i, m + 1 + k * c.shown.node_size[m + 1]]
         if place >= 0:
             nearest = min(nearest, distance_of(s, i, a, place))
     for k in range(BRANCHES):
-        child = m + 1 + k * c.node_size[m + 1]
+        child = m + 1 + k * c.shown.node_size[m + 1]
         place = s.node_place[i, child]
         if place >= 0:
             best = nearest < UNREACHABLE and distance_of(s, i, a, place) == nearest
-            obs[i, a, FEATURES * len(c.node_level) + FLAGS * child + SHORTEST] = best
+            obs[i, a, FEATURES * len(c.shown.node_level) + FLAGS * child + SHORTEST] = best

@@ -34,19 +34,16 @@ from coopbench_envs.rail.network import (
     station,
 )
 
-__all__ = ["Plan", "draw_instance", "longest_limit", "plan_of"]
+__all__ = ["Plan", "Strikes", "draw_instance", "longest_limit", "plan_of", "strikes_of"]
 
 ATTEMPTS = 100  # networks at most, until one has a way for every line
 
 
 class Plan(NamedTuple):
-    """What the generator draws from; fields of the constants of a task."""
+    """What networks and trains are drawn from, ``c.plan``."""
 
     speed_units: np.ndarray  # (speeds,)
     speed_shares: np.ndarray  # (speeds,) cumulated
-    strike_gaps: np.ndarray  # (steps,) probability that the next malfunction comes by then
-    strike_low: int  # steps that a malfunction lasts at least
-    strike_span: int  # how many lengths there are
     num_cities: int  # at most
     pairs: int  # of tracks in a city, at most
     rails_between: int
@@ -56,14 +53,38 @@ class Plan(NamedTuple):
     radius_city: int
 
 
+class Strikes(NamedTuple):
+    """What malfunctions are drawn from, ``c.strikes``."""
+
+    most: int  # per train and episode
+    gaps: np.ndarray  # (steps,) probability that the next malfunction comes by then
+    shortest: int  # steps that a malfunction lasts at least
+    longest: int  # and at most
+    lengths: int  # how many lengths there are
+
+
 def longest_limit(p: Any) -> int:
     """Return the limit of an episode that the formulas of flatland-rl reach at most."""
     extent = p.height + p.width + p.num_agents / 2
     return int(8 * extent) if p.reward == "challenge2020" else 3 * int(8 * extent)
 
 
-def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -> Plan:
-    """Return what the generator draws from; ``ValueError`` for cities that do not fit.
+def strikes_of(p: Any, horizon: int) -> Strikes:
+    """Return what the malfunctions of an episode of ``horizon`` steps are drawn from."""
+    low, high = p.malfunction_duration
+    rate = p.malfunction_rate
+    chance = 1.0 - exponential(-rate) if rate > 0 else 0.0
+    return Strikes(
+        most=math.ceil(horizon / (low + 1)) if rate > 0 else 0,
+        gaps=1.0 - np.cumprod(np.full(horizon if rate > 0 else 1, 1.0 - chance)),
+        shortest=low + 1,
+        longest=high + 1,
+        lengths=high - low + 1,
+    )
+
+
+def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int) -> Plan:
+    """Return what networks and trains are drawn from; ``ValueError`` for cities that do not fit.
 
     As many as it allows fit on a map if they are evenly spaced. Drawn ones may leave less room.
     """
@@ -83,18 +104,11 @@ def plan_of(p: Any, shares: Mapping[Fraction, float], unit: int, horizon: int) -
             f"Parameter 'line_length' of coopbench/Rail was {p.line_length}; with {p.cities} "
             f"cities; allowed: at most as many stops as cities."
         )
-    rate = p.malfunction_rate
-    chance = 1.0 - exponential(-rate) if rate > 0 else 0.0
-    gaps = 1.0 - np.cumprod(np.full(horizon if rate > 0 else 1, 1.0 - chance))
     is_type = np.zeros(1 << 16, np.bool_)
     is_type[[code for code, (name, _) in TYPES.items() if name not in _NOT_LAID]] = True
-    low, high = p.malfunction_duration
     return Plan(
         speed_units=np.array([int(speed * unit) for speed in shares], np.int64),
         speed_shares=np.cumsum(np.array(list(shares.values()), np.float64)),
-        strike_gaps=gaps,
-        strike_low=low + 1,
-        strike_span=high - low + 1,
         num_cities=p.cities,
         pairs=p.rail_pairs_in_city,
         rails_between=p.rails_between_cities,
@@ -131,17 +145,17 @@ def draw_instance(c, s, i, rng):
 
     Without cities, and if no network has, trains run on a ring.
     """
-    yard = Yard(s.rail, s.closed, s.label, s.previous, s.queue, c.delta, c.is_type)
+    yard = Yard(s.rail, s.closed, s.label, s.previous, s.queue, c.map.delta, c.plan.is_type)
     attempt, complete, cities = 0, False, np.int64(2)
-    while attempt < ATTEMPTS and not complete and c.num_cities > 0:
+    while attempt < ATTEMPTS and not complete and c.plan.num_cities > 0:
         attempt += 1
         cities = draw_network(c, s, i, rng, yard)
-        complete = cities >= c.num_stops + 2 and draw_lines(c, s, i, rng, cities)
+        complete = cities >= c.rules.num_stops + 2 and draw_lines(c, s, i, rng, cities)
     if not complete:
         cities = np.int64(2)
         draw_ring(c, s, i, rng)
     draw_level_free(c, s, i, rng)
-    if c.fair:
+    if c.rules.fair:
         set_releases(c, s, i)
     else:
         draw_times(c, s, i, rng, cities)
@@ -153,27 +167,27 @@ def draw_instance(c, s, i, rng):
 @routine
 def draw_network(c, s, i, rng, yard):
     """Lay cities and the lines between them; return the number of cities."""
-    for cell in range(c.cells):
-        row, column = cell // c.columns, cell % c.columns
+    for cell in range(c.map.cells):
+        row, column = cell // c.map.columns, cell % c.map.columns
         s.rail[i, cell] = 0
-        inside = 0 < row <= c.height and 0 < column <= c.width
+        inside = 0 < row <= c.map.height and 0 < column <= c.map.width
         s.closed[i, cell] = 0 if inside else 1
     cities = place_cities(c, s, i, rng)
-    for k in range(cities, c.num_cities):
+    for k in range(cities, c.plan.num_cities):
         s.city[i, k, PLACE] = 0
-    for cell in range(c.cells):
+    for cell in range(c.map.cells):
         if s.closed[i, cell] == 2:
             s.closed[i, cell] = 0
     for k in range(cities):
         choose_axis(c, s, i, k, cities, rng)
-        tracks = 2 * (1 + integer(rng, i, c.pairs))
-        doors = 1 + integer(rng, i, min(c.rails_between, tracks))
+        tracks = 2 * (1 + integer(rng, i, c.plan.pairs))
+        doors = 1 + integer(rng, i, min(c.plan.rails_between, tracks))
         s.city[i, k, SHAPE] = 100 * tracks + doors
         centre = np.int64(s.city[i, k, PLACE])
-        for row in range(-c.radius_city, c.radius_city + 1):
-            for column in range(-c.radius_city, c.radius_city + 1):
-                s.closed[i, centre + row * c.columns + column] = 3
-        lay_city(yard, i, centre, np.int64(s.city[i, k, AXIS]), tracks, doors, c.radius_city)
+        for row in range(-c.plan.radius_city, c.plan.radius_city + 1):
+            for column in range(-c.plan.radius_city, c.plan.radius_city + 1):
+                s.closed[i, centre + row * c.map.columns + column] = 3
+        lay_city(yard, i, centre, np.int64(s.city[i, k, AXIS]), tracks, doors, c.plan.radius_city)
     join_cities(c, s, i, yard, cities)
     return cities
 
@@ -182,29 +196,29 @@ def draw_network(c, s, i, rng, yard):
 def place_cities(c, s, i, rng):
     """Choose the centres of cities, which keep their distance; return how many there are."""
     cities = 0
-    if len(c.grid_centres) > 0:
-        for k in range(len(c.grid_centres)):
-            s.city[i, k, PLACE] = c.grid_centres[k]
-        return len(c.grid_centres)
-    reach = 2 * (c.radius_city + 1) - 1
-    while cities < c.num_cities:
-        centre = free_of_cities(rng, i, s.closed, c.height, c.width, c.radius_city + 1)
+    if len(c.plan.grid_centres) > 0:
+        for k in range(len(c.plan.grid_centres)):
+            s.city[i, k, PLACE] = c.plan.grid_centres[k]
+        return len(c.plan.grid_centres)
+    reach = 2 * (c.plan.radius_city + 1) - 1
+    while cities < c.plan.num_cities:
+        centre = free_of_cities(rng, i, s.closed, c.map.height, c.map.width, c.plan.radius_city + 1)
         if centre < 0:
             break
         s.city[i, cities, PLACE] = centre
         cities += 1
         for row in range(-reach, reach + 1):
             for column in range(-reach, reach + 1):
-                y, x = centre // c.columns + row, centre % c.columns + column
-                if 0 < y <= c.height and 0 < x <= c.width:
-                    s.closed[i, y * c.columns + x] = 2
+                y, x = centre // c.map.columns + row, centre % c.map.columns + column
+                if 0 < y <= c.map.height and 0 < x <= c.map.width:
+                    s.closed[i, y * c.map.columns + x] = 2
     return cities
 
 
 @routine
 def choose_axis(c, s, i, k, cities, rng):
     """Turn city ``k`` towards the nearest other one; on a grid of cities by chance."""
-    if len(c.grid_centres) > 0:
+    if len(c.plan.grid_centres) > 0:
         s.city[i, k, AXIS] = 1 + integer(rng, i, 2)
         return
     nearest = np.int64(1) << 40
@@ -219,8 +233,8 @@ def choose_axis(c, s, i, k, cities, rng):
 def apart(c, here, far):
     """Return the rows and columns from one cell to another."""
     first, second = np.int64(here), np.int64(far)
-    down = second // c.columns - first // c.columns
-    return down, second % c.columns - first % c.columns
+    down = second // c.map.columns - first // c.map.columns
+    return down, second % c.map.columns - first % c.map.columns
 
 
 @routine
@@ -228,7 +242,7 @@ def door(c, s, i, k, number, outward):
     """Return the cell of the ``number``-th exit of city ``k`` on its side ``outward``."""
     tracks, doors = s.city[i, k, SHAPE] // 100, s.city[i, k, SHAPE] % 100
     track = (tracks - doors + 1) // 2 + number
-    return station(s.city, i, k, track, c.delta) + c.radius_city * c.delta[outward]
+    return station(s.city, i, k, track, c.map.delta) + c.plan.radius_city * c.map.delta[outward]
 
 
 @routine

@@ -1,7 +1,7 @@
 """Graph: the next decision points along the exits of a train, and the trains before them.
 
 Its size does not depend on the map. All entries are in [-1, 1]; a distance of d cells is written as
-``d / (d + c.radius)``.
+``d / (d + c.shown.radius)``.
 """
 
 import numpy as np
@@ -54,10 +54,10 @@ def describe(c, s, i, a, obs):
     limit = max(s.limit[i], 1)
     for k in range(len(STATUSES)):
         obs[i, a, k] = s.status[i, a] == k
-    obs[i, a, 7] = s.speed[i, a] / c.unit
-    obs[i, a, 8] = s.top_speed[i, a] / c.unit
-    obs[i, a, 9] = s.distance[i, a] / c.unit
-    obs[i, a, 10] = min(s.broken[i, a] / c.longest_strike, 1.0)
+    obs[i, a, 7] = s.speed[i, a] / c.drive.unit
+    obs[i, a, 8] = s.top_speed[i, a] / c.drive.unit
+    obs[i, a, 9] = s.distance[i, a] / c.drive.unit
+    obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
     obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
     obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
     obs[i, a, 13] = scaled(c, distance_of(s, i, a, s.place[i, a]))
@@ -70,7 +70,7 @@ def describe(c, s, i, a, obs):
 @routine
 def scaled(c, cells):
     """Return a distance in [0, 1]; 1 where there is no way."""
-    return 1.0 if cells == UNREACHABLE else cells / (cells + c.radius)
+    return 1.0 if cells == UNREACHABLE else cells / (cells + c.shown.radius)
 
 
 @routine
@@ -93,7 +93,7 @@ def look_around(c, s, i, a, obs):
         if only >= 0:
             turn = only
         if (bits >> (3 - turn)) & 1 and (only < 0 or way == 1):
-            place, cells = 4 * (cell + c.delta[turn]) + turn, np.int64(1)
+            place, cells = 4 * (cell + c.map.delta[turn]) + turn, np.int64(1)
             for point in range(POINTS):
                 if place >= 0:
                     entry = FIRST + ENTRIES * (POINTS * way + point)
@@ -118,7 +118,7 @@ def look_along(c, s, i, a, place, cells, entry, obs):
         if cell == goal or choices != 1 or cells >= last:
             break
         turn = np.int64(lone(bits))
-        place = 4 * (cell + c.delta[turn]) + turn
+        place = 4 * (cell + c.map.delta[turn]) + turn
         cells += 1
     obs[i, a, entry + AWAY] = scaled(c, cells)
     obs[i, a, entry + TARGET] = cell == goal
@@ -144,9 +144,9 @@ def look_at(c, s, i, a, place, cells, entry, obs):
     obs[i, a, entry + PRESENT] = 1.0
     obs[i, a, entry + DISTANCE] = scaled(c, cells)
     obs[i, a, entry + DIRECTION] = 1.0 if s.place[i, other] & 3 == place & 3 else -1.0
-    obs[i, a, entry + SPEED] = s.speed[i, other] / c.unit
-    obs[i, a, entry + TOP_SPEED] = s.top_speed[i, other] / c.unit
-    obs[i, a, entry + BROKEN_FOR] = min(s.broken[i, other] / c.longest_strike, 1.0)
+    obs[i, a, entry + SPEED] = s.speed[i, other] / c.drive.unit
+    obs[i, a, entry + TOP_SPEED] = s.top_speed[i, other] / c.drive.unit
+    obs[i, a, entry + BROKEN_FOR] = min(s.broken[i, other] / c.strikes.longest, 1.0)
     blocker = holder_ahead(c, s, i, other)
     if blocker >= 0:
         obs[i, a, entry + WAITS_FOR] = 1.0 if blocker == a else -1.0

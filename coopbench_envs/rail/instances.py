@@ -77,7 +77,7 @@ def _episode(c: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for a in np.flatnonzero((departure < 0) | (departure > limit)):
         raise ValueError(f"train {a} departs at step {departure[a]}; allowed: 0 to {limit}.")
     place = 4 * _cells(c, starts) + arrays["init_dir"]
-    rail = np.zeros((c.height + 2, c.width + 2), np.uint16)
+    rail = np.zeros((c.map.height + 2, c.map.width + 2), np.uint16)
     rail[1:-1, 1:-1] = grid
     return {
         "rail": rail.ravel(),
@@ -97,7 +97,7 @@ def _episode(c: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _cells(c: Any, positions: np.ndarray) -> np.ndarray:
-    cells: np.ndarray = (positions[..., 0] + 1) * c.columns + positions[..., 1] + 1
+    cells: np.ndarray = (positions[..., 0] + 1) * c.map.columns + positions[..., 1] + 1
     return cells
 
 
@@ -106,8 +106,10 @@ def _exits(grid: np.ndarray, heading: Any) -> Any:
 
 
 def _check_shape(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
-    if grid.shape != (c.height, c.width):
-        raise ValueError(f"its grid is {grid.shape}; the task has {(c.height, c.width)} cells.")
+    if grid.shape != (c.map.height, c.map.width):
+        raise ValueError(
+            f"its grid is {grid.shape}; the task has {(c.map.height, c.map.width)} cells."
+        )
     trains = len(arrays["init_dir"])
     if trains != c.num_agents:
         raise ValueError(f"it has {trains} trains; num_agents of the task is {c.num_agents}.")
@@ -219,21 +221,21 @@ def _speeds(c: Any, arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
             raise ValueError(
                 f"train {a} has the {name} {over}/{under}; allowed: above 0 and at most 1."
             )
-        if (over * c.unit) % under:
+        if (over * c.drive.unit) % under:
             raise ValueError(
-                f"train {a} has the {name} {over}/{under}, which is no multiple of 1/{c.unit}; "
-                f"name it among the task's speeds."
+                f"train {a} has the {name} {over}/{under}, which is no multiple of "
+                f"1/{c.drive.unit}; name it among the task's speeds."
             )
-    units: np.ndarray = fractions[:, 0] * c.unit // fractions[:, 1]
+    units: np.ndarray = fractions[:, 0] * c.drive.unit // fractions[:, 1]
     return units
 
 
 def _level_free(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    cells = np.zeros(c.cells, np.int8)
+    cells = np.zeros(c.map.cells, np.int8)
     for row, column in arrays.get("level_free", np.zeros((0, 2), np.int64)):
         if row < 0:
             continue
-        if row >= c.height or not 0 <= column < c.width or grid[row, column] == 0:
+        if row >= c.map.height or not 0 <= column < c.map.width or grid[row, column] == 0:
             raise ValueError(f"the level-free cell ({row}, {column}) is no rail.")
         cells[_cells(c, np.array([row, column], np.int64))] = 1
     return cells
@@ -241,7 +243,7 @@ def _level_free(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> n
 
 def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the intermediate stops: places, and the steps at which they are left and reached."""
-    shape = (c.num_agents, c.num_stops, 4)
+    shape = (c.num_agents, c.rules.num_stops, 4)
     place, leave, reach = np.full(shape, -1), np.full(shape, -FAR), np.full(shape, FAR)
     rows = arrays.get("waypoints", np.zeros((0, 7))).astype(np.int64)
     rows = rows[rows[:, 0] >= 0]
@@ -250,9 +252,9 @@ def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[s
             raise ValueError(f"there is a stop of train {a}; there are {c.num_agents} trains.")
         if stop in (0, rows[rows[:, 0] == a, 1].max()):
             continue
-        if stop > c.num_stops:
+        if stop > c.rules.num_stops:
             raise ValueError(
-                f"train {a} has a stop {stop}; line_length of the task is {c.num_stops + 2}."
+                f"train {a} has a stop {stop}; line_length of the task is {c.rules.num_stops + 2}."
             )
         inside = bool(_inside(grid, np.array([row, column])))
         if not inside or heading not in range(4) or not _exits(grid[row, column], heading):
@@ -273,8 +275,8 @@ def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, 
 
     Under fair rules that depends on play, since trains at home do not break down.
     """
-    times = np.full((c.num_agents, c.num_strikes), FAR)
-    lengths = np.zeros((c.num_agents, c.num_strikes), np.int64)
+    times = np.full((c.num_agents, c.strikes.most), FAR)
+    lengths = np.zeros((c.num_agents, c.strikes.most), np.int64)
     counts, next_one = np.zeros(c.num_agents, np.int64), np.zeros(c.num_agents, np.int64)
     rows = arrays.get("strikes", np.zeros((0, 3))).astype(np.int64)
     rows = rows[rows[:, 0] > 0]
@@ -287,12 +289,12 @@ def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, 
             raise ValueError(f"a malfunction of train {a} at step {step} lasts {length} steps.")
         if step > limit or step < next_one[a]:
             continue
-        if counts[a] == c.num_strikes:
+        if counts[a] == c.strikes.most:
             raise ValueError(
-                f"train {a} has more than {c.num_strikes} malfunctions, for which the task's "
+                f"train {a} has more than {c.strikes.most} malfunctions, for which the task's "
                 f"malfunction_rate and malfunction_duration leave room; set them as they were."
             )
         times[a, counts[a]], lengths[a, counts[a]] = step, length
         counts[a] += 1
-        next_one[a] = step + (1 if c.fair else length)
+        next_one[a] = step + (1 if c.rules.fair else length)
     return {"strike_time": times, "strike_length": lengths}

@@ -50,7 +50,7 @@ def draw_route(c, s, i, rng, cities):
     """Draw as many different cities as a line has stops."""
     for k in range(cities):
         s.route[i, k] = k
-    for k in range(c.num_stops + 2):
+    for k in range(c.rules.num_stops + 2):
         other = k + integer(rng, i, cities - k)
         city = s.route[i, other]
         s.route[i, other] = s.route[i, k]
@@ -61,9 +61,9 @@ def draw_route(c, s, i, rng, cities):
 def draw_speed(c, i, rng):
     """Draw the top speed of a train by the shares."""
     x, k = uniform(rng, i), 0
-    while k < len(c.speed_units) - 1 and c.speed_shares[k] <= x:
+    while k < len(c.plan.speed_units) - 1 and c.plan.speed_shares[k] <= x:
         k += 1
-    return c.speed_units[k]
+    return c.plan.speed_units[k]
 
 
 @routine
@@ -72,13 +72,13 @@ def draw_line(c, s, i, a, rng, maps):
 
     It starts on a track of even number and ends on one of odd number, as in flatland-rl.
     """
-    stops = c.num_stops + 2
+    stops = c.rules.num_stops + 2
     first = s.route[i, 0 if a % 2 == 0 else stops - 1]
     final = s.route[i, stops - 1 if a % 2 == 0 else 0]
     tracks = s.city[i, first, SHAPE] // 100
-    start = station(s.city, i, first, (2 * integer(rng, i, 10)) % tracks, c.delta)
+    start = station(s.city, i, first, (2 * integer(rng, i, 10)) % tracks, c.map.delta)
     tracks = s.city[i, final, SHAPE] // 100
-    target = station(s.city, i, final, (2 * integer(rng, i, 10) + 1) % tracks, c.delta)
+    target = station(s.city, i, final, (2 * integer(rng, i, 10) + 1) % tracks, c.map.delta)
     s.target[i, a] = target
     s.target_headings[i, a] = 5 << s.city[i, final, AXIS] % 2
     row = maps
@@ -86,7 +86,7 @@ def draw_line(c, s, i, a, rng, maps):
         if s.target[i, b] == target:
             row = np.int64(s.map_of[i, b])
     if row == maps:
-        search(s.distances, s.queue, s.rail, i, row, target, s.target_headings[i, a], c.delta)
+        search(s.distances, s.queue, s.rail, i, row, target, s.target_headings[i, a], c.map.delta)
     heading = (s.city[i, first, AXIS] + 2 * integer(rng, i, 2)) & 3
     for _ in range(2):
         if s.map_of[i, a] < 0 and draw_way(c, s, i, a, rng, 4 * start + heading, row):
@@ -101,13 +101,13 @@ def draw_way(c, s, i, a, rng, place, row):
 
     ``stop_departure`` counts the cells from the start, ``stop_due`` those to the target.
     """
-    stops, cells = c.num_stops, np.int64(0)
+    stops, cells = c.rules.num_stops, np.int64(0)
     for k in range(stops):
         city = s.route[i, 1 + k if a % 2 == 0 else stops - k]
         track = integer(rng, i, s.city[i, city, SHAPE] // 100)
-        cell = station(s.city, i, city, track, c.delta)
+        cell = station(s.city, i, city, track, c.map.delta)
         axis = s.city[i, city, AXIS] % 2
-        search(s.distances, s.queue, s.rail, i, c.num_agents, cell, 5 << axis, c.delta)
+        search(s.distances, s.queue, s.rail, i, c.num_agents, cell, 5 << axis, c.map.delta)
         length = np.int64(s.distances[i, c.num_agents, place])
         if length == UNREACHABLE:
             return False
@@ -132,7 +132,7 @@ def descend(c, s, i, place):
         bits = exits(s.rail[i, place >> 2], place & 3)
         after = place
         for turn in range(4):
-            ahead = 4 * ((place >> 2) + c.delta[turn]) + turn
+            ahead = 4 * ((place >> 2) + c.map.delta[turn]) + turn
             if (bits >> (3 - turn)) & 1 and s.distances[i, row, ahead] < s.distances[i, row, after]:
                 after = ahead
         place = after
@@ -145,10 +145,16 @@ def draw_ring(c, s, i, rng):
 
     For tasks without cities, whose instances are all imported.
     """
-    for cell in range(c.cells):
-        row, column = cell // c.columns, cell % c.columns
-        upper, lower = row == 1 and 0 < column <= c.width, row == c.height and 0 < column <= c.width
-        left, right = column == 1 and 0 < row <= c.height, column == c.width and 0 < row <= c.height
+    for cell in range(c.map.cells):
+        row, column = cell // c.map.columns, cell % c.map.columns
+        upper, lower = (
+            row == 1 and 0 < column <= c.map.width,
+            row == c.map.height and 0 < column <= c.map.width,
+        )
+        left, right = (
+            column == 1 and 0 < row <= c.map.height,
+            column == c.map.width and 0 < row <= c.map.height,
+        )
         code = np.int64(0)
         if upper or lower:
             code = pair_of(1, 1)
@@ -164,16 +170,16 @@ def draw_ring(c, s, i, rng):
             code = pair_of(3, 0)
         s.rail[i, cell] = code
     for a in range(c.num_agents):
-        start = c.columns + 2 + integer(rng, i, c.width - 2)
-        target = c.columns * c.height + 2 + integer(rng, i, c.width - 2)
+        start = c.map.columns + 2 + integer(rng, i, c.map.width - 2)
+        target = c.map.columns * c.map.height + 2 + integer(rng, i, c.map.width - 2)
         s.start[i, a] = 4 * start + 1 + 2 * integer(rng, i, 2)
         s.target[i, a] = target
         s.target_headings[i, a] = 10
         s.map_of[i, a] = 0
-        search(s.distances, s.queue, s.rail, i, 0, target, 10, c.delta)
+        search(s.distances, s.queue, s.rail, i, 0, target, 10, c.map.delta)
         s.wish[i, a] = s.distances[i, 0, s.start[i, a]] + 1
         s.top_speed[i, a] = draw_speed(c, i, rng)
-        for k in range(c.num_stops):
+        for k in range(c.rules.num_stops):
             for j in range(s.stop_place.shape[3]):
                 s.stop_place[i, a, k, j] = -1
 
@@ -182,15 +188,15 @@ def draw_ring(c, s, i, rng):
 def draw_level_free(c, s, i, rng):
     """Choose the share of diamonds whose tracks lie on different levels."""
     total = np.int64(0)
-    for cell in range(c.cells):
+    for cell in range(c.map.cells):
         s.level_free[i, cell] = 0
         total += s.rail[i, cell] == DIAMOND
-    if c.level_free_share <= 0.0 or total == 0:
+    if c.plan.level_free_share <= 0.0 or total == 0:
         return
-    share = c.level_free_share * total
+    share = c.plan.level_free_share * total
     wanted = np.int64(math.floor(share))
     wanted += uniform(rng, i) < share - wanted
-    for cell in range(c.cells):
+    for cell in range(c.map.cells):
         if s.rail[i, cell] == DIAMOND:
             if integer(rng, i, total) < wanted:
                 s.level_free[i, cell] = 1
@@ -203,26 +209,26 @@ def draw_times(c, s, i, rng, cities):
     """Set the limit, and draw when trains depart and are due, by the formulas of flatland-rl."""
     n, total, longest = c.num_agents, 0.0, 0.0
     for a in range(n):
-        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        time = s.wish[i, a] * c.drive.unit / s.top_speed[i, a]
         total += time
         longest = max(longest, time)
     slack = 0.2 * (total / n)
-    extent = c.height + c.width + n / cities
+    extent = c.map.height + c.map.width + n / cities
     limit = min(math.ceil(1.5 * longest) + slack, 3 * math.floor(8.0 * extent))
-    if c.reward_code == CHALLENGE_2020:
+    if c.rewards.code == CHALLENGE_2020:
         limit = 8.0 * extent
     steps = min(np.int64(limit), c.horizon)
     s.limit[i] = steps
     for a in range(n):
         s.departure[i, a] = 0
         s.due[i, a] = steps
-        if c.reward_code != CHALLENGE_2020:
-            time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        if c.rewards.code != CHALLENGE_2020:
+            time = s.wish[i, a] * c.drive.unit / s.top_speed[i, a]
             travel = np.int64(math.ceil(1.3 * time + slack))
             window = max(steps - np.int64(0.05 * steps) - travel, 1)
             s.departure[i, a] = integer(rng, i, window)
             s.due[i, a] = s.departure[i, a] + travel
-        for k in range(c.num_stops):
+        for k in range(c.rules.num_stops):
             for j in range(s.stop_place.shape[3]):
                 s.stop_departure[i, a, k, j] += s.departure[i, a]
                 s.stop_due[i, a, k, j] = s.due[i, a] - s.stop_due[i, a, k, j]
@@ -241,16 +247,16 @@ def set_releases(c, s, i):
         gap = np.int64(0)
         for b in range(a):
             if s.start[i, b] >> 2 == s.start[i, a] >> 2:
-                gap = np.int64(math.ceil(c.unit / s.top_speed[i, b]))
+                gap = np.int64(math.ceil(c.drive.unit / s.top_speed[i, b]))
                 s.departure[i, a] = s.departure[i, b] + gap
         queues += gap
-        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        time = s.wish[i, a] * c.drive.unit / s.top_speed[i, a]
         total += time
         longest = max(longest, time)
     limit = min(np.int64(math.ceil(2.0 * longest)) + queues + 20, c.horizon)
     s.limit[i] = limit
     for a in range(n):
-        time = s.wish[i, a] * c.unit / s.top_speed[i, a]
+        time = s.wish[i, a] * c.drive.unit / s.top_speed[i, a]
         travel = np.int64(math.ceil(1.3 * time + 0.2 * (total / n)))
         s.due[i, a] = min(s.departure[i, a] + travel, limit)
 
@@ -263,23 +269,23 @@ def draw_strikes(c, s, i, a, rng):
     ones strike, so that every step can have one: see ``trains.strike``.
     """
     step, k = np.int64(0), 0
-    while k < c.num_strikes:
-        x, low, high = uniform(rng, i), 0, len(c.strike_gaps)
+    while k < c.strikes.most:
+        x, low, high = uniform(rng, i), 0, len(c.strikes.gaps)
         while low < high:
             middle = (low + high) // 2
-            if c.strike_gaps[middle] <= x:
+            if c.strikes.gaps[middle] <= x:
                 low = middle + 1
             else:
                 high = middle
         step += low + 1
-        if low == len(c.strike_gaps) or step > s.limit[i]:
+        if low == len(c.strikes.gaps) or step > s.limit[i]:
             break
         s.strike_time[i, a, k] = step
-        s.strike_length[i, a, k] = c.strike_low + integer(rng, i, c.strike_span)
-        if not c.fair:
+        s.strike_length[i, a, k] = c.strikes.shortest + integer(rng, i, c.strikes.lengths)
+        if not c.rules.fair:
             step += s.strike_length[i, a, k] - 1
         k += 1
-    while k < c.num_strikes:
+    while k < c.strikes.most:
         s.strike_time[i, a, k] = FAR
         s.strike_length[i, a, k] = 0
         k += 1

@@ -18,7 +18,7 @@ OWN_HEADING, HEADING, DOWN, PACE, DEPARTING = range(5)
 @subroutine
 def paint(c, s, i, obs):
     """Write the map for every train."""
-    pixels = c.height * c.width
+    pixels = c.map.height * c.map.width
     trains, targets = 16 * pixels, 21 * pixels
     if not s.painted[i]:
         prime(c, s, i, obs)
@@ -42,7 +42,7 @@ def paint(c, s, i, obs):
 @routine
 def pixel_of(c, cell):
     """Return the number of a cell on the grid without its ring."""
-    return (cell // c.columns - 1) * c.width + cell % c.columns - 1
+    return (cell // c.map.columns - 1) * c.map.width + cell % c.map.columns - 1
 
 
 @routine
@@ -52,19 +52,19 @@ def draw_train(c, s, i, a, b, entry, obs):
         if a != b:
             obs[i, b, entry + HEADING] = shown_heading(c, s.place[i, a])
         down = np.float64(s.broken[i, a])
-        obs[i, b, entry + DOWN] = min(down / c.longest_strike, 1.0) if c.fair else down
-        obs[i, b, entry + PACE] = s.speed[i, a] / c.unit
+        obs[i, b, entry + DOWN] = min(down / c.strikes.longest, 1.0) if c.rules.fair else down
+        obs[i, b, entry + PACE] = s.speed[i, a] / c.drive.unit
     elif s.status[i, a] <= BROKEN_OFF_MAP:
-        one = 1.0 / c.num_agents if c.fair else 1.0
+        one = 1.0 / c.num_agents if c.rules.fair else 1.0
         number = np.float64(obs[i, b, entry + DEPARTING]) + one
-        obs[i, b, entry + DEPARTING] = min(number, 1.0) if c.fair else number
+        obs[i, b, entry + DEPARTING] = min(number, 1.0) if c.rules.fair else number
 
 
 @routine
 def shown_heading(c, place):
     """Return a heading as it is painted: 0 to 3, under fair rules 0 to 1."""
     heading = np.float64(place & 3)
-    return heading / 3.0 if c.fair else heading
+    return heading / 3.0 if c.rules.fair else heading
 
 
 @routine
@@ -85,10 +85,10 @@ def erase(c, s, i, a, trains, targets, obs):
 @routine
 def prime(c, s, i, obs):
     """Write the rails, and leave out all trains and targets."""
-    pixels = c.height * c.width
+    pixels = c.map.height * c.map.width
     for a in range(c.num_agents):
         for pixel in range(pixels):
-            cell = (pixel // c.width + 1) * c.columns + pixel % c.width + 1
+            cell = (pixel // c.map.width + 1) * c.map.columns + pixel % c.map.width + 1
             code = s.rail[i, cell]
             for bit in range(16):
                 obs[i, a, 16 * pixel + bit] = (code >> (15 - bit)) & 1

@@ -25,12 +25,12 @@ _SIGNS = "^>v<"
 
 def _grid(c: Any, values: np.ndarray) -> np.ndarray:
     """Return a field of cells as (rows, columns), without the ring."""
-    inside: np.ndarray = values.reshape(c.height + 2, c.width + 2)[1:-1, 1:-1]
+    inside: np.ndarray = values.reshape(c.map.height + 2, c.map.width + 2)[1:-1, 1:-1]
     return inside
 
 
 def _positions(c: Any, cells: np.ndarray) -> np.ndarray:
-    return np.stack([cells // c.columns - 1, cells % c.columns - 1], axis=-1)
+    return np.stack([cells // c.map.columns - 1, cells % c.map.columns - 1], axis=-1)
 
 
 def picture(
@@ -41,12 +41,12 @@ def picture(
     A train that is broken has a red ring, one that can never move again a black frame.
     """
     c = constants
-    cell = min(_MOST, max(_LEAST, _SIDE // max(c.height, c.width)))
+    cell = min(_MOST, max(_LEAST, _SIDE // max(c.map.height, c.map.width)))
     canvas = rendering.Canvas(
-        2 * ((cell * c.width + 2 * _EDGE + 1) // 2),
-        2 * ((cell * c.height + 2 * _EDGE + _HEADER + 1) // 2),
+        2 * ((cell * c.map.width + 2 * _EDGE + 1) // 2),
+        2 * ((cell * c.map.height + 2 * _EDGE + _HEADER + 1) // 2),
     )
-    canvas.rectangle(_EDGE, _EDGE + _HEADER, cell * c.width, cell * c.height, _FLOOR)
+    canvas.rectangle(_EDGE, _EDGE + _HEADER, cell * c.map.width, cell * c.map.height, _FLOOR)
     grid = _grid(c, fields["rail"])
     for row, column in np.argwhere(grid):
         for ends in tracks_of(int(grid[row, column])):
@@ -99,7 +99,7 @@ def _draw_train(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, c
     place = int(fields["place"][a])
     row, column = (int(k) for k in _positions(c, np.array(place >> 2)))
     along = _DELTA[place & 3]
-    share = float(fields["distance"][a]) / c.unit * 0.4 - 0.2
+    share = float(fields["distance"][a]) / c.drive.unit * 0.4 - 0.2
     x, y = _point(row, column, cell, tuple(share * k for k in along))
     size, (dy, dx) = 0.45 * cell, along
     tip = (x + dx * size, y + dy * size)
@@ -164,7 +164,7 @@ def _blockers(
     """Return who holds the cells that a train at ``place`` can go to; None: nobody."""
     code, heading = int(fields["rail"][place >> 2]), place & 3
     ahead = [
-        4 * ((place >> 2) + int(c.delta[turn])) + turn
+        4 * ((place >> 2) + int(c.map.delta[turn])) + turn
         for turn in range(4)
         if (code >> (4 * (3 - heading) + 3 - turn)) & 1
     ]

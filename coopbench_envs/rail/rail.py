@@ -4,7 +4,6 @@ Trains choose their way at switches and may stop; a cell holds one train. Dynami
 observations are those of flatland-rl 4.3.0, bit for bit. Page: docs/environments/rail.md.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -95,27 +94,37 @@ class Own(NamedTuple):
 Params = joined(__name__, Network, Own)
 
 
-class Constants(NamedTuple):
-    """Numbers and arrays of one task, as the kernels read them."""
+class Map(NamedTuple):
+    """Size of the map, ``c.map``."""
 
-    num_agents: int
-    horizon: int
-    height: int
-    width: int
+    height: int  # rows, without the ring
+    width: int  # columns, without the ring
     columns: int  # of the grid with its ring
     cells: int  # of the grid with its ring
-    delta: np.ndarray  # (4,) difference of cells of a step
+    delta: np.ndarray  # (4,) int64, difference of cells of a step in each heading
+
+
+class Drive(NamedTuple):
+    """How trains run, ``c.drive``."""
+
     unit: int  # speeds and distances within a cell are in 1 / unit
-    acceleration: int
-    braking: int
-    num_strikes: int  # at most, per train
-    longest_strike: int
+    acceleration: int  # units of speed per step
+    braking: int  # units of speed per step
+
+
+class Rules(NamedTuple):
+    """What the game asks for, ``c.rules``."""
+
     num_stops: int  # between start and target
-    reward_code: int
-    fair: bool  # the rules of version 1: releases, malfunctions on the map, who waited goes first
+    fair: bool  # version 1: releases, malfunctions on the map, longest waiting train goes first
     halting: bool  # an episode ends when all trains on the map are deadlocked; with fair rules
-    shaping: float  # weight of the potential in the rewards; with fair rules
-    predicted: int  # cells of a train's way that are predicted, see foresight.py
+
+
+class Rewards(NamedTuple):
+    """What is paid, ``c.rewards``."""
+
+    code: int  # position in REWARDS
+    shaping: float  # weight of the potential; with fair rules
     cancellation_factor: float
     cancellation_buffer: float
     min_penalty: float
@@ -123,23 +132,31 @@ class Constants(NamedTuple):
     late_factor: float
     early_factor: float
     collision_factor: float
-    observation_code: int
+
+
+class Shown(NamedTuple):
+    """What trains see, ``c.shown``."""
+
+    code: int  # position in OBSERVATIONS
     features: int
-    radius: int
-    node_level: np.ndarray  # (nodes,) of a tree
-    node_size: np.ndarray  # (nodes,) of the subtrees
-    speed_units: np.ndarray  # (speeds,) the fields of generator.Plan
-    speed_shares: np.ndarray
-    strike_gaps: np.ndarray
-    strike_low: int
-    strike_span: int
-    num_cities: int
-    pairs: int
-    rails_between: int
-    grid_centres: np.ndarray
-    level_free_share: float
-    is_type: np.ndarray
-    radius_city: int
+    radius: int  # cells at which a distance in a tree is 1
+    predicted: int  # cells of a train's way that are predicted, see foresight.py
+    node_level: np.ndarray  # (nodes,) int64, of a tree
+    node_size: np.ndarray  # (nodes,) int64, of the subtrees
+
+
+class Constants(NamedTuple):
+    """Numbers and arrays of one task, as the kernels read them."""
+
+    num_agents: int
+    horizon: int
+    map: Map
+    drive: Drive
+    rules: Rules
+    rewards: Rewards
+    shown: Shown
+    strikes: generator.Strikes
+    plan: generator.Plan
 
 
 def constants(p: Any) -> Constants:
@@ -152,9 +169,33 @@ def constants(p: Any) -> Constants:
     braking = read_factor("braking", p.braking)
     unit = read_unit([*shares, acceleration, braking])
     horizon = p.horizon or generator.longest_limit(p)
+    return Constants(
+        num_agents=p.num_agents,
+        horizon=horizon,
+        map=Map(
+            height=p.height,
+            width=p.width,
+            columns=p.width + 2,
+            cells=(p.width + 2) * (p.height + 2),
+            delta=steps(p.width + 2),
+        ),
+        drive=Drive(unit, int(acceleration * unit), int(braking * unit)),
+        rules=Rules(num_stops=p.line_length - 2, fair=False, halting=False),
+        rewards=Rewards(
+            code=REWARDS.index(p.reward),
+            shaping=0.0,
+            **{name: getattr(p, name) for name in Rewards._fields[2:]},
+        ),
+        shown=_shown(p),
+        strikes=generator.strikes_of(p, horizon),
+        plan=generator.plan_of(p, shares, unit),
+    )
+
+
+def _shown(p: Any) -> Shown:
+    """Return the sizes of the observation that is asked for."""
+    code, pixels = OBSERVATIONS.index(p.observation), p.height * p.width
     levels, subtree = tree.sizes(p.tree_depth)
-    code = OBSERVATIONS.index(p.observation)
-    pixels = p.height * p.width
     features = (
         tree.FEATURES * len(levels),
         tree.FEATURES * len(levels),
@@ -162,40 +203,14 @@ def constants(p: Any) -> Constants:
         short.FEATURES,
         1,
     )
-    shortest = p.malfunction_duration[0] + 1
-    return Constants(
-        num_agents=p.num_agents,
-        horizon=horizon,
-        height=p.height,
-        width=p.width,
-        columns=p.width + 2,
-        cells=(p.width + 2) * (p.height + 2),
-        delta=steps(p.width + 2),
-        unit=unit,
-        acceleration=int(acceleration * unit),
-        braking=int(braking * unit),
-        num_strikes=math.ceil(horizon / shortest) if p.malfunction_rate > 0 else 0,
-        longest_strike=p.malfunction_duration[1] + 1,
-        num_stops=p.line_length - 2,
-        reward_code=REWARDS.index(p.reward),
-        fair=False,
-        halting=False,
-        shaping=0.0,
-        predicted=0,
-        **{name: getattr(p, name) for name in _FACTORS},
-        observation_code=code,
+    return Shown(
+        code=code,
         features=features[code],
         radius=p.radius,
+        predicted=0,
         node_level=levels,
         node_size=subtree,
-        **generator.plan_of(p, shares, unit, horizon)._asdict(),
     )
-
-
-_FACTORS = (
-    *("cancellation_factor", "cancellation_buffer", "min_penalty", "not_served_penalty"),
-    *("late_factor", "early_factor", "collision_factor"),
-)
 
 
 def _per_train(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
@@ -203,33 +218,43 @@ def _per_train(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
 
 
 def _per_stop(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
-    return array(meaning, "num_agents", "num_stops", ALTERNATIVES, dtype=dtype, **more)
+    return array(meaning, "num_agents", "rules.num_stops", ALTERNATIVES, dtype=dtype, **more)
 
 
 def _per_cell(meaning: str, dtype: Any = np.int32, **more: Any) -> Array:
-    return array(meaning, "cells", dtype=dtype, **more)
+    return array(meaning, "map.cells", dtype=dtype, **more)
+
+
+def _per_resource(meaning: str) -> Array:
+    return array(
+        f"{meaning}, -1 between steps; see motion.py",
+        lambda c: 2 * c.map.cells,
+        dtype=np.int32,
+        start=-1,
+        scratch=True,
+    )
 
 
 def _num_places(c: Constants) -> int:
-    return 4 * c.cells
+    return 4 * c.map.cells
 
 
 def _nodes(c: Constants) -> int:
-    return len(c.node_level)
+    return len(c.shown.node_level)
 
 
 def _visits(c: Constants) -> int:
-    return c.num_agents * c.predicted
+    return c.num_agents * c.shown.predicted
 
 
 def _rails(c: Constants) -> tuple[Any, Any]:
     # There are no rails on the ring around the grid: nothing that follows rails leaves it.
-    inside = np.pad(np.ones((c.height, c.width), np.int64), 1)
+    inside = np.pad(np.ones((c.map.height, c.map.width), np.int64), 1)
     return 0, 0xFFFF * inside.ravel()
 
 
 def _cells(c: Constants) -> tuple[int, int]:
-    return c.columns + 1, c.cells - c.columns - 2  # of the grid without its ring
+    return c.map.columns + 1, c.map.cells - c.map.columns - 2  # of the grid without its ring
 
 
 def _places(c: Constants) -> tuple[int, int]:
@@ -249,28 +274,30 @@ State = state(
     start=_per_train("place on the map", bounds=_places),
     target=_per_train("cell", bounds=_cells),
     target_headings=_per_train("bits of the headings that arrive", bounds=lambda c: (0, 0b1111)),
-    top_speed=_per_train("highest speed, in units", bounds=lambda c: (1, c.unit)),
+    top_speed=_per_train("highest speed, in units", bounds=lambda c: (1, c.drive.unit)),
     departure=_per_train("earliest step"),
     due=_per_train("latest step of arrival without a penalty"),
     stop_place=_per_stop("place, -1 for none", bounds=lambda c: (-1, _places(c)[1])),
     stop_departure=_per_stop("earliest step"),
     stop_due=_per_stop("latest step of arrival"),
     strike_time=array(
-        "steps, ascending; FAR behind the last", "num_agents", "num_strikes", dtype=np.int32
+        "steps, ascending; FAR behind the last", "num_agents", "strikes.most", dtype=np.int32
     ),
     strike_length=array(
-        "steps", "num_agents", "num_strikes", dtype=np.int32, bounds=lambda c: (0, FAR)
+        "steps", "num_agents", "strikes.most", dtype=np.int32, bounds=lambda c: (0, FAR)
     ),
     status=_per_train(
         "index in STATUSES", dtype=np.int8, start=WAITING, bounds=lambda c: (WAITING, ARRIVED)
     ),
     place=_per_train("place: off the map the start, at the end the target", bounds=_places),
-    speed=_per_train("speed, in units", bounds=lambda c: (0, c.unit)),
-    distance=_per_train("way in the cell, in units", start=0, bounds=lambda c: (0, c.unit - 1)),
+    speed=_per_train("speed, in units", bounds=lambda c: (0, c.drive.unit)),
+    distance=_per_train(
+        "way in the cell, in units", start=0, bounds=lambda c: (0, c.drive.unit - 1)
+    ),
     broken=_per_train("steps until the train is repaired", start=0, bounds=lambda c: (0, FAR)),
     fresh=_per_train("entered its cell in the last step that it moved", np.bool_, start=True),
     arrival=_per_train("step of arrival; -1 before", start=-1),
-    next_strike=_per_train("index in the schedule", start=0, bounds=lambda c: (0, c.num_strikes)),
+    next_strike=_per_train("index in the schedule", start=0, bounds=lambda c: (0, c.strikes.most)),
     malfunctions=_per_train("malfunctions so far, of trains that had not arrived", start=0),
     stop_since=_per_stop("begin of the open visit", start=NEVER),
     stop_best=_per_stop("value of the best visit that has ended", np.float64, start=NO_VISIT),
@@ -308,20 +335,8 @@ State = state(
         dtype=np.bool_,
         scratch=True,
     ),
-    holder=array(
-        "train that holds a resource, -1 between steps",
-        lambda c: 2 * c.cells,
-        dtype=np.int32,
-        start=-1,
-        scratch=True,
-    ),
-    winner=array(
-        "train that wins a resource, -1 between steps",
-        lambda c: 2 * c.cells,
-        dtype=np.int32,
-        start=-1,
-        scratch=True,
-    ),
+    holder=_per_resource("train that holds it"),
+    winner=_per_resource("train that wins it"),
     train_at=_per_cell("train there, see tree.py", start=-1, scratch=True),
     waiting_at=_per_cell("trains that wait there, see tree.py", scratch=True),
     targets_at=_per_cell("trains with that target", scratch=True),
@@ -348,9 +363,13 @@ State = state(
     previous=array("place before on its way", _num_places, dtype=np.int32, scratch=True),
     search=array("number of the last search", dtype=np.int32, scratch=True),
     city=array(
-        "cell, axis and tracks, see generator.py", "num_cities", 3, dtype=np.int32, scratch=True
+        "cell, axis and tracks, see generator.py",
+        "plan.num_cities",
+        3,
+        dtype=np.int32,
+        scratch=True,
     ),
-    route=array("cities that a line serves", "num_cities", dtype=np.int32, scratch=True),
+    route=array("cities that a line serves", "plan.num_cities", dtype=np.int32, scratch=True),
 )
 
 
@@ -370,7 +389,7 @@ def prepare(c, s, i):
     s.mapped[i] = False  # a state that is restored later may have other rails
     s.painted[i] = False
     s.halted[i] = False
-    for cell in range(c.cells):
+    for cell in range(c.map.cells):
         s.targets_at[i, cell] = 0
         s.train_at[i, cell] = -1
         s.waiting_at[i, cell] = 0
@@ -388,7 +407,7 @@ def step(c, s, i, rng, actions, rewards, terminated):
     advance(c, s, i, actions)
     pay(c, s, i, rewards)
     # Where something is paid to trains that have arrived, they take part until the end.
-    lasting = c.reward_code == CHALLENGE_2020
+    lasting = c.rewards.code == CHALLENGE_2020
     everybody = all_arrived(c, s, i)
     for a in range(c.num_agents):
         terminated[i, a] = everybody or (not lasting and s.status[i, a] == ARRIVED)
@@ -411,7 +430,7 @@ def mask(c, s, i, masks):
 
 @kernel
 def observe_tree(c, s, i, obs):
-    tree.plant(c, s, i, c.observation_code == TREE_RAW, obs)
+    tree.plant(c, s, i, c.shown.code == TREE_RAW, obs)
 
 
 @kernel
@@ -445,7 +464,7 @@ def kernels(c: Constants) -> Kernels:
         state=State,
         reset=reset,
         step=step,
-        observe=OBSERVERS[c.observation_code],
+        observe=OBSERVERS[c.shown.code],
         measure=figures.write,
         prepare=prepare,
         mask=mask,
@@ -455,11 +474,11 @@ def kernels(c: Constants) -> Kernels:
 
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds; those of a raw tree and of the global picture are infinite above."""
-    low, high = np.full(c.features, -1.0), np.ones(c.features)
-    if c.observation_code == TREE_RAW:
+    low, high = np.full(c.shown.features, -1.0), np.ones(c.shown.features)
+    if c.shown.code == TREE_RAW:
         low[:], high[:] = -np.inf, np.inf
-    elif c.observation_code == GLOBAL:
-        pixels = c.height * c.width
+    elif c.shown.code == GLOBAL:
+        pixels = c.map.height * c.map.width
         low[: 16 * pixels] = 0.0
         low[21 * pixels :] = 0.0
         high[16 * pixels : 21 * pixels] = np.inf
@@ -476,14 +495,14 @@ def layout(c: Constants) -> Mapping[str, Part]:
     - short: status (7,), train (4,), times (2,), ways (3, 4);
     - none: nothing (1,), a zero.
     """
-    nodes, size = len(c.node_level), (c.height, c.width)
-    if c.observation_code in (TREE, TREE_RAW):
+    nodes, size = len(c.shown.node_level), (c.map.height, c.map.width)
+    if c.shown.code in (TREE, TREE_RAW):
         return consecutive({"distances": (nodes, 6), "to_target": nodes, "trains": (nodes, 5)})
-    if c.observation_code == GLOBAL:
+    if c.shown.code == GLOBAL:
         names = ("rails", "trains", "targets")
         sizes = zip(names, panorama.CHANNELS, strict=True)
         return consecutive({name: (*size, channels) for name, channels in sizes})
-    if c.observation_code == SHORT:
+    if c.shown.code == SHORT:
         return consecutive(short.PARTS)
     return consecutive({"nothing": 1})
 

@@ -88,16 +88,18 @@ def constants(p: Any) -> Constants:
     is_graph = p.observation == "graph"
     shared |= {"horizon": horizon, "observation": "none" if is_graph else p.observation}
     values = rail.constants(rail.Params(**shared))
-    sizes = {"tree": (tree.FEATURES + foresight.FLAGS) * len(values.node_level)}
+    sizes = {"tree": (tree.FEATURES + foresight.FLAGS) * len(values.shown.node_level)}
     sizes |= {"graph": graph.FEATURES}
-    return values._replace(
-        fair=True,
-        num_strikes=_most_strikes(p.malfunction_rate, horizon),
-        halting=p.on_deadlock == "end",
-        shaping=p.shaping,
+    shown = values.shown._replace(
+        code=GRAPH if is_graph else values.shown.code,
+        features=sizes.get(p.observation, values.shown.features),
         predicted=foresight.PREDICTED if p.observation in sizes else 0,
-        observation_code=GRAPH if is_graph else values.observation_code,
-        features=sizes.get(p.observation, values.features),
+    )
+    return values._replace(
+        rules=values.rules._replace(fair=True, halting=p.on_deadlock == "end"),
+        rewards=values.rewards._replace(shaping=p.shaping),
+        shown=shown,
+        strikes=values.strikes._replace(most=_most_strikes(p.malfunction_rate, horizon)),
     )
 
 
@@ -144,13 +146,13 @@ def reset(c, s, i, rng):
 def step(c, s, i, rng, actions, rewards, terminated):
     advance(c, s, i, actions)
     everybody = all_arrived(c, s, i)
-    s.halted[i] = c.halting and not everybody and is_deadlocked(c, s, i)
+    s.halted[i] = c.rules.halting and not everybody and is_deadlocked(c, s, i)
     over = is_last(c, s, i) or s.halted[i]
     limit = max(min(s.limit[i], c.horizon), 1)
     for a in range(c.num_agents):
         reward = punctuality(s, i, a) if s.arriving[i, a] else 0.0
         s.earned[i, a] += reward
-        if c.shaping > 0.0:
+        if c.rewards.shaping > 0.0:
             reward += shaped(c, s, i, a, over, limit)
         rewards[i, a] = reward
         terminated[i, a] = everybody or s.status[i, a] == ARRIVED
@@ -185,7 +187,7 @@ def shaped(c, s, i, a, over, limit):
     gain = np.float64(min(distance_of(s, i, a, before), limit))
     if not over and s.status[i, a] != ARRIVED:
         gain -= min(distance_of(s, i, a, s.place[i, a]), limit)
-    return c.shaping * gain / limit
+    return c.rewards.shaping * gain / limit
 
 
 @kernel
@@ -260,7 +262,7 @@ def kernels(c: Constants) -> Kernels:
         state=State,
         reset=reset,
         step=step,
-        observe=OBSERVERS[c.observation_code],
+        observe=OBSERVERS[c.shown.code],
         measure=measure,
         prepare=prepare,
         mask=mask,
@@ -270,7 +272,7 @@ def kernels(c: Constants) -> Kernels:
 
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds: -1 to 1 for every observation."""
-    return Box(-1.0, 1.0, (c.features,), np.float32)
+    return Box(-1.0, 1.0, (c.shown.features,), np.float32)
 
 
 def layout(c: Constants) -> Mapping[str, Part]:
@@ -282,10 +284,10 @@ def layout(c: Constants) -> Mapping[str, Part]:
     - graph: status (7,), train (4,), times (2,), target (1,), waits (2,), ways (3, 3, 14);
     - global, short and none: as in version 0.
     """
-    nodes = len(c.node_level)
-    if c.observation_code == GRAPH:
+    nodes = len(c.shown.node_level)
+    if c.shown.code == GRAPH:
         return consecutive(graph.PARTS)
-    if c.observation_code == rail.TREE:
+    if c.shown.code == rail.TREE:
         trains = {"trains": (nodes, 5), "flags": (nodes, foresight.FLAGS)}
         return consecutive({"distances": (nodes, 6), "to_target": nodes, **trains})
     return rail.layout(c)

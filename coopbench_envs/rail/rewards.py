@@ -39,7 +39,7 @@ def pay(c, s, i, rewards):
     for a in range(c.num_agents):
         if s.status[i, a] != ARRIVED:
             s.open_speed[i] += s.top_speed[i, a]
-        if c.reward_code == TIMETABLE:
+        if c.rewards.code == TIMETABLE:
             reward = pay_step(c, s, i, a, elapsed)
             if s.arriving[i, a]:
                 reward += pay_stops(c, s, i, a)
@@ -49,7 +49,7 @@ def pay(c, s, i, rewards):
         elif everybody:
             reward = 1.0
         else:
-            reward = 0.0 if s.status[i, a] == ARRIVED else -s.top_speed[i, a] / c.unit
+            reward = 0.0 if s.status[i, a] == ARRIVED else -s.top_speed[i, a] / c.drive.unit
         rewards[i, a] = reward
         s.earned[i, a] += reward
 
@@ -61,8 +61,8 @@ def pay_step(c, s, i, a, elapsed):
     if s.arriving[i, a]:
         reward += min(0, s.due[i, a] - s.arrival[i, a])
     if s.crash[i, a] > 0:
-        reward += -(c.collision_factor * s.crash[i, a]) / c.unit
-    if c.num_stops > 0:
+        reward += -(c.rewards.collision_factor * s.crash[i, a]) / c.drive.unit
+    if c.rules.num_stops > 0:
         note_visits(c, s, i, a, elapsed)
     return reward
 
@@ -72,14 +72,14 @@ def note_visits(c, s, i, a, elapsed):
     """Begin and end the visits of train ``a`` at its intermediate stops."""
     place = s.place[i, a] if is_on_map(s.status[i, a]) else -1
     left = s.left[i, a]
-    for k in range(c.num_stops):
+    for k in range(c.rules.num_stops):
         for j in range(s.stop_place.shape[3]):
             stop = s.stop_place[i, a, k, j]
             if stop < 0:
                 continue
             if left == stop and place != stop:
                 value = value_of(c, s, i, a, k, j)
-                value += c.early_factor * min(0, elapsed - s.stop_departure[i, a, k, j])
+                value += c.rewards.early_factor * min(0, elapsed - s.stop_departure[i, a, k, j])
                 s.stop_best[i, a, k, j] = max(s.stop_best[i, a, k, j], value)
                 s.stop_since[i, a, k, j] = NEVER
             if place == stop:
@@ -92,7 +92,7 @@ def note_visits(c, s, i, a, elapsed):
 @routine
 def value_of(c, s, i, a, k, j):
     """Return what the arrival of the present visit at alternative ``j`` of stop ``k`` earns."""
-    return c.late_factor * min(0, s.stop_due[i, a, k, j] - s.stop_since[i, a, k, j])
+    return c.rewards.late_factor * min(0, s.stop_due[i, a, k, j] - s.stop_since[i, a, k, j])
 
 
 @routine
@@ -102,7 +102,7 @@ def pay_stops(c, s, i, a):
     This is paid once: in the step in which the train arrives, otherwise at the end.
     """
     total = 0.0
-    for k in range(c.num_stops):
+    for k in range(c.rules.num_stops):
         best, scheduled = NO_VISIT, False
         for j in range(s.stop_place.shape[3]):
             if s.stop_place[i, a, k, j] < 0:
@@ -113,7 +113,7 @@ def pay_stops(c, s, i, a):
                 if s.stop_since[i, a, k, j] != NEVER:
                     best = max(best, value_of(c, s, i, a, k, j))
         if scheduled:
-            total += best if best > NO_VISIT else -c.not_served_penalty
+            total += best if best > NO_VISIT else -c.rewards.not_served_penalty
     return total
 
 
@@ -122,7 +122,7 @@ def pay_unfinished(c, s, i, a, elapsed):
     """Return what train ``a``, which has not arrived, earns at the end of the episode."""
     steps = distance_of(s, i, a, s.place[i, a])
     waypoints = 0 if steps == UNREACHABLE else steps + 1
-    travel = math.ceil(waypoints * c.unit / s.top_speed[i, a])
+    travel = math.ceil(waypoints * c.drive.unit / s.top_speed[i, a])
     if is_on_map(s.status[i, a]):
-        return float(min(-c.min_penalty, s.due[i, a] - elapsed - travel))
-    return -c.cancellation_factor * (travel + c.cancellation_buffer)
+        return float(min(-c.rewards.min_penalty, s.due[i, a] - elapsed - travel))
+    return -c.rewards.cancellation_factor * (travel + c.rewards.cancellation_buffer)

@@ -17,9 +17,9 @@ def scene(constants: Any, state: Any, lane: int) -> Railway:
     """Return what the player of recordings draws of one lane."""
     c, status = constants, state.status[lane]
     places, headings = state.place[lane] >> 2, state.place[lane] & 3
-    share = _SPAN * (state.distance[lane] / c.unit - 0.5)
+    share = _SPAN * (state.distance[lane] / c.drive.unit - 0.5)
     return Railway(
-        rails=state.rail[lane].reshape(c.height + 2, c.columns)[1:-1, 1:-1],
+        rails=state.rail[lane].reshape(c.map.height + 2, c.map.columns)[1:-1, 1:-1],
         places=_middles(c, places) + share[:, None] * _ALONG[headings],
         headings=headings,
         targets=_middles(c, state.target[lane]),
@@ -34,4 +34,4 @@ def scene(constants: Any, state: Any, lane: int) -> Railway:
 
 def _middles(c: Any, cells: np.ndarray) -> np.ndarray:
     """Return (row, column) of the middles of cells, without the ring."""
-    return np.stack([cells // c.columns - 0.5, cells % c.columns - 0.5], axis=-1)
+    return np.stack([cells // c.map.columns - 0.5, cells % c.map.columns - 0.5], axis=-1)

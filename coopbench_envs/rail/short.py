@@ -31,16 +31,16 @@ def look(c, s, i, a, obs):
     place, limit = s.place[i, a], max(s.limit[i], 1)
     for k in range(len(STATUSES)):
         obs[i, a, k] = s.status[i, a] == k
-    obs[i, a, 7] = s.speed[i, a] / c.unit
-    obs[i, a, 8] = s.top_speed[i, a] / c.unit
-    obs[i, a, 9] = s.distance[i, a] / c.unit
-    obs[i, a, 10] = min(s.broken[i, a] / c.longest_strike, 1.0)
+    obs[i, a, 7] = s.speed[i, a] / c.drive.unit
+    obs[i, a, 8] = s.top_speed[i, a] / c.drive.unit
+    obs[i, a, 9] = s.distance[i, a] / c.drive.unit
+    obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
     obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
     obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
     taken = np.int64(-1)
     for k in range(3):
         action = FORWARD if k == 0 else LEFT if k == 1 else RIGHT
-        ahead = follow(s.rail, i, c.delta, place, action)
+        ahead = follow(s.rail, i, c.map.delta, place, action)
         if k > 0 and ahead == taken:  # left and right stand for forward where they do not exist
             ahead = np.int64(-1)
         if k == 0:

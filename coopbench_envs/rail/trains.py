@@ -1,6 +1,6 @@
 """Trains: one step of all of them, in the order of flatland-rl 4.3.0.
 
-Speeds and distances within a cell are in units of ``1 / c.unit`` of a cell per step.
+Speeds and distances within a cell are in units of ``1 / c.drive.unit`` of a cell per step.
 """
 
 from coopbench_envs.core import routine
@@ -48,10 +48,10 @@ def advance(c, s, i, actions):
     for a in range(c.num_agents):
         strike(c, s, i, a, elapsed)
         plan(c, s, i, a, actions[i, a], elapsed)
-    if c.fair:
+    if c.rules.fair:
         sort_by_waiting(s, i, c.num_agents)
     resolve_claims(s, i, c.num_agents)
-    if c.fair:
+    if c.rules.fair:
         note_waiting(s, i, c.num_agents)
     for a in range(c.num_agents):
         finish(c, s, i, a, elapsed)
@@ -92,9 +92,9 @@ def strike(c, s, i, a, elapsed):
     same chance, so that this is the chance per step of a train that runs, however long it waits.
     """
     k = s.next_strike[i, a]
-    if k < c.num_strikes and s.strike_time[i, a, k] == elapsed:
+    if k < c.strikes.most and s.strike_time[i, a, k] == elapsed:
         s.next_strike[i, a] = k + 1
-        if s.broken[i, a] == 0 and (not c.fair or is_on_map(s.status[i, a])):
+        if s.broken[i, a] == 0 and (not c.rules.fair or is_on_map(s.status[i, a])):
             s.broken[i, a] = s.strike_length[i, a, k]
             if s.status[i, a] != ARRIVED:
                 s.malfunctions[i, a] += 1
@@ -110,11 +110,11 @@ def plan(c, s, i, a, action, elapsed):
     s.outlook[i, a] = 0
     if status == ARRIVED:
         return
-    ahead = follow(s.rail, i, c.delta, place, action)
+    ahead = follow(s.rail, i, c.map.delta, place, action)
     moves, stops, valid = LEFT <= action <= RIGHT, action == STOP, ahead >= 0
     pace = paced(c, s, i, a, action, ahead)
     s.pace[i, a] = pace
-    leaves = s.distance[i, a] + pace >= c.unit
+    leaves = s.distance[i, a] + pace >= c.drive.unit
     fit = s.broken[i, a] == 0
     wish = -1
     if is_on_map(status):
@@ -144,9 +144,9 @@ def paced(c, s, i, a, action, ahead):
     starts = status in (STOPPED, BROKEN) and LEFT <= action <= RIGHT
     straight = (ahead ^ s.place[i, a]) & 1 == 0  # neither a curve nor a turn
     if starts or (action == FORWARD and straight):
-        pace += c.acceleration
+        pace += c.drive.acceleration
     elif action == STOP:
-        pace -= c.braking
+        pace -= c.drive.braking
     return min(max(pace, 0), s.top_speed[i, a])
 
 
@@ -204,7 +204,7 @@ def move(c, s, i, a, old):
     if old not in (READY, BROKEN_OFF_MAP):  # to enter the map takes the whole step
         pace = s.pace[i, a]
         s.speed[i, a] = pace
-        s.distance[i, a] = (s.distance[i, a] + pace) % c.unit
+        s.distance[i, a] = (s.distance[i, a] + pace) % c.drive.unit
         s.fresh[i, a] = s.distance[i, a] < pace
     place = s.place[i, a]
     if place >> 2 == s.target[i, a] and (s.target_headings[i, a] >> (place & 3)) & 1:

@@ -63,7 +63,7 @@ def plant(c, s, i, raw, obs):
 @routine
 def grow(c, s, i, a, obs):
     """Write the tree of train ``a``, as it is upstream: with infinities."""
-    nodes = len(c.node_level)
+    nodes = len(c.shown.node_level)
     for k in range(FEATURES * nodes):
         obs[i, a, k] = -np.inf
     for m in range(1, nodes):
@@ -77,14 +77,14 @@ def grow(c, s, i, a, obs):
 @routine
 def root(c, s, i, a, obs):
     """Write the node of the train itself, and where its branches begin."""
-    nodes, place = len(c.node_level), s.place[i, a]
+    nodes, place = len(c.shown.node_level), s.place[i, a]
     for k in range(6):
         obs[i, a, k] = 0.0
     for k in range(5):
         obs[i, a, 7 * nodes + k] = 0.0
     obs[i, a, 6 * nodes] = shown(distance_of(s, i, a, place))
     obs[i, a, 7 * nodes + DOWN] = s.broken[i, a]
-    obs[i, a, 7 * nodes + SLOWEST] = s.speed[i, a] / c.unit
+    obs[i, a, 7 * nodes + SLOWEST] = s.speed[i, a] / c.drive.unit
     cell, heading = place >> 2, place & 3
     bits = exits(s.rail[i, cell], heading)
     front = np.int64(lone(bits))
@@ -97,9 +97,9 @@ def root(c, s, i, a, obs):
 @routine
 def branch(c, s, i, m, k, cell, heading, bits, steps):
     """Let the ``k``-th branch of node ``m`` begin beyond ``cell``, if ``bits`` has that exit."""
-    if c.node_size[m] > 1 and (bits >> (3 - heading)) & 1:
-        child = m + 1 + k * c.node_size[m + 1]
-        s.node_place[i, child] = 4 * (cell + c.delta[heading]) + heading
+    if c.shown.node_size[m] > 1 and (bits >> (3 - heading)) & 1:
+        child = m + 1 + k * c.shown.node_size[m + 1]
+        s.node_place[i, child] = 4 * (cell + c.map.delta[heading]) + heading
         s.node_steps[i, child] = steps
 
 
@@ -112,7 +112,7 @@ def shown(steps):
 @routine
 def explore(c, s, i, a, m, obs):
     """Follow the branch of node ``m`` to its end, and write what is met on it."""
-    nodes, base, goal = len(c.node_level), 6 * m, s.target[i, a]
+    nodes, base, goal = len(c.shown.node_level), 6 * m, s.target[i, a]
     rest = 7 * nodes + 5 * m
     place, steps = np.int64(s.node_place[i, m]), np.int64(s.node_steps[i, m])
     for k in range(6):
@@ -149,7 +149,7 @@ def explore(c, s, i, a, m, obs):
             dead_end = True
             break
         turn = np.int64(lone(bits))
-        place = 4 * (cell + c.delta[turn]) + turn
+        place = 4 * (cell + c.map.delta[turn]) + turn
         steps += 1
     if not lost:
         obs[i, a, base + BRANCHING] = steps
@@ -180,7 +180,7 @@ def meet(c, s, i, a, cell, heading, steps, base, rest, obs):
     obs[i, a, rest + DEPARTING] += s.waiting_at[i, cell]
     if s.place[i, other] & 3 == heading:
         obs[i, a, rest + SAME] += 1.0
-        pace = np.float32(s.speed[i, other] / c.unit)
+        pace = np.float32(s.speed[i, other] / c.drive.unit)
         obs[i, a, rest + SLOWEST] = min(obs[i, a, rest + SLOWEST], pace)
     else:
         obs[i, a, rest + OPPOSITE] += 1.0
@@ -199,9 +199,9 @@ def divide(c, s, i, m, place, dead_end, steps):
 @routine
 def normalise(c, a, i, obs):
     """Bring the features of a tree into [-1, 1], as flatland-rl does, in place."""
-    nodes = len(c.node_level)
+    nodes = len(c.shown.node_level)
     for k in range(6 * nodes):
-        obs[i, a, k] = clipped(obs[i, a, k] / np.float64(c.radius))
+        obs[i, a, k] = clipped(obs[i, a, k] / np.float64(c.shown.radius))
     largest, smallest = 1.0, np.inf
     for k in range(6 * nodes, 7 * nodes):
         x = np.float64(obs[i, a, k])

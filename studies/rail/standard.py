@@ -55,10 +55,10 @@ def drawn(parameters, seed):
     c, s = engine.constants, engine.state
 
     def position(cells):
-        return np.stack([cells // c.columns - 1, cells % c.columns - 1], axis=-1)
+        return np.stack([cells // c.map.columns - 1, cells % c.map.columns - 1], axis=-1)
 
-    grid = s.rail[0].reshape(c.height + 2, c.width + 2)[1:-1, 1:-1]
-    speed = np.stack([s.top_speed[0], np.full(c.num_agents, c.unit)], axis=-1)
+    grid = s.rail[0].reshape(c.map.height + 2, c.map.width + 2)[1:-1, 1:-1]
+    speed = np.stack([s.top_speed[0], np.full(c.num_agents, c.drive.unit)], axis=-1)
     divisor = np.gcd(*speed.T)
     strikes = np.argwhere(s.strike_time[0] < FAR)
     rows = [(s.strike_time[0, a, k], a, s.strike_length[0, a, k]) for a, k in strikes.tolist()]
