@@ -14,12 +14,14 @@ from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
 from coopbench_envs.states import Array, array, lane_of, state
 
 __all__ = [
+    "SHARED",
     "TICKS",
     "Army",
     "Rewards",
     "State",
     "action_numbers",
     "army_of",
+    "per_unit",
     "unit_numbers",
     "views",
     "words",
@@ -89,7 +91,7 @@ def _units(c: Any) -> int:
 
 def unit_numbers(c: Any) -> tuple[int, int]:
     """Return the bounds of arrays that hold units, -1 for none."""
-    return -1, len(c.army.stats) - 1
+    return -1, _units(c) - 1
 
 
 def action_numbers(c: Any) -> tuple[int, int]:
@@ -97,32 +99,53 @@ def action_numbers(c: Any) -> tuple[int, int]:
     return -1, c.army.choices - 1
 
 
-def _per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
+def per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
+    """Declare an array over the units of a battle."""
     return array(meaning, _units, dtype=dtype, **more)
 
 
-State = state(
-    __name__,
-    x=_per_unit("place in cells", np.float32),
-    y=_per_unit("place in cells", np.float32),
-    vx=_per_unit("velocity of the last tick", start=0),
-    vy=_per_unit("velocity of the last tick", start=0),
-    hp=_per_unit("health"),
-    shield=_per_unit("points of the shield"),
-    wait=_per_unit("seconds until the shield grows", start=0),
-    energy=_per_unit("points of energy"),
-    healing=_per_unit("points of healing that energy has been paid for", start=0),
-    cooldown=_per_unit("seconds until the next attack", start=0),
-    living=_per_unit("has not fallen", np.bool_, start=True),
-    target=_per_unit("unit that is aimed at, -1: none", np.int64, start=-1, bounds=unit_numbers),
-    aiming=_per_unit("ready to attack from where it is", np.bool_, start=False),
-    last=array(
+# What both versions of the game declare alike.
+SHARED = {
+    "hp": per_unit("health"),
+    "shield": per_unit("points of the shield"),
+    "energy": per_unit("points of energy"),
+    "living": per_unit("has not fallen", np.bool_, start=True),
+    "target": per_unit("unit that is aimed at, -1: none", np.int64, start=-1, bounds=unit_numbers),
+    "last": array(
         "last action, -1 before any",
         "army.num_agents",
         dtype=np.int64,
         start=-1,
         bounds=action_numbers,
     ),
+    "contact": array("steps before the first damage, -1 before it", dtype=np.int64, start=-1),
+    "orders": array(
+        "actions of enemies that a policy plays", "army.num_enemies", dtype=np.int64, scratch=True
+    ),
+    "roll": per_unit("the living, in the order of treatment", np.int64, scratch=True),
+    "before": per_unit("target before the tick", np.int64, scratch=True),
+    "command": per_unit("what the unit does in the coming step", np.int64, scratch=True),
+    "ordered": per_unit("target of a command to attack", np.int64, scratch=True),
+    "goal_x": per_unit("goal of a command to move", scratch=True),
+    "goal_y": per_unit("goal of a command to move", scratch=True),
+    "near": array(
+        "units that may come close to each unit", _units, _units, dtype=np.int16, scratch=True
+    ),
+    "near_count": per_unit("how many these are", np.int64, scratch=True),
+    "sums": array("sums of a step, see combat.py and strikes.py", 3, scratch=True),
+}
+
+State = state(
+    __name__,
+    **SHARED,
+    x=per_unit("place in cells", np.float32),
+    y=per_unit("place in cells", np.float32),
+    vx=per_unit("velocity of the last tick", start=0),
+    vy=per_unit("velocity of the last tick", start=0),
+    wait=per_unit("seconds until the shield grows", start=0),
+    healing=per_unit("points of healing that energy has been paid for", start=0),
+    cooldown=per_unit("seconds until the next attack", start=0),
+    aiming=per_unit("ready to attack from where it is", np.bool_, start=False),
     turns=array(
         "units in the order in which they act in each tick of the coming step, -1 behind them; "
         "-1 at first: the order is drawn",
@@ -134,23 +157,13 @@ State = state(
     dealt=array("health and shields that enemies have lost to agents", start=0),
     taken=array("health and shields that agents have lost", start=0),
     wasted=array("shots of agents at the dead", dtype=np.int64, start=0),
-    contact=array("steps before the first damage, -1 before it", dtype=np.int64, start=-1),
-    orders=array(
-        "actions of enemies that a policy plays", "army.num_enemies", dtype=np.int64, scratch=True
-    ),
-    roll=_per_unit("the living, in the order of treatment", np.int64, scratch=True),
-    turn=_per_unit("the same units in the order in which they act", np.int64, scratch=True),
-    before=_per_unit("target before the tick", np.int64, scratch=True),
-    command=_per_unit("what the unit does in the coming step", np.int64, scratch=True),
-    ordered=_per_unit("target of a command to attack", np.int64, scratch=True),
-    goal_x=_per_unit("goal of a command to move", scratch=True),
-    goal_y=_per_unit("goal of a command to move", scratch=True),
-    wish_x=_per_unit("velocity without others", scratch=True),
-    wish_y=_per_unit("velocity without others", scratch=True),
-    next_x=_per_unit("velocity of this tick", scratch=True),
-    next_y=_per_unit("velocity of this tick", scratch=True),
-    start_x=_per_unit("position at the start of the tick", np.float32, scratch=True),
-    start_y=_per_unit("position at the start of the tick", np.float32, scratch=True),
+    turn=per_unit("the living in the order in which they act", np.int64, scratch=True),
+    wish_x=per_unit("velocity without others", scratch=True),
+    wish_y=per_unit("velocity without others", scratch=True),
+    next_x=per_unit("velocity of this tick", scratch=True),
+    next_y=per_unit("velocity of this tick", scratch=True),
+    start_x=per_unit("position at the start of the tick", np.float32, scratch=True),
+    start_y=per_unit("position at the start of the tick", np.float32, scratch=True),
     lines=array(
         "limits of velocities, see avoidance.py",
         2,
@@ -158,11 +171,6 @@ State = state(
         4,
         scratch=True,
     ),
-    near=array(
-        "who can become a neighbour of each unit", _units, _units, dtype=np.int16, scratch=True
-    ),
-    near_count=_per_unit("how many these are", np.int64, scratch=True),
-    sums=array("sums of the step: damage paid for, kills, damage to agents", 3, scratch=True),
 )
 views = lane_of(State)
 
