@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from coopbench_envs.errors import broken_code
 from coopbench_envs.parameters import unknown
 
 __all__ = ["LARGEST_SOURCE", "CodePolicy", "is_code", "load_code", "stored_code"]
@@ -124,7 +125,7 @@ def _imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise _broken(name, error) from error
+        raise broken_code(name, error) from error
 
 
 def _executed(place: str, source: bytes, folder: str) -> ModuleType:
@@ -136,12 +137,8 @@ def _executed(place: str, source: bytes, folder: str) -> ModuleType:
     try:
         exec(compile(source, module.__file__, "exec"), module.__dict__)
     except Exception as error:
-        raise _broken(place, error) from error
+        raise broken_code(place, error) from error
     return module
-
-
-def _broken(place: str, error: Exception) -> ValueError:
-    return ValueError(f"{place} cannot be executed: {type(error).__name__}: {error}")
 
 
 def _make_importable(folder: str) -> None:

@@ -134,7 +134,11 @@ def from_code(policy: Any) -> Any:
     registered policy comes before a module of the same name. Raises ``ValueError`` if there is no
     such file, module or name.
     """
-    if not isinstance(policy, str) or entry_of(policy) is not None or not is_code(policy):
+    if not isinstance(policy, str) or entry_of(policy) is not None:
+        return policy
+    if policy.endswith(".py"):
+        raise ValueError(f"{policy!r} is a file; name the policy in it as {policy}:NAME.")
+    if not is_code(policy):
         return policy
     try:
         return load_code(policy)

@@ -43,10 +43,10 @@ _APART = "an array of dictionaries {agent: observation}, one per episode"
 
 def describe(name: str) -> str:
     """Describe the thing called ``name``; raises ``ValueError`` with the nearest name."""
-    environments = {i: i for i in coopbench_envs.ids()}
-    environments |= {i.split("/")[1]: i for i in coopbench_envs.ids()}
-    if name in environments:
-        return describe_environment(environments[name])
+    environments = {i.removeprefix("coopbench/"): i for i in coopbench_envs.ids()}
+    env = environments.get(name.removeprefix("coopbench/"))
+    if env is not None:
+        return describe_environment(env)
     if is_foreign(name):
         return describe_foreign(name)
     if name in learners():

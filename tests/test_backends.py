@@ -174,7 +174,10 @@ def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):
     policies = [Raises(str(tmp_path), steps=9, times=1)]
     with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
         coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=2)
-    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'slow'."]
+    line, job = caught.value.__notes__
+    assert line.startswith("Your code: test_backends.py, line ")
+    assert "in happens: raise OddError" in line
+    assert job == "It came from policy 'steady' on task 'slow'."
     assert "in happens" in str(caught.value.__cause__)  # the traceback of the worker
     assert "two/steady" in _finished(tmp_path / "r")
 
@@ -183,7 +186,7 @@ def test_an_error_names_its_cell_in_this_process(file, tmp_path):
     (tmp_path / "playing").touch()
     with pytest.raises(OddError) as caught:
         coopbench.evaluate(file, [Raises(str(tmp_path), steps=8, times=1)])
-    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'one'."]
+    assert caught.value.__notes__[1:] == ["It came from policy 'steady' on task 'one'."]
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path):
@@ -422,7 +425,10 @@ def test_an_error_of_a_ray_task_names_its_cell(file, tmp_path, fake):
     policies = [Raises(str(tmp_path), steps=20, times=1)]
     with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
         coopbench.evaluate(file, policies, tmp_path / "r", backend="ray", workers=1)
-    assert caught.value.__notes__ == ["It came from policy 'steady' on task 'two'."]
+    line, job = caught.value.__notes__
+    assert line.startswith("Your code: test_backends.py, line ")
+    assert "in happens: raise OddError" in line
+    assert job == "It came from policy 'steady' on task 'two'."
     assert "in happens" in str(caught.value.__cause__)
     assert _finished(tmp_path / "r") == []
 

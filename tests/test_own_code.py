@@ -95,12 +95,13 @@ def test_a_module_is_imported(file, monkeypatch):
         ("pol.py:SHARE", "of type float; allowed: a function"),
         ("pol.py:Needy", "class that cannot be made without arguments"),
         ("none.py:quarter", "there is no file"),
-        ("bad.py:quarter", "bad.py cannot be executed: ZeroDivisionError"),
+        ("pol.py", r"is a file; name the policy in it as .*pol\.py:NAME"),
+        ("bad.py:quarter", "bad.py, line 3, cannot be executed: ZeroDivisionError"),
         ("long.py:quarter", "long.py has more than 1,048,576 bytes"),
     ],
 )
 def test_what_cannot_be_a_policy_is_refused(file, name, message):
-    file.with_name("bad.py").write_text("1 / 0")
+    file.with_name("bad.py").write_text("# Line 3 fails.\n\n1 / 0")
     file.with_name("long.py").write_text(SOURCE + "#" * LARGEST_SOURCE)
     with pytest.raises(ValueError, match=message):
         from_code(str(file.with_name(name)))

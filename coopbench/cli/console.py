@@ -34,7 +34,10 @@ def fail(text: str, code: int) -> NoReturn:
 
 def message(error: Exception) -> str:
     """Return the text of an error and the notes that say where it arose."""
-    return " ".join([str(error), *getattr(error, "__notes__", [])])
+    text = str(error)
+    for note in getattr(error, "__notes__", ()):
+        text += f" {note}" if text.endswith(".") else f". {note}"
+    return text
 
 
 def say(line: str, stderr: bool = False) -> None:

@@ -105,12 +105,15 @@ def main() -> None:
 def _end(error: Exception) -> NoReturn:
     """Print the message of an error that a user can mend and exit; raise any other error again."""
     from coopbench.errors import CoopbenchError, DamagedResultError, WorkerError
+    from coopbench.playing.jobs import comes_from_own_code
 
     if isinstance(error, BrokenPipeError):  # whoever reads has stopped; results are written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     if isinstance(error, (WorkerError, DamagedResultError)):
         fail(str(error), 1)
+    if comes_from_own_code(error):
+        fail(f"{type(error).__name__}: {message(error)}", 1)
     if isinstance(error, (MemoryError, OverflowError, RecursionError)):
         fail(f"{_TOO_LARGE[type(error)]} ({message(error) or type(error).__name__}).", 2)
     if isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):

@@ -6,10 +6,12 @@ before its results are asked for, and yields (number of the job, result) as jobs
 """
 
 import pickle
+import sysconfig
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from coopbench.errors import WorkerError
@@ -23,6 +25,9 @@ _REMEDY = (
     "Make the policy a function or an object of a class at the top level of a module, name a "
     "registered policy, or choose backend 'serial'."
 )
+_OURS = ("coopbench", "coopbench_envs")
+_INSTALLED = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+_OWN = "Your code: "  # begins the note on a line
 _THREADS = (
     "NUMBA_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -96,6 +101,30 @@ def thread_limits(cores: int = 1) -> dict[str, str]:
 def source_of_error(job: Job) -> str:
     """Say which job an error came from."""
     return f"It came from {job}."
+
+
+def note_own_line(error: Exception) -> None:
+    """Add the innermost line of the user's own code that an error passed, if any, as a note."""
+    lines = [
+        frame
+        for frame, module in _frames(error)
+        if module.partition(".")[0] not in _OURS and not frame.filename.startswith(_INSTALLED)
+    ]
+    if lines:
+        file, number, function, text = lines[-1]
+        error.add_note(f"{_OWN}{Path(file).name}, line {number}, in {function}: {text}")
+
+
+def comes_from_own_code(error: Exception) -> bool:
+    """Whether ``note_own_line`` has found a line of the user's own code."""
+    return any(note.startswith(_OWN) for note in getattr(error, "__notes__", ()))
+
+
+def _frames(error: Exception) -> Iterator[tuple[traceback.FrameSummary, str]]:
+    """Yield every frame of an error with the name of its module, the innermost last."""
+    walked = traceback.walk_tb(error.__traceback__)
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in walked]
+    yield from zip(traceback.extract_tb(error.__traceback__), names, strict=True)
 
 
 def check_workers(workers: int | None) -> None:
@@ -203,6 +232,7 @@ def answer_to(content: bytes, tell: Tell | None) -> Answer:
     try:
         return Answer("result", _loaded(content)(tell))
     except Exception as error:  # of whatever kind: the other side raises it again
+        note_own_line(error)
         text = "".join(traceback.format_exception(error))
         return Answer("error", (_portable(error), text))
 
@@ -220,5 +250,7 @@ def _portable(error: Exception) -> Exception:
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
     except Exception:  # whatever its class raises
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            copy.add_note(note)
     return copy

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from coopbench.playing.bars import CellProgress
-from coopbench.playing.jobs import Job, Results, TellNumber, source_of_error
+from coopbench.playing.jobs import Job, Results, TellNumber, note_own_line, source_of_error
 from coopbench.playing.processes import processes
 from coopbench.playing.ray_tasks import ray_tasks
 from coopbench.playing.rollout import CellJob
@@ -38,6 +38,7 @@ def _one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
         try:
             result = job(tell_share)
         except Exception as error:
+            note_own_line(error)
             error.add_note(source_of_error(job))
             raise
         yield number, result

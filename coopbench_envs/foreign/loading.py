@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from coopbench_envs.errors import broken_code
 from coopbench_envs.foreign.worlds import World, world_of
 from coopbench_envs.foreign_names import check_permitted, handed_over, is_foreign, parse_foreign
 from coopbench_envs.parameters import unknown
@@ -165,7 +166,7 @@ def _from_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[title]
-        raise ValueError(f"{path} cannot be executed: {type(error).__name__}: {error}") from error
+        raise broken_code(str(path), error) from error
     return module
 
 

@@ -183,7 +183,11 @@ def train(
     protocol: ProtocolName,
     learner: Annotated[
         str,
-        typer.Argument(help="A learner from 'coopbench list'.", autocompletion=learner_names),
+        typer.Argument(
+            metavar="LEARNER",
+            help="A learner from 'coopbench list'.",
+            autocompletion=learner_names,
+        ),
     ],
     task: Annotated[
         list[str] | None, typer.Option(help="Task to train on; repeat for more. Default: all.")
