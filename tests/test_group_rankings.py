@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coopbench.analysis import rankings
 from coopbench.analysis.comparisons import GroupComparison
+from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
 
@@ -56,13 +57,13 @@ def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
     pairs = [(r.group, r.first, r.second) for r in rankings.improvements(protocol, partial)]
     assert pairs[0] == ("a", "low", "high")
     assert len(pairs) == 1 + 3
-    assert {r.contestants for r in rankings.ranks(protocol, partial) if r.group == "a"} == {2}
+    assert {r.contestants for r in Findings(protocol, partial).ranks if r.group == "a"} == {2}
     alone = EpisodeTable(tuple(b for b in table if b.cell.policy == "low"))
-    assert rankings.ranks(protocol, alone) == ()
+    assert Findings(protocol, alone).ranks == ()
     assert rankings.improvements(protocol, alone) == ()
     assert {p.policy for p in rankings.profile_points(protocol, alone)} == {"low"}
     adhoc = protocol.model_copy(update={"ad_hoc": True})
-    assert rankings.profile_points(adhoc, table) == rankings.ranks(adhoc, table) == ()
+    assert rankings.profile_points(adhoc, table) == Findings(adhoc, table).ranks == ()
 
 
 def test_profiles_count_the_scores_above(protocol, table):
@@ -88,7 +89,7 @@ def test_thresholds_reach_as_far_as_scores_but_not_further_than_is_useful():
 
 def test_shared_luck_does_not_blur_ranks(protocol, table):
     """Policies are compared on the same episodes, if all have played the same seeds."""
-    paired = {(r.group, r.policy): r for r in rankings.ranks(protocol, table)}
+    paired = {(r.group, r.policy): r for r in Findings(protocol, table).ranks}
     rows = [paired["a", name] for name in GROUP_LEVELS]
     assert [(row.tie, row.low, row.high) for row in rows] == [
         ("C", 3, 3),
@@ -100,11 +101,11 @@ def test_shared_luck_does_not_blur_ranks(protocol, table):
         for b in table
     ]
     welch = group_protocol(comparison="welch")
-    rows = {(r.group, r.policy): r for r in rankings.ranks(welch, table)}
+    rows = {(r.group, r.policy): r for r in Findings(welch, table).ranks}
     assert (rows["a", "high"].low, rows["a", "high"].high) == (1, 2)
     assert rows["a", "middle"].tie == rows["a", "high"].tie == "A"
     assert (rows["a", "low"].low, rows["a", "low"].tie) == (3, "B")
-    shifted = {(r.group, r.policy): r for r in rankings.ranks(protocol, EpisodeTable(tuple(other)))}
+    shifted = {(r.group, r.policy): r for r in Findings(protocol, EpisodeTable(tuple(other))).ranks}
     assert shifted["a", "low"].low == 3  # on the 19 episodes that it shares with the others
 
 
@@ -125,7 +126,7 @@ def test_units_are_not_mixed(protocol):
     assert own.low == pytest.approx(0.593, abs=5e-4)  # although every run beats every other
     assert own.flag == ""
     # Means have one estimand: learners and fixed policies are ranked together.
-    ranks = {r.policy: r for r in rankings.ranks(protocol, table) if r.group == "a"}
+    ranks = {r.policy: r for r in Findings(protocol, table).ranks if r.group == "a"}
     assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(ranks, 5)
     assert {p.unit for p in rankings.profile_points(protocol, table)} == {"episodes", "runs"}
 

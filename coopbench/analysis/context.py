@@ -41,8 +41,7 @@ def focal_contexts(protocol: Protocol, table: EpisodeTable) -> tuple[FocalContex
         return ()
     rows = []
     for task in (task for task in protocol.task if task.partners):
-        policies = [policy for name, policy in table.pairs if name == task.id]
-        blocks = {policy: table.runs(task.id, policy) for policy in policies}
+        blocks = {p: table.runs(task.id, p) for p in table.policies_on(task.id)}
         defecting = _partner(blocks[REFERENCE]) if REFERENCE in blocks else math.nan
         rows += [_row(task, policy, runs, defecting) for policy, runs in blocks.items()]
     return tuple(rows)

@@ -23,7 +23,7 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
         return ("it is an evaluation of one environment, not of a protocol",)
-    present = tuple(dict.fromkeys(policy for _, policy in table.pairs))
+    present = table.policies
     reasons = [*_late(protocol), *_foreign(protocol)]
     reasons += [*_absent(protocol, table, present), *missing_learners(protocol, table)]
     reasons += _failed(table)
@@ -227,7 +227,7 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
 
 def missing_learners(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the deviations that only say which runs of required learners are missing."""
-    present = dict.fromkeys(policy for _, policy in table.pairs)
+    present = table.policies
     names = [name for name in protocol.missing(present) if name in protocol.report.learned]
     reasons = [f"the required learner {name} is missing{_advice(protocol, name)}" for name in names]
     for policy in present:

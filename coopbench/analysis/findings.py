@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.anarchy import prices_of_anarchy
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.deviations import deviations, missing_learners
-from coopbench.analysis.estimates import agent_estimates, estimates
+from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.missing_runs import MissingRun, missing_runs
 from coopbench.analysis.models import chart_points, model_estimates
@@ -45,13 +45,18 @@ Row = TypeVar("Row")
 class Part(cached_property[tuple[Row, ...]]):
     """Rows of a report that follow from protocol and episodes, made when they are first read.
 
-    ``rare``: few reports have such rows, and the files of the others leave the part out.
+    ``rare``: few reports have such rows, and the files of the others leave the part out. ``after``
+    names other parts, which ``make`` takes as well.
     """
 
     def __init__(
-        self, make: Callable[[Protocol, EpisodeTable], tuple[Row, ...]], *, rare: bool = False
+        self, make: Callable[..., tuple[Row, ...]], *after: str, rare: bool = False
     ) -> None:
-        super().__init__(lambda findings: make(findings.protocol, findings.episodes))
+        super().__init__(
+            lambda findings: make(
+                findings.protocol, findings.episodes, *(getattr(findings, part) for part in after)
+            )
+        )
         self.make, self.rare = make, rare
 
 
@@ -68,7 +73,7 @@ class Findings:
 
     aggregates = Part(aggregates)
     group_comparisons = Part(group_comparisons)  # of all pairs of policies, by the mean
-    ranks = Part(ranks)
+    ranks = Part(ranks, "group_comparisons")
     improvements = Part(improvements)  # of all pairs of policies, over each group
     estimates = Part(estimates)
     comparisons = Part(comparisons)
@@ -76,7 +81,7 @@ class Findings:
     charts = Part(chart_points)
     models = Part(model_estimates)  # of methods that have one model per task, over the models
     published = Part(published_returns)
-    published_aggregates = Part(published_aggregates, rare=True)  # of these, over each group
+    published_aggregates = Part(published_aggregates, "published", rare=True)  # over each group
     contexts = Part(focal_contexts, rare=True)  # of scores with partners
     certificates = Part(certified_tasks, rare=True)  # of tasks that have one
     anarchy = Part(prices_of_anarchy, rare=True)  # of published games
@@ -125,12 +130,24 @@ class Findings:
         pairs = self.protocol, self.comparisons, self.group_comparisons
         return outcomes(self.registration, *pairs)
 
-    @property
+    @cached_property
     def shipped(self) -> frozenset[str]:
         """The policies whose runs ship with the package."""
         name = self.protocol.protocol.name
         runs = {cell.policy: is_shipped(name, meta) for cell, meta in self.metadata.items()}
         return frozenset(policy for policy, ships in runs.items() if ships)
+
+    def estimates_of(self, task: str, metric: str) -> list[Estimate]:
+        """Return the estimates of a metric on a task, one for each policy that played it."""
+        return [row for row in self.estimates if (row.task, row.metric) == (task, metric)]
+
+    def aggregates_of(self, statistic: str, group: str | None = None) -> list[Aggregate]:
+        """Return a statistic of every policy in a group of tasks; None: in every group."""
+        return [
+            row
+            for row in self.aggregates
+            if row.statistic == statistic and group in (None, row.group)
+        ]
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:

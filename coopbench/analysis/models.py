@@ -68,7 +68,7 @@ def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, 
 def _families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
     """Group the policies by the method that they are models of; others are their own method."""
     families: dict[str, list[str]] = {}
-    for policy in dict.fromkeys(policy for _, policy in table.pairs):
+    for policy in table.policies:
         families.setdefault(protocol.family(policy)[0], []).append(policy)
     return families
 

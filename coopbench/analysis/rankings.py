@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.comparisons import GroupComparison, group_comparisons
+from coopbench.analysis.comparisons import GroupComparison
 from coopbench.analysis.contrasts import family_pairs, holm
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import EPISODES, UnitScores, group_matrices, group_units
@@ -96,14 +96,16 @@ def profile_points(protocol: Protocol, table: EpisodeTable) -> tuple[ProfilePoin
     return tuple(points)
 
 
-def ranks(protocol: Protocol, table: EpisodeTable) -> tuple[Rank, ...]:
+def ranks(
+    protocol: Protocol, table: EpisodeTable, pairs: Sequence[GroupComparison]
+) -> tuple[Rank, ...]:
     """Rank the policies in every group; none where only one has finished it.
 
-    A difference is significant if the p of its decision, adjusted by Holm's method over all pairs
-    of the group, is below the protocol's alpha. Models of one method are not compared with each
-    other.
+    ``pairs`` are the comparisons over groups. A difference is significant if the p of its decision,
+    adjusted by Holm's method over all pairs of the group, is below the protocol's alpha. Models of
+    one method are not compared with each other.
     """
-    pairs, rows = group_comparisons(protocol, table), list[Rank]()
+    rows = list[Rank]()
     for group, members in group_matrices(protocol, table).items():
         means = {
             n: np.mean([one.values.mean() for one in matrices]) for n, matrices in members.items()

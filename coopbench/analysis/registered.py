@@ -39,7 +39,7 @@ def study_deviations(
     reasons = []
     if registration.digest != protocol.content_digest:
         reasons.append(f"it is of {registration.protocol} with another content")
-    present = dict.fromkeys(policy for _, policy in table.pairs)
+    present = table.policies
     lacking = [name for name in registration.contestants if name not in present]
     allowed = shipped | set(registration.contestants)
     further = [name for name in present if name not in allowed]

@@ -84,14 +84,17 @@ def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[Publishe
     )
 
 
-def published_aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedAggregate, ...]:
+def published_aggregates(
+    protocol: Protocol, table: EpisodeTable, published: Sequence[PublishedReturn]
+) -> tuple[PublishedAggregate, ...]:
     """Aggregate the normalised returns of every policy over the tasks of a group that it played.
 
-    Interquartile mean and optimality gap are over the matrix of runs and tasks, their intervals
-    from the stratified bootstrap over runs (Agarwal et al. 2021), the method "percentile".
+    ``published`` are these returns, by run. Interquartile mean and optimality gap are over the
+    matrix of runs and tasks, their intervals from the stratified bootstrap over runs (Agarwal et
+    al. 2021), the method "percentile".
     """
     rows: dict[tuple[str, str], list[float]] = {}
-    for row in published_returns(protocol, table):
+    for row in published:
         rows.setdefault((row.policy, row.task), []).append(row.normalised)
     policies = dict.fromkeys(policy for policy, _ in rows)
     return tuple(
@@ -164,11 +167,11 @@ def interquartile_means(protocol: Protocol, table: EpisodeTable) -> tuple[Interq
     """
     if not protocol.report.reproduces.interquartile:
         return ()
-    policies, rows = dict.fromkeys(policy for _, policy in table.pairs), []
+    rows = []
     for group, tasks in protocol.groups.items():
         places = [(task.id, (task,)) for task in tasks]
         for name, members in [*places, ("", tasks)]:
-            for policy in policies:
+            for policy in table.policies:
                 for metric in _shared_metrics(protocol, members):
                     matrices = defined_matrices(protocol, table, members, policy, metric)
                     if len(matrices) == len(members):
@@ -419,7 +422,7 @@ def effects(protocol: Protocol, table: EpisodeTable) -> tuple[Effect, ...]:
 
 def _of_task(protocol: Protocol, table: EpisodeTable, task: Task) -> Iterator[Effect]:
     """Yield the effects between all pairs of policies on one task."""
-    policies = [policy for name, policy in table.pairs if name == task.id]
+    policies = table.policies_on(task.id)
     matrices = {p: score_matrix(protocol, table, task, p, protocol.report.score) for p in policies}
     for one, two in family_pairs(protocol, policies):
         first, second = matrices[one], matrices[two]
@@ -440,11 +443,10 @@ def sensitivities(protocol: Protocol, table: EpisodeTable) -> tuple[Sensitivity,
     for task in protocol.task:
         if task.varies is not None:
             variants.setdefault(task.varies, []).append(task.id)
-    policies = dict.fromkeys(policy for _, policy in table.pairs)
     rows = (
         _sensitivity(protocol, table, base, varied, policy)
         for base, varied in variants.items()
-        for policy in policies
+        for policy in table.policies
     )
     return tuple(row for row in rows if row is not None)
 

@@ -291,9 +291,8 @@ def _groups(
 ) -> dict[str, dict[str, tuple[ScoreMatrix, ...]]]:
     """Return the scores of the policies of which all ``needed`` values in a group are defined."""
     groups = dict[str, dict[str, tuple[ScoreMatrix, ...]]]()
-    policies = dict.fromkeys(policy for _, policy in table.pairs)
     for group, tasks in ({} if protocol.ad_hoc else protocol.groups).items():
-        for policy in policies:
+        for policy in table.policies:
             played = [
                 score_matrix(protocol, table, t, policy, protocol.report.score) for t in tasks
             ]

@@ -186,6 +186,15 @@ class EpisodeTable:
         return tuple(self._index)
 
     @cached_property
+    def policies(self) -> tuple[str, ...]:
+        """Every policy that has been played, in the order of the blocks."""
+        return tuple(dict.fromkeys(policy for _, policy in self.pairs))
+
+    def policies_on(self, task: str) -> list[str]:
+        """Return the policies that have played a task, in the order of the blocks."""
+        return [policy for name, policy in self.pairs if name == task]
+
+    @cached_property
     def _index(self) -> dict[tuple[str, str], tuple[Episodes, ...]]:
         return _by_pair(self.blocks)
 

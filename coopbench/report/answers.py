@@ -78,11 +78,6 @@ class Answered(Findings):
         }
 
     @cached_property
-    def present(self) -> tuple[str, ...]:
-        """The policies that have results, in the order of the report."""
-        return tuple(dict.fromkeys(policy for _, policy in self.episodes.pairs))
-
-    @cached_property
     def learned(self) -> tuple[str, ...]:
         """The policies that have training runs, failed ones included."""
         cells = [block.cell for block in self.episodes]
@@ -93,7 +88,7 @@ class Answered(Findings):
     def unregistered(self) -> tuple[str, ...]:
         """The policies without runs that are not in the registry; they may have been trained."""
         fixed = [name for name, entry in entries().items() if not entry.trained]
-        others = [name for name in self.present if name not in self.learned]
+        others = [name for name in self.episodes.policies if name not in self.learned]
         return tuple(name for name in others if parse_name(name).kind not in fixed)
 
     def metas(self, names: Sequence[str]) -> list[Meta]:
@@ -139,7 +134,7 @@ def _tasks(study: Answered) -> Answers:
     text = followed if deviations else "no deviations"
     yield "The protocol was followed", _yes_if(not deviations), text
     required = (*protocol.report.baselines, *protocol.report.learned)
-    lacking = protocol.missing(study.present)
+    lacking = protocol.missing(study.episodes.policies)
     text = ", ".join(required) or "none required"
     text = f"lacking: {', '.join(lacking)}" if lacking else text
     state = _yes_if(not lacking) if required else NOT_NEEDED
@@ -254,7 +249,7 @@ def _sources(study: Answered) -> Answers:
     text = f"fingerprints of {_cells_text(len(traced), len(blocks))}"
     text += f"; actions of {_counted(recorded, 'episode')}{_sample_text(study)}"
     yield "Episodes can be verified", _yes_if(len(traced) == len(blocks)), text
-    metas = study.metas(study.present)
+    metas = study.metas(study.episodes.policies)
     yield "Hyperparameters", *_stated(metas, _settings_given)
     yield "Ablations", *_ablations(study)
     for label, write in _STATED.items():
@@ -281,7 +276,7 @@ def _sample_text(findings: Findings) -> str:
 
 def _ablations(study: Answered) -> Answer:
     """Name the ablations among the contestants; they are asked of those that were trained."""
-    names = [name for name in study.present if " without " in name]
+    names = [name for name in study.episodes.policies if " without " in name]
     if names:
         return YES, ", ".join(names)
     asked = study.learned or study.unregistered

@@ -151,7 +151,7 @@ def _scores(findings: Findings) -> dict[str, str]:
 
 def _of_runs(findings: Findings) -> dict[str, str]:
     """Say what the interquartile mean of runs is, where there are learners."""
-    methods = {row.method for row in findings.aggregates if row.statistic == IQM}
+    methods = {row.method for row in findings.aggregates_of(IQM)}
     if not methods:
         return {}
     text = (

@@ -44,7 +44,7 @@ def replays(findings: Findings) -> tuple[Block, ...]:
 def _recorded(findings: Findings) -> Iterator[Episodes]:
     """Iterate over blocks with recorded episodes, by task, those of better policies first."""
     for task in (task for task in findings.protocol.task if not is_foreign(task.env)):
-        played = [policy for name, policy in findings.episodes.pairs if name == task.id]
+        played = findings.episodes.policies_on(task.id)
         rank = _ranks(findings, task.id, task.group)
         for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):
             for block in findings.episodes.runs(task.id, policy):
@@ -55,12 +55,8 @@ def _recorded(findings: Findings) -> Iterator[Episodes]:
 def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
     """Return the scores to rank policies by: aggregates of a group, or means on a task."""
     score = findings.protocol.report.score
-    overall = {
-        row.policy: row.estimate
-        for row in findings.aggregates
-        if (row.group, row.statistic) == (group, "mean")
-    }
-    means = {r.policy: r.mean for r in findings.estimates if (r.task, r.metric) == (task, score)}
+    overall = {row.policy: row.estimate for row in findings.aggregates_of("mean", group)}
+    means = {row.policy: row.mean for row in findings.estimates_of(task, score)}
     scores = overall or means
     return {name: value for name, value in scores.items() if np.isfinite(value)}
 

@@ -30,8 +30,8 @@ class Report(Answered):
     """
 
     def __repr__(self) -> str:
-        tasks, names = len(self.protocol.task), {policy for _, policy in self.episodes.pairs}
-        return f"<Report of {self.protocol.name}: tasks {tasks}, policies {len(names)}>"
+        tasks, policies = len(self.protocol.task), len(self.episodes.policies)
+        return f"<Report of {self.protocol.name}: tasks {tasks}, policies {policies}>"
 
     def __str__(self) -> str:
         return as_text(self.document)

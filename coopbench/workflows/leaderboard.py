@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coopbench.analysis import rankings
-from coopbench.analysis.aggregates import aggregates
+from coopbench.analysis.findings import Findings
 from coopbench.analysis.leaderboard_rows import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.names import imitations
@@ -261,14 +260,10 @@ def _rows(
     protocol: Protocol, table: EpisodeTable, entrants: Mapping[str, _Entrant]
 ) -> Iterator[Row]:
     """Yield the rows of every group, the best first."""
-    ranked = {(row.group, row.policy): row for row in rankings.ranks(protocol, table)}
-    statistics = aggregates(protocol, table)
-    rows = [row for row in statistics if row.statistic == "mean"]
-    middle = {
-        (row.group, row.policy): row.estimate
-        for row in statistics
-        if row.statistic == "trimmed_mean"
-    }
+    findings = Findings(protocol, table)
+    ranked = {(row.group, row.policy): row for row in findings.ranks}
+    rows, trimmed = (findings.aggregates_of(name) for name in ("mean", "trimmed_mean"))
+    middle = {(row.group, row.policy): row.estimate for row in trimmed}
     groups = list(protocol.groups)
     for row in sorted(rows, key=lambda row: (groups.index(row.group), -row.estimate)):
         rank, entrant = ranked.get((row.group, row.policy)), entrants[row.policy]

@@ -23,11 +23,7 @@ from coopbench.report.tables.entries import policies, style_order
 def scores(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw mean and interval of the score of every policy on ``task``; return the axes."""
     score = findings.protocol.report.score
-    rows = {
-        row.policy: (row.mean, row.low, row.high)
-        for row in findings.estimates
-        if (row.task, row.metric) == (task, score)
-    }
+    rows = {row.policy: (row.mean, row.low, row.high) for row in findings.estimates_of(task, score)}
     ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
     draw_intervals(ax, findings, rows)
     ax.set_xlabel(plain(score), fontsize=SMALL)
@@ -42,7 +38,7 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
     A curve ends with its last episode.
     """
     metric = findings.protocol.report.curve_of(findings.protocol.task_of(task))
-    played = [policy for name, policy in findings.episodes.pairs if name == task]
+    played = findings.episodes.policies_on(task)
     looks = styles(style_order(findings))
     courses = {
         policy: _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])

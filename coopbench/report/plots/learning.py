@@ -31,8 +31,8 @@ def learning_curves(findings: Findings, task: str, ax: Any = None) -> Any:
         ax,
         [
             (row.policy, row.mean, row.low, row.high)
-            for row in findings.estimates
-            if (row.task, row.metric, row.unit) == (task, score, EPISODES)
+            for row in findings.estimates_of(task, score)
+            if row.unit == EPISODES
         ],
     )
     ax.set_ylabel(plain(findings.protocol.report.score), fontsize=SMALL)
@@ -87,8 +87,8 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
         ax,
         [
             (row.policy, row.estimate, row.low, row.high)
-            for row in findings.aggregates
-            if (row.group, row.statistic, row.unit) == (group, "trimmed_mean", EPISODES)
+            for row in findings.aggregates_of("trimmed_mean", group)
+            if row.unit == EPISODES
         ],
     )
     score = plain(findings.protocol.report.score)

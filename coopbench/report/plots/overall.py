@@ -45,8 +45,7 @@ def aggregate(
     named("statistic", statistic, by_key)
     rows = {
         row.policy: (row.estimate, row.low, row.high)
-        for row in findings.aggregates
-        if (row.group, row.statistic) == (group, statistic)
+        for row in findings.aggregates_of(statistic, group)
     }
     ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
     draw_intervals(ax, findings, rows)
@@ -118,10 +117,9 @@ def drawn_pairs(findings: Findings, group: str) -> list[Improvement]:
     if len(rows) <= PAIRS:
         return rows
     best: dict[str, Aggregate] = {}
-    for row in findings.aggregates:
-        if (row.group, row.statistic) == (group, "mean"):
-            leader = best.setdefault(row.unit, row)
-            best[row.unit] = row if row.estimate > leader.estimate else leader
+    for row in findings.aggregates_of("mean", group):
+        leader = best.setdefault(row.unit, row)
+        best[row.unit] = row if row.estimate > leader.estimate else leader
     swapped = [r if r.first == best[r.unit].policy else _swapped(r) for r in rows]
     return [row for row in swapped if row.first == best[row.unit].policy]
 

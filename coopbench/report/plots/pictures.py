@@ -47,8 +47,8 @@ def task_pictures(findings: Findings, task: Task) -> list[Picture]:
     """Return the pictures of one task: scores, the course of an episode, learning curves."""
     score, level = findings.protocol.report.score, level_text(findings.protocol)
     metric = findings.protocol.report.curve_of(task)
-    rows = [row for row in findings.estimates if (row.task, row.metric) == (task.id, score)]
-    scored = f"Mean {score} with {level} interval." + open_markers(rows)
+    scored = f"Mean {score} with {level} interval."
+    scored += open_markers(findings.estimates_of(task.id, score))
     course = (
         f"Course of {metric} over an episode: its value so far, mean over episodes. "
         "A curve ends at the end of its longest episode."

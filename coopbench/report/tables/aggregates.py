@@ -54,12 +54,9 @@ def aggregate_table(findings: Findings) -> Table | None:
     """
     if findings.protocol.ad_hoc:
         return None
-    rows, notes = [row for row in findings.aggregates if row.statistic == FIRST], Footnotes()
+    rows, notes = findings.aggregates_of(FIRST), Footnotes()
     columns = _columns(findings, rows)
-    scales = [
-        scale_of_rows((row for row in findings.aggregates if row.statistic == key), "estimate")
-        for key in shown_statistics()
-    ]
+    scales = [scale_of_rows(findings.aggregates_of(key), "estimate") for key in shown_statistics()]
     groups = [
         Group(name if meaning else "", meaning, _rows(findings, name, columns, scales, notes))
         for name, meaning in group_meanings(findings.protocol).items()
@@ -112,9 +109,8 @@ def _rows(
     notes: Footnotes,
 ) -> tuple[tuple[Entry, ...], ...]:
     """Return one row for every policy, in the order of the report."""
-    members = [row for row in findings.aggregates if row.group == group]
     by_statistic = [
-        {row.policy: row for row in members if row.statistic == statistic}
+        {row.policy: row for row in findings.aggregates_of(statistic, group)}
         for statistic in shown_statistics()
     ]
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
@@ -160,13 +156,10 @@ def _beyond(findings: Findings, group: str, policy: str) -> str:
     protocol, far = findings.protocol, []
     if protocol.report.normalisation == "minmax" or protocol.protocol.name in protocol_files():
         return ""
-    means = {
-        row.task: row.mean
-        for row in findings.estimates
-        if (row.policy, row.metric) == (policy, protocol.report.score)
-    }
     for task in protocol.groups[group]:
-        share = float(task.bounds.normalise(np.array(means.get(task.id, math.nan))))
+        rows = findings.estimates_of(task.id, protocol.report.score)
+        mean = next((row.mean for row in rows if row.policy == policy), math.nan)
+        share = float(task.bounds.normalise(np.array(mean)))
         if share < -_FAR or share > 1.0 + _FAR:
             far.append(f"{task.id} ({share:.3g})")
     names = ", ".join([*far[:_NAMED], *(["..."] if len(far) > _NAMED else [])])
@@ -182,7 +175,7 @@ def _rank(row: Rank | None, notes: Footnotes) -> Entry:
 
 def runs_table(findings: Findings) -> Table | None:
     """Return what only learners have: the typical run, and runs that fall behind; None without."""
-    rows = [row for row in findings.aggregates if row.statistic == IQM]
+    rows = findings.aggregates_of(IQM)
     if not rows:
         return None
     notes, level = Footnotes(), level_text(findings.protocol)
@@ -219,11 +212,8 @@ def runs_table(findings: Findings) -> Table | None:
 def _run_row(
     findings: Findings, row: Aggregate, scale: Scale, notes: Footnotes
 ) -> tuple[Entry, ...]:
-    (mean,) = (
-        other
-        for other in findings.aggregates
-        if (other.group, other.policy, other.statistic) == (row.group, row.policy, FIRST)
-    )
+    means = findings.aggregates_of(FIRST, row.group)
+    (mean,) = (other for other in means if other.policy == row.policy)
     return (
         policy_entry(findings, row.policy),
         number_entry(row.estimate, scale),

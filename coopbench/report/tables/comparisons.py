@@ -102,8 +102,8 @@ def comparison_table(findings: Findings, task: Task) -> Table | None:
     compared = {row.unit for row in rows}
     counts = [
         (row.unit, row.count)
-        for row in findings.estimates
-        if (row.task, row.metric) == (task.id, score) and row.unit in compared
+        for row in findings.estimates_of(task.id, score)
+        if row.unit in compared
     ]
     return Table(
         title=f"Comparisons of {score} on {task.id}",

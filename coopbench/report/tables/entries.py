@@ -19,7 +19,7 @@ LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are 
 
 def policies(findings: Findings) -> tuple[str, ...]:
     """Return all policies in the order of the report, then required ones that are missing."""
-    present = tuple(dict.fromkeys(policy for _, policy in findings.episodes.pairs))
+    present = findings.episodes.policies
     return (*present, *findings.protocol.missing(present))
 
 

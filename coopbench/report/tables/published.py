@@ -145,7 +145,7 @@ def _summary_rows(
 ) -> tuple[tuple[Entry, ...], ...]:
     """Return the rows of one task, the best value of the first column in bold."""
     table = findings.episodes
-    policies = [policy for name, policy in table.pairs if name == task.id]
+    policies = table.policies_on(task.id)
     samples = {
         policy: [
             np.concatenate([values(block, name) for block in table.runs(task.id, policy)])

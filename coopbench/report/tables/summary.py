@@ -17,7 +17,7 @@ _ALL = "All tasks"  # heads the column of a protocol without groups
 
 def summary_tables(findings: Findings) -> list[Table]:
     """Return the mean scores, and the ranks, with a column for every group; none if ad hoc."""
-    rows = {(row.group, row.policy): row for row in findings.aggregates if row.statistic == FIRST}
+    rows = {(row.group, row.policy): row for row in findings.aggregates_of(FIRST)}
     if not rows:
         return []
     scale, score = scale_of_rows(rows.values(), "estimate"), findings.protocol.report.score
@@ -51,13 +51,12 @@ def _table(
 ) -> Table:
     """Return a table with a row for every policy and a column for every group."""
     groups = list(findings.protocol.groups)
-    present = dict.fromkeys(policy for _, policy in findings.episodes.pairs)
     body = tuple(
         (
             policy_entry(findings, policy),
             *(entries.get((group, policy), Entry(MISSING)) for group in groups),
         )
-        for policy in present
+        for policy in findings.episodes.policies
     )
     return Table(
         title=title,

@@ -212,11 +212,7 @@ def _score_table(findings: Findings, whose: str, tasks: Sequence[Task]) -> Table
 def _scores(findings: Findings, task: Task) -> Scores:
     """Return the score of every policy on a task, and whether none is significantly better."""
     settings = findings.protocol.report
-    rows = {
-        row.policy: row
-        for row in findings.estimates
-        if (row.task, row.metric) == (task.id, settings.score)
-    }
+    rows = {row.policy: row for row in findings.estimates_of(task.id, settings.score)}
     defined = {name: row.mean for name, row in rows.items() if math.isfinite(row.mean)}
     best = max(defined, key=defined.__getitem__, default="")
     even = {
