@@ -31,7 +31,7 @@ _PUBLIC = {
     "learners": "coopbench.catalogue",
     "policies": "coopbench.catalogue",
     "protocol_names": "coopbench.catalogue",
-    "record": "coopbench.workflows.episode",
+    "record": "coopbench.workflows.replay",
     "timed_evaluate": "coopbench.workflows.timed",
     "train": "coopbench.workflows.training",
     "verify": "coopbench.workflows.verification",
@@ -56,11 +56,11 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.report.loading import load_report as load_report
     from coopbench.report.report import Report as Report
     from coopbench.workflows.crossplay import crossplay as crossplay
-    from coopbench.workflows.episode import record as record
     from coopbench.workflows.evaluation import evaluate as evaluate
     from coopbench.workflows.late import commit as commit
     from coopbench.workflows.leaderboard import leaderboard as leaderboard
     from coopbench.workflows.replay import find_episode as find_episode
+    from coopbench.workflows.replay import record as record
     from coopbench.workflows.shards import merge as merge
     from coopbench.workflows.shards import play_shard as play_shard
     from coopbench.workflows.timed import timed_evaluate as timed_evaluate

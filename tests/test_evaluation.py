@@ -9,9 +9,7 @@ from builders import Invests, make_task, small_protocol
 import coopbench
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.exploits import Exploit
 from coopbench.analysis.findings import row_types
-from coopbench.analysis.leaderboard_rows import Row
 from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
@@ -19,6 +17,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.report.leaderboard import Row
+from coopbench.workflows.exploit import Exploit
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 

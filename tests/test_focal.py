@@ -163,8 +163,8 @@ def test_seats_are_kept_and_shown(tmp_path):
     report = coopbench.evaluate(protocol, ["tit_for_tat"], out=tmp_path)
     block = store.read(tmp_path, protocol, Cell("one", "tit_for_tat")).episodes
     np.testing.assert_array_equal(block.seats, report.episodes.of("one", "tit_for_tat").seats)
-    rows = list(report.episodes.rows())
-    assert [row["seats"] for row in rows] == [*block.agents, block.agents[0]]
+    (columns,) = report.episodes.columns()
+    assert columns["seats"] == [*block.agents, block.agents[0]]
     assert "the policy in one seat" in task_facts(report, protocol.task[0])["Players"]
 
 

@@ -30,9 +30,8 @@ from coopbench.cli import main as command_line
 from coopbench.cli.console import say
 from coopbench.episodes.actions import packed, unpacked
 from coopbench.episodes.names import check_name, imitations
-from coopbench.episodes.table import Cell, EpisodeTable, Progress
+from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
-from coopbench.exchange import progress_csv
 from coopbench.files import gunzipped, gzipped, parsed, read_bounded, write_bytes, write_file
 from coopbench.playing.contestants import Models
 from coopbench.playing.plan import game_of, plan
@@ -225,9 +224,6 @@ def test_tables_hold_no_formulas():
     ]
     assert as_csv([{"policy": "=1+1", "mean": -2.0}]) == "policy,mean\n'=1+1,-2.0\n"
     assert as_csv([{"=cmd": 1.0}]) == columns_as_csv([{"=cmd": [1.0]}]) == "'=cmd\n1.0\n"
-    values = dict.fromkeys(("return", "@SUM"), np.zeros((1, 1)))
-    table = EpisodeTable((), (Progress(Cell("a", "b", 1), np.array([5]), values),))
-    assert progress_csv(table).startswith("task,policy,run,step,episode,return,'@SUM\n")
 
 
 def test_a_folder_may_have_any_bytes_as_its_name(root, tmp_path, command):

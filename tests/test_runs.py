@@ -10,7 +10,7 @@ from scipy import stats
 
 import coopbench
 from coopbench import statistics
-from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.deviations import missing_runs
 from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell

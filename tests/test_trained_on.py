@@ -16,8 +16,7 @@ from builders import (
 
 import coopbench
 from coopbench.analysis import learning as efficiency
-from coopbench.analysis.deviations import deviations
-from coopbench.analysis.missing_runs import missing_runs
+from coopbench.analysis.deviations import deviations, missing_runs
 from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
 from coopbench.episodes.table import Cell, EpisodeTable, Progress

@@ -13,14 +13,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
-from coopbench.analysis.anarchy import prices_of_anarchy
-from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.certificates import certified_tasks, prices_of_anarchy
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
-from coopbench.analysis.deviations import deviations, missing_learners
+from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.missing_runs import MissingRun, missing_runs
 from coopbench.analysis.models import chart_points, model_estimates
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations

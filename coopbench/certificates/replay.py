@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
-from coopbench.certificates.arena import Arena, Table, Weights
+from coopbench.certificates.arena import (
+    Arena,
+    Table,
+    Weights,
+    focal_tables,
+    opponent_tables,
+    self_play_table,
+)
 from coopbench.certificates.games import REPEATED, Certificate, Figure
-from coopbench.certificates.tables import focal_tables, opponent_tables, self_play_table
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.parameters import named

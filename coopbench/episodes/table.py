@@ -203,14 +203,8 @@ class EpisodeTable:
         return _by_pair(self.progress)
 
     def columns(self) -> Iterator[dict[str, Sequence[object]]]:
-        """Iterate over cells as the columns of their flat rows, one value per episode."""
+        """Iterate over cells as columns for metrics and agents, one value per episode."""
         return map(_columns, self.blocks)
-
-    def rows(self) -> Iterator[dict[str, object]]:
-        """Iterate over episodes as flat rows, one column per metric and agent."""
-        for columns in self.columns():
-            for values in zip(*columns.values(), strict=True):
-                yield dict(zip(columns, values, strict=True))
 
 
 def _columns(block: Episodes) -> dict[str, Sequence[object]]:

@@ -12,7 +12,7 @@ from coopbench.provenance import versions
 from coopbench.report.blocks import ALWAYS, Document, Facts, Pictures, Section, Text
 from coopbench.report.markdown import as_markdown
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of
-from coopbench.report.plots.heat_maps import heat_map
+from coopbench.report.plots.overall import heat_map
 from coopbench.report.plots.style import Picture
 from coopbench.report.serialise import as_csv, finite
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table

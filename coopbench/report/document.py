@@ -27,7 +27,7 @@ from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_fact
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
-from coopbench.report.tables.aggregates import aggregate_table
+from coopbench.report.tables.aggregates import aggregate_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, policies, style_order
 from coopbench.report.tables.overall import (
@@ -36,7 +36,6 @@ from coopbench.report.tables.overall import (
     long_tables,
     overview_table,
 )
-from coopbench.report.tables.summary import summary_tables
 from coopbench.report.tables.tasks import agent_table, score_tables, task_table
 
 _DIGEST = (

@@ -1,8 +1,10 @@
-"""The document of a leaderboard."""
+"""Leaderboards: the policies of several results folders, ranked, and the document of that."""
 
 import math
+from dataclasses import dataclass
 
-from coopbench.analysis.leaderboard_rows import Row, Source, Standings
+from coopbench.analysis.rows import ReportRow
+from coopbench.protocol.schema import Protocol
 from coopbench.report.blocks import Block, Document, Facts, Items, Section, Text
 from coopbench.report.numbers import (
     MISSING,
@@ -16,8 +18,6 @@ from coopbench.report.tables.entries import unit_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 _SHORT = 12  # characters of a digest
-
-
 _POLICIES = (
     "Scores are normalized and estimated again over all policies on this page. A rank is an "
     "interval: if the intervals of two policies overlap, their order is not certain. Compare "
@@ -28,6 +28,47 @@ _SOURCES = (
     "the episodes of other policies were replayed from their stored actions. The rest is "
     "verified only by its digests. Incomplete folders are marked as unverified."
 )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A results folder that takes part."""
+
+    folder: str
+    results: str  # digest of its results; empty if it states none
+    unverified: str  # why it could not be verified in full; empty if it was
+    deviations: tuple[str, ...]  # why its report is not a standard one; empty if it is
+
+
+@dataclass(frozen=True, eq=False)
+class Row(ReportRow):
+    """One policy in one group of tasks."""
+
+    group: str  # empty if the protocol has no groups
+    policy: str
+    mean: float  # over tasks of the mean normalised scores
+    low: float  # two-way interval of it
+    high: float
+    trimmed_mean: float  # over tasks, of the mean normalised scores
+    tie: str  # of policies that cannot be told apart, "A" is the best; empty where nobody else is
+    first: float  # interval of the rank, 1 is the best; nan where nobody else is in the group
+    last: float
+    unit: str  # of inference, "episodes" or "runs"
+    count: int  # of them per task, at least
+    flag: str
+    acts_on: str  # of a policy of this package, see ``Entry.information``; empty for others
+    verified: str  # how
+    results: tuple[str, ...]  # digests of the folders that hold it, as far as they state one
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Policies of several results folders, the best first."""
+
+    protocol: Protocol
+    rows: tuple[Row, ...]
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...]  # who is left out or renamed, and why
 
 
 def document(standings: Standings) -> Document:

@@ -1,11 +1,17 @@
-"""The page of a document: one HTML file that needs nothing else, for screen, phone and paper."""
+"""Pages: documents as HTML files that need nothing else, and the templates that all pages share."""
 
+import json
+import re
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from markupsafe import Markup, escape
 
 from coopbench.report.blocks import ALWAYS, Block, Document, Row, Section, Verdict
-from coopbench.report.plots.style import styles
+from coopbench.report.plots.style import Picture, styles
 from coopbench.report.tables.model import Table
-from coopbench.report.templates import render
 
 _MORE = "report.save(folder) writes the page with all tables and plots."
 
@@ -41,3 +47,55 @@ def _tables(blocks: tuple[Block, ...]) -> Iterator[Table]:
             yield block
         elif isinstance(block, Row):
             yield from _tables(block.blocks)
+
+
+def render(name: str, **values: object) -> str:
+    """Fill in a template of this package, named by its file; values are escaped."""
+    return str(_environment().get_template(name).render(**values))
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    files = resources.files("coopbench.report")
+    environment = Environment(
+        loader=FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "breakable": _breakable,
+        "embedded": embedded,
+        "inline": _inline,
+        "kind": lambda block: type(block).__name__,
+        "typeset": _typeset,
+    }
+    return environment
+
+
+def embedded(data: Any) -> Markup:
+    """Return data as JSON that is safe inside a script element: no ``<`` can end it."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _typeset(text: str) -> str:
+    """Write a number with a true minus sign; lines break only before the end of an interval."""
+    text = text.replace("-", "\u2212").replace(" ", "\u00a0")
+    for word in ("to", "width", "±"):  # before which a narrow column may break
+        text = text.replace(f"\u00a0{word}", f" {word}")
+    return text
+
+
+def _breakable(name: str) -> str:
+    """Write a name such that lines may break after its underscores and colons."""
+    return name.replace("_", "_\u200b").replace(":", ":\u200b")
+
+
+def _inline(picture: Picture) -> Markup:
+    """Write an SVG as part of the page: as wide as its place, with a label for screen readers."""
+    head, _, body = picture.svg.partition(">")
+    head = re.sub(r' (?:width|height|version|xmlns:xlink|xmlns)="[^"]*"', "", head)
+    return Markup(f'{head} role="img" aria-label="{escape(picture.caption)}">{body}')

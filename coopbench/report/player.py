@@ -9,13 +9,13 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from coopbench.playing.recording import Recording
+from coopbench.report.page import embedded, render
 from coopbench.report.scenes.arrays import GridCourse, ScriptedCourse
 from coopbench.report.scenes.battle import BattleCourse
 from coopbench.report.scenes.course import Course
 from coopbench.report.scenes.discs import DiscsCourse
 from coopbench.report.scenes.pictures import PicturesCourse
 from coopbench.report.scenes.railway import RailwayCourse
-from coopbench.report.templates import embedded, render
 from coopbench_envs import spec as spec_of
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options

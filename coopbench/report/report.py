@@ -8,11 +8,10 @@ from coopbench.files import write_all
 from coopbench.report.answers import Answered
 from coopbench.report.blocks import Document
 from coopbench.report.document import document, paper
-from coopbench.report.frames import frame
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html, as_notebook
-from coopbench.report.serialise import as_json, columns_as_csv, tables_as_csv
+from coopbench.report.serialise import as_json, columns_as_csv, frame, tables_as_csv
 from coopbench.report.terminal import as_text
 from coopbench.results.folder import is_results_folder
 
@@ -76,5 +75,5 @@ class Report(Answered):
         return as_latex(paper(self))
 
     def to_frame(self, what: str = "episodes") -> Any:
-        """Return a part as a pandas ``DataFrame``; see ``coopbench.report.frames``."""
+        """Return a part as a pandas ``DataFrame``; see ``coopbench.report.serialise``."""
         return frame(self, what)

@@ -1,4 +1,4 @@
-"""Files for machines: the parts of a report as CSV and JSON, numbers in full precision."""
+"""The parts of a report for machines, in full precision: CSV, JSON and pandas data frames."""
 
 import dataclasses
 import itertools
@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from coopbench.analysis.findings import Findings, parts, row_types
 from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.rankings import ProfilePoint
+from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
 from coopbench.report.tables.entries import units
+from coopbench_envs.parameters import named
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
 # signs as wide as letters of Chinese.
@@ -174,3 +178,59 @@ def _learning(curves: Iterable[Curve]) -> list[dict[str, Any]]:
         | {name: [_defined(value) for value in getattr(curve, name).tolist()] for name in columns}
         for curve in curves
     ]
+
+
+# --- data frames ----------------------------------------------------------------------------------
+
+# Columns that do not depend on the game, of a report without episodes.
+_EPISODE = ("task", "policy", "run", "episode", "seed", "length", "terminated", "seats", "return")
+_PROGRESS = ("task", "policy", "run", "step", "episode", "return")
+
+
+def frame(findings: Findings, what: str = "episodes") -> Any:
+    """Return a part of a report as a pandas ``DataFrame``.
+
+    ``what`` is "episodes" (a row per evaluation episode, as ``save_episodes_csv`` writes it),
+    "progress" (a row per episode of every checkpoint) or one of the report's tables, for instance
+    "estimates". Undefined numbers are nan.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed.
+        ValueError: for another ``what``.
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            'A frame needs pandas, the extra "pandas": pip install ".[pandas]" in a checkout.',
+            name="pandas",
+        ) from None
+
+    table = findings.episodes
+    by_episode: dict[str, tuple[tuple[str, ...], Iterable[Mapping[str, Any]]]] = {
+        "episodes": (_EPISODE, table.columns()),
+        "progress": (_PROGRESS, map(_progress_columns, table.progress)),
+    }
+    if what in by_episode:
+        columns, parts = by_episode[what]
+        # One cell at a time: rows as dictionaries take ten times the memory of a frame.
+        frames = [pandas.DataFrame(part).astype({"run": "Int64"}) for part in parts]
+        empty = pandas.DataFrame(columns=list(columns))
+        whole = pandas.concat(frames, ignore_index=True) if frames else empty
+        return whole.astype(dict.fromkeys(("task", "policy"), "category"))
+    kind = named("table", what, {**by_episode, **row_types()}, "a report")
+    rows = [dataclasses.asdict(row) for row in getattr(findings, what)]
+    return pandas.DataFrame(rows, columns=[field.name for field in dataclasses.fields(kind)])
+
+
+def _progress_columns(progress: Progress) -> dict[str, Any]:
+    """Return the checkpoints and episodes of a run as columns, with the labels of its cell."""
+    checkpoints, episodes = progress.metrics["return"].shape
+    return {
+        "task": progress.cell.task,
+        "policy": progress.cell.policy,
+        "run": progress.cell.run,
+        "step": np.repeat(progress.steps, episodes),
+        "episode": np.tile(np.arange(episodes), checkpoints),
+        **{name: sample.ravel() for name, sample in progress.metrics.items()},
+    }

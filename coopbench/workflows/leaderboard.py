@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.leaderboard_rows import Row, Source, Standings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable
@@ -20,7 +19,7 @@ from coopbench.files import digest_of, write_text
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
 from coopbench.protocol.schema import Protocol
-from coopbench.report.leaderboard import document
+from coopbench.report.leaderboard import Row, Source, Standings, document
 from coopbench.report.page import as_html
 from coopbench.report.serialise import finite
 from coopbench.results import store

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from coopbench.certificates.arena import self_play_table
 from coopbench.certificates.games import REPEATED, Certificate, Figure
 from coopbench.certificates.replay import Sizes
-from coopbench.certificates.tables import self_play_table
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.registration import spec

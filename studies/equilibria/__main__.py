@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import coopbench.analysis
-from coopbench.analysis.anarchy import FILE, step_parameters
+from coopbench.analysis.certificates import FILE, step_parameters
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.registration import ids, spec
 from studies.equilibria import (

@@ -74,7 +74,7 @@ def power(
     from coopbench.analysis.planning import Variation, family_size, prospects, variation
     from coopbench.protocol.loading import load_protocol
     from coopbench.report.loading import load_report
-    from coopbench.report.tables.planning import power_table
+    from coopbench.report.tables.comparisons import power_table
     from coopbench.report.terminal import print_table
 
     loaded = load_protocol(protocol)

@@ -1,9 +1,8 @@
 """Plots of a report, which can be drawn on axes of your own."""
 
 from coopbench.report.plots.courses import curves, scores
-from coopbench.report.plots.heat_maps import heat_map
 from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
-from coopbench.report.plots.overall import aggregate, chart, improvements, profiles
+from coopbench.report.plots.overall import aggregate, chart, heat_map, improvements, profiles
 
 __all__ = [
     "aggregate",

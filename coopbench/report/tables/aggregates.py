@@ -1,4 +1,4 @@
-"""Table of aggregates: the statistics of every policy over the tasks of a group, and its rank."""
+"""Tables of aggregates: statistics and rank of every policy over groups, and the summary."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ from coopbench.protocol.loading import protocol_files
 from coopbench.report.numbers import (
     MISSING,
     Scale,
+    is_point,
     level_text,
     range_text,
     scale_of_rows,
@@ -45,6 +46,8 @@ from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
 _NAMED = 3  # tasks in a footnote
+_DECIMALS = 3  # of the summary, at most
+_ALL = "All tasks"  # heads the column of a protocol without groups
 
 
 def aggregate_table(findings: Findings) -> Table | None:
@@ -234,3 +237,70 @@ def information_entry(policy: str) -> Entry:
     """Return what a registered policy acts on; it is not known of any other."""
     entry = entry_of(policy)
     return Entry(entry.acts_on, entry.acts_on) if entry else Entry(MISSING)
+
+
+def summary_tables(findings: Findings) -> list[Table]:
+    """Return the mean scores, and the ranks, with a column for every group; none if ad hoc."""
+    rows = {(row.group, row.policy): row for row in findings.aggregates_of(FIRST)}
+    if not rows:
+        return []
+    scale, score = scale_of_rows(rows.values(), "estimate"), findings.protocol.report.score
+    scale = replace(scale, decimals=min(scale.decimals, _DECIMALS))
+    means = {place: _mean_entry(row, scale) for place, row in rows.items()}
+    ranks = {(row.group, row.policy): _rank_entry(row) for row in findings.ranks}
+    bounds, level = bounds_text(findings), level_text(findings.protocol)
+    tables = [
+        _table(
+            findings,
+            f"Mean normalised {score}",
+            means,
+            f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, "
+            "for new training runs and episodes; without ±: nothing varies, or there is none.",
+        )
+    ]
+    if ranks:
+        tables.append(
+            _table(
+                findings,
+                "Rank by the mean",
+                ranks,
+                "Several ranks: the policy cannot be told apart from the others of these ranks.",
+            )
+        )
+    return tables
+
+
+def _table(
+    findings: Findings, title: str, entries: dict[tuple[str, str], Entry], note: str
+) -> Table:
+    """Return a table with a row for every policy and a column for every group."""
+    groups = list(findings.protocol.groups)
+    body = tuple(
+        (
+            policy_entry(findings, policy),
+            *(entries.get((group, policy), Entry(MISSING)) for group in groups),
+        )
+        for policy in findings.episodes.policies
+    )
+    return Table(
+        title=title,
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(group if len(groups) > 1 else _ALL, title) for group in groups),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit=note,
+        matrix=True,
+    )
+
+
+def _mean_entry(row: Aggregate, scale: Scale) -> Entry:
+    half = (row.high - row.low) / 2.0
+    bounded = math.isfinite(half) and not is_point(row.low, row.high)
+    width = f" ± {scale(half)}" if bounded else ""
+    return Entry(f"{scale(row.estimate)}{width}", row.estimate)
+
+
+def _rank_entry(row: Rank) -> Entry:
+    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0)

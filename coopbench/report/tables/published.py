@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from coopbench.analysis.anarchy import Anarchy
+from coopbench.analysis.certificates import Anarchy
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate, Sensitivity
 from coopbench.episodes.metrics import values
