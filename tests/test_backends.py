@@ -301,22 +301,6 @@ def test_a_script_that_a_worker_cannot_load_is_refused(file, guard, error):
     assert not list(file.parent.rglob("meta.json"))
 
 
-@pytest.mark.slow("it starts two interpreters")
-def test_a_policy_without_a_module_is_refused(file):
-    """As in a notebook: it can be sent, but the worker does not find it."""
-    code = (
-        "import coopbench\ndef mine(observations): ...\n"
-        "coopbench.evaluate('small.toml', [mine], 'r', backend='processes', workers=1)"
-    )
-    script = [sys.executable, "-c", code]
-    done = subprocess.run(script, cwd=file.parent, capture_output=True, text=True)
-    assert done.returncode == 1
-    lines = done.stderr.splitlines()[-2:]
-    assert "cannot load its job" in lines[0]
-    assert "at the top level of a module" in lines[0]
-    assert lines[1] == "It came from policy 'mine' on task 'two'."
-
-
 # --- Ray, where a stand-in does the tasks in this process -----------------------------------------
 
 

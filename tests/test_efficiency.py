@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from builders import altered, first_task, make_block, make_task, protocol_of
+from builders import altered, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
@@ -107,17 +107,6 @@ def test_a_run_counts_with_its_whole_curve():
     curves, (row,) = learning_of(make_protocol(), make_table({"mine": flat}))
     curve = find(curves, "")
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
-
-
-def test_a_group_of_one_task_has_the_interval_of_the_task(means):
-    protocol = make_protocol()
-    protocol = first_task(protocol)
-    curves, (row,) = learning_of(protocol, make_table({"mine": means}))
-    curve = find(curves, "")
-    task = find(curves, "first")
-    np.testing.assert_allclose(curve.estimate, task.estimate / 200)
-    np.testing.assert_allclose(curve.high - curve.low, (task.high - task.low) / 200)
-    assert row.area_low < row.area < row.area_high
 
 
 def test_a_threshold_that_is_not_reached_is_said(means):

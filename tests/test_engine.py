@@ -261,28 +261,6 @@ def test_episodes_without_a_seed_count_from_0():
         assert engine.control.episode.tolist() == [episode, episode]
 
 
-@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
-def test_an_automatic_reset_starts_the_next_episode(mode):
-    automatic, asked = (Engine("TrustDilemma-v0", 2, horizon=2) for _ in range(2))
-    for engine in (automatic, asked):
-        engine.reset(np.arange(2))
-    asked.reset()
-    for _ in range(3 if mode == NEXT_STEP else 2):
-        automatic.step(np.zeros(automatic.actions.shape), mode)
-    assert automatic.control.episode.tolist() == [1, 1]
-    np.testing.assert_array_equal(automatic.control.rng, asked.control.rng)
-    np.testing.assert_array_equal(automatic.control.obs, asked.control.obs)
-
-
-def test_returns_are_sums_in_double_precision():
-    engine, total = Engine("TrustDilemma-v0", 2), np.zeros((2, 2))
-    engine.reset(np.arange(2))
-    for _ in range(3):
-        engine.step(np.full(engine.actions.shape, 33.3))
-        total += engine.control.rewards
-    np.testing.assert_array_equal(engine.control.returns, total)
-
-
 def test_a_saved_state_stays_as_it_was():
     engine = Engine("TrustDilemma-v0")
     engine.reset(np.array([1]))

@@ -7,7 +7,6 @@ import pytest
 from builders import Invests, make_task, small_protocol
 
 import coopbench
-from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.deviations import deviations
 from coopbench.analysis.findings import row_types
 from coopbench.analysis.learning import CurvePoint
@@ -220,36 +219,6 @@ def test_other_seeds_seats_and_tasks_are_deviations(protocol, whole):
     assert "tit_for_tat played other seeds than the protocol's in platform" in deviations(
         protocol, fewer
     )
-
-
-def test_aggregates_are_made_per_group(protocol):
-    from scipy import stats
-
-    groups = ("small", "large", "large")
-    third = protocol.task[1].model_copy(update={"id": "more", "parameters": {"horizon": 5}})
-    tasks = tuple(
-        task.model_copy(update={"group": group})
-        for task, group in zip((*protocol.task, third), groups, strict=True)
-    )
-    grouped = protocol.model_copy(update={"task": tasks})
-    report = coopbench.evaluate(grouped, POLICIES)
-    sizes = {"small": 1, "large": 2}
-    rows = [row for row in report.aggregates if row.statistic == "trimmed_mean"]
-    assert [(row.group, row.policy, row.tasks) for row in rows] == [
-        (group, policy, count) for group, count in sizes.items() for policy in POLICIES
-    ]
-    for row in rows:
-        scores = [
-            task.bounds.normalise(values(report.episodes.of(task.id, row.policy), "return"))
-            for task in grouped.groups[row.group]
-        ]
-        means = [part.mean() for part in scores]
-        assert row.estimate == pytest.approx(stats.trim_mean(means, 0.25))
-    kept = EpisodeTable(report.episodes.blocks[:-1])  # the last policy has not played all of large
-    rows = aggregates(grouped, kept)
-    assert [(row.group, row.policy) for row in rows if row.statistic == "trimmed_mean"][-2:] == [
-        ("large", policy) for policy in POLICIES[:2]
-    ]
 
 
 def test_plans_are_checked_before_anything_runs(protocol):

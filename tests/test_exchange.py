@@ -12,22 +12,19 @@ import pytest
 from builders import make_block
 
 import coopbench
-from coopbench import exchange, statistics
+from coopbench import exchange
 from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.exchange import import_results
 from coopbench.exchange import runs as exchange_runs
 from coopbench.exchange.marl_eval_import import read_marl_eval as read
 from coopbench.protocol.loading import ad_hoc
-from coopbench.report.document import document
-from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.serialise import columns_as_csv
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
 LEARNERS = ("IPPO", "QMIX")
-FIRST = ("taska", "IPPO", "return")
 
 
 def _block(policy, run, returns):
@@ -200,30 +197,6 @@ def test_recorded_normalisation_scores_and_curves(golden, tmp_path):
             np.testing.assert_allclose(shown, tensor.mean(axis=0), rtol=1e-12)
 
 
-def test_an_import_is_analysed_like_results_of_this_package(golden, tmp_path):
-    """The IQM pools runs and tasks; intervals over runs are Student's, as runs share no episode."""
-    report = import_results(_written(tmp_path, golden["raw"]), absolute="last")
-    rows = {(row.policy, row.statistic): row for row in report.aggregates}
-    for name, tasks in report.scores.items():
-        matrix = np.stack(list(tasks.values()), axis=1)
-        assert rows[name, "iqm"].estimate == pytest.approx(statistics.iqm(matrix))
-        assert rows[name, "mean"].estimate == pytest.approx(matrix.mean())
-        assert rows[name, "optimality_gap"].estimate == pytest.approx(1.0 - matrix.mean())
-    (row,) = (r for r in report.estimates if (r.task, r.policy, r.metric) == FIRST)
-    runs = [b.team_returns.mean() for b in report.episodes.runs("taska", "IPPO")]
-    interval = statistics.t_interval(np.array(runs))
-    assert (row.low, row.high) == pytest.approx((interval.low, interval.high))
-    assert len(report.improvements) == 3
-    assert len(report.profiles) == 3 * 101
-    assert {row.policy for row in report.efficiency} == {"IPPO", "MAPPO", "qmix"}
-    assert not any(row.shown for row in report.comparisons)  # the scale is not agreed
-    text = as_markdown(document(report))
-    for part in ("nothing is verified", "the policy at the end of each run", "cannot be compared"):
-        assert part in text
-    files = report.save(tmp_path / "report")
-    assert "learning-taska" in files["html"].read_text(encoding="utf-8")
-
-
 def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
     raw = _raw()
     raw["Hills"]["down"] = copy.deepcopy(raw["Hills"]["up"])
@@ -317,20 +290,14 @@ AT = "Hills / up / QMIX / seed_1"
         (_set(*RUN, "step_1", "return", [1.0, math.nan]), f"{AT} / step_1 / return has nan at"),
         (_set(*RUN, "step_1", "return", [10**400, 1]), "has a huge number at position 0"),
         (_set(*RUN, "step_1", "return", [True, 1.0]), "has True at position 0"),
-        (_set(*RUN, "step_1", "return", ["1", 1.0]), "has '1' at position 0"),
         (_set(*RUN, "step_1", "return", 1.0), r"return is 1\.0; allowed: a list"),
-        (_set(*RUN, "step_1", "return", []), "return is an empty list"),
         (_set(*RUN, "step_1", {"step_count": 10}), "step_1 has no metric"),
         (_set(*RUN, "step_2", "step_count", 10), f"{AT} / step_2: step_count is 10 after 10"),
-        (_set(*RUN, "step_2", "step_count", 20.0), r"step_count is 20\.0; allowed: a whole"),
-        (_set(*RUN, "step_2", "step_count", -1), "step_count is -1"),
-        (_set(*RUN, "step_2", "step_count", 10**30), "step_count is a huge number"),
         (_set(*RUN, "absolute_2", {}), "has absolute_metrics, absolute_2; allowed: one"),
         (_set(*RUN, [1]), f"{AT} is a list; allowed: an object"),
         (_set("QMIX", {}), "Hills / up / QMIX has no run"),
         (_set("ippo", {}), "algorithm 'ippo' differs from 'IPPO' in upper and lower case"),
         (_set("IPPO,x", {}), "algorithm 'IPPO,x' has a comma"),
-        (_set(" ", {}), "algorithm ' ' has no letters"),
     ],
 )
 def test_strict_reading_names_the_place(tmp_path, change, message):
@@ -343,13 +310,10 @@ def test_strict_reading_names_the_place(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not JSON"),
         ("[" * 200_000, "nested too deeply"),
         ("[]", "is an empty list; allowed: an object with a environment each"),
-        ('{"e": {"t": {"A": {"r": {"step_1": {"step_count": ' + "1" * 5000, "is not JSON"),
         ('{"e": {"t": {"A": {"r": {}, "r": {}}}}}', "e / t / A has the run 'r' twice"),
         ('{"e": {"t": {"A": {"r": {}}}}}', "holds no run with absolute_metrics"),
-        ('{"e": {"t": {"A": {"r": {"absolute": {"x": [1e999]}}}}}}', "has inf at position 0"),
     ],
 )
 def test_hostile_files_get_an_error(tmp_path, text, message):
@@ -362,16 +326,6 @@ def test_names_of_a_file_are_printable(tmp_path):
     report = import_results(_written(tmp_path, text))
     assert {policy for _, policy in report.episodes.pairs} == {"\\x1b[2JIPPO", "QMIX"}
     assert [task.id for task in report.protocol.task] == ["u-u202ep"]
-
-
-def test_files_that_are_none(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"no file .*none\.json"):
-        read_marl_eval(tmp_path / "none.json")
-    with pytest.raises(ValueError, match="is not a file"):
-        read_marl_eval(tmp_path)
-    monkeypatch.setattr(exchange_runs, "_LIMIT", 10)
-    with pytest.raises(ValueError, match="larger than 10 bytes"):
-        read_marl_eval(_written(tmp_path, _raw()))
 
 
 def test_scores_need_a_range_and_a_known_ending(tmp_path):

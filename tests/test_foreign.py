@@ -120,11 +120,9 @@ def test_names_of_other_forms_are_errors(name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gymnasium:Nothing-v7", "cannot be made"),
         ("gymnasium:no_package:Nothing-v7", "no module 'no_package'.*pip install no_package"),
         ("pettingzoo:mpe7.spread_v0", "no module 'mpe7'.*pip install mpe7"),
         ("pettingzoo:toy_foreign:Lamp", "Unknown environment 'Lamp' in toy_foreign.*'Lamps'"),
-        ("pettingzoo:json", "neither parallel_env nor env.*pettingzoo:json:NAME"),
         ("pettingzoo:none.py:make", "There is no file none.py"),
         ("python:toy_foreign:nothing", "makes a object; allowed: a pettingzoo.ParallelEnv"),
         ("python:elsewhere", "function of another process"),

@@ -97,29 +97,6 @@ def test_make_vec_is_native_and_spec_round_trips(kind_id):
     assert remade.unwrapped.engine.horizon == SHORT["horizon"]
 
 
-def test_info_of_a_whole_episode(kind_id):
-    env = gymnasium.make(kind_id, **SHORT).unwrapped
-    env.action_space.seed(0)
-    env.reset(seed=0)
-    total, done = 0.0, False
-    while not done:
-        _, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        done = terminated or truncated
-        assert type(reward) is float
-        assert type(terminated) is bool
-        assert type(truncated) is bool
-        assert info["rewards"].dtype == np.float64
-        assert info["rewards"].shape == (len(env.engine.agents),)
-        assert not np.shares_memory(info["rewards"], env.engine.control.rewards)
-        assert ("metrics" in info) == done
-        total += reward
-    assert list(info["metrics"]) == list(env.engine.spec.metrics)
-    returns = env.engine.control.returns[0]
-    assert total == pytest.approx(returns[0] if env.engine.spec.common_reward else returns.sum())
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(env.action_space.sample())
-
-
 def test_pickle_and_deepcopy_mid_episode(kind_id):
     env = gymnasium.make(kind_id).unwrapped
     focal = gymnasium.make(kind_id, control="focal").unwrapped

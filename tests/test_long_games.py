@@ -77,6 +77,16 @@ CASES = {
     "paid": ("Skirmish-v1", {"map": "3s5z", "start": "fixed", "jitter": False, **COSTLY}),
     "won": ("Skirmish-v1", {"map": "8m", "opponent": "hold", "reward_sparse": True, **UNSEEN}),
     "ranges": ("Skirmish-v1", {"map": "MMM2", "ranges": "smacv2", "reaction": 8}),
+    "private": ("TrustDilemma-v0", {"reward_type": "private", "normalize": True}),
+    "cooperative": ("PlatformEcosystem-v0", {"reward_type": "cooperative", "reward_scale": 3.0}),
+    "trusting": ("SLCD-v0", {"trust_enabled": False}),
+    "damaged": ("RecoveryRace-v0", {"recovery_target": 0.5, "initial_reputation_damage": 0.0}),
+    "secret": ("SynergySearch-v0", {}),
+    "revealed": ("SynergySearch-v0", {"reveal_gamma_in_obs": True}),
+    "market": ("ReputationMarket-v0", {"reputation_visibility": 0.9}),
+    "one tier": ("ReputationMarket-v0", {"tier_enabled": False}),
+    "coalition": ("CoalitionFormation-v0", {"num_agents": 4, "exit_threshold": 0.14}),
+    "strict": ("CooperativeNegotiation-v0", {"agreement_threshold": 0.0}),
     "late": ("TrustDilemma-v1", {"delay": 2, "trembles": 0.3}),
     "rival": ("PartnerHoldUp-v1", {"reach": 0.35}),
     "contract": ("PartnerHoldUp-v1", {"contract": 0.9, "reach": 1.0, "waiver": 1.0, "power": 1.0}),
@@ -101,7 +111,8 @@ def actions_of(engine, rng):
     """
     if engine.spec.trace is not None:
         level = np.linspace(-0.2, 1.1, LANES)[:, None, None]
-        return level + rng.uniform(-0.4, 0.4, engine.actions.shape)
+        low, high = engine.action_bounds()
+        return low + (high - low) * (level + rng.uniform(-0.4, 0.4, engine.actions.shape))
     if not engine.discrete:
         way = engine.state.goal_pos - engine.state.agent_pos
         return way / np.linalg.norm(way, axis=-1, keepdims=True) + rng.normal(0, 0.5, way.shape)

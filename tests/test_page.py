@@ -20,7 +20,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.document import document
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
-from coopbench.report.serialise import as_json
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
@@ -232,12 +231,6 @@ def test_damaged_metadata_are_missing_not_an_error(report):
     damaged = dataclasses.replace(report, metadata=odd)
     assert items(damaged)["Processor"].state == items(damaged)["Versions"].state == "missing"
     assert damaged.cards["random"]["Evaluation took"] == "— missing"
-
-
-def test_json_has_them_too(report):
-    content = json.loads(as_json(report))
-    assert content["checklist"] == [dataclasses.asdict(item) for item in report.checklist]
-    assert content["cards"] == report.cards
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -82,27 +82,6 @@ def test_seeds_of_different_uses_are_disjoint(name):
     assert max(every) < min(firsts)
 
 
-def test_instances_are_the_recorded_cells():
-    """The files hold cells; the states must put agents, goals and walls on their centres."""
-    protocol = load_protocol("routing-easy")
-    for task in protocol.task:
-        cells = np.load(INSTANCES / task.instances.file)
-        engine = Engine(task.env, **task.parameters)
-        state = instance_state(task, engine.constants, 1000)
-        grid = task.parameters["map"] == "random_grid"
-        columns, side = (20, 0.4) if grid else (21, 0.2)
-        for who in ("agent", "goal"):
-            cell = cells[f"{who}_cell"]
-            expected = np.stack([cell % columns, cell // columns], axis=-1) + 0.5 - columns / 2
-            np.testing.assert_allclose(state[f"{who}_pos"], expected * side, atol=1e-12)
-        if grid:
-            walls = state["landmark_pos"].shape[1] - 160
-            assert walls == 8 * cells["obstacle_cell"].shape[1]
-        else:
-            mazes = engine.constants.map.discs[cells["map_index"]]
-            np.testing.assert_array_equal(state["landmark_pos"], mazes)
-
-
 def _load(tmp_path, text):
     file = tmp_path / "trial.toml"
     file.write_text(text, encoding="utf-8")
@@ -122,36 +101,21 @@ def test_a_digest_depends_on_content_not_on_comments(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("version = 1", "version = 1\nauthor = 'x'", r"protocol.author: Unknown key 'author'"),
-        ("version = 1", "version = '1'", r"protocol.version: .*integer"),
         ("version = 1", "", r"protocol.version: is missing"),
-        ('description = "A trial."', "", r"protocol.description: is missing"),
-        ("count = 5", "coun = 5", r"seeds.evaluation.coun: .*Did you mean 'count'"),
         ("training = [100, 101]", "training = [3, 101]", r"training seeds \[3\] are also"),
         ("training = [100, 101]", "training = [100, 100]", r"training seeds repeat"),
-        ('"final_trust"', '"final_thrust"', r"Unknown metric .*Did you mean 'final_trust'"),
         ('score = "return"', 'score = "retrun"', r"Did you mean 'return'"),
         ("horizon = 9", "horzion = 9", r"Unknown parameter 'horzion'.*Did you mean 'horizon'"),
-        ("horizon = 9", "horizon = -9", r"'horizon' .* was -9; allowed: int in"),
-        ("TrustDilemma-v0", "TrustDilema-v0", r"Did you mean 'coopbench/TrustDilemma-v0'"),
         ("low = 0.0, high = 4000.0", "low = 0.0", r"task.0.bounds.high: is missing"),
         ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
         ("bounds = { low = 0.0, high = 4000.0 }", "", r"has no bounds, .* or set normalisation"),
         ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
-        (
-            "version = 1",
-            "version = 1\n[sedes]",
-            r"sedes: Unknown key 'sedes'.*Did you mean 'seeds'",
-        ),
         ('"random"]', '"random"]\nlearned = ["random"]', r"'random' is listed in baselines and"),
         ('id = "one"', 'id = "one"\ngroup = "A b"', r"task.0.group: .*given 'A b'"),
         ('id = "one"', 'id = "one"\npartners = ["tit_for_tt"]', r"Did you mean 'tit_for_tat'"),
         ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
-        ('id = "one"', 'id = "one"\npartners = ["constant:2"]', r"was 2; allowed: float in"),
         ('id = "one"', 'id = "one"\npartners = ["random", "random"]', r"partners repeat 'random'"),
-        ('id = "one"', 'id = "one"\npartners = 3', r"task.0.partners: takes a list .*given 3"),
         ('id = "one"', 'id = "one"\npartners = { firm = [3] }', r"partners: takes a list .*table"),
-        ('id = "one"', 'id = "one"\npartners = { firn = ["random"] }', r"Did you mean 'firm'"),
         ('id = "one"', 'id = "one"\npartners = { firm = [] }', r"role 'firm' has no partners"),
         ('id = "one"', 'id = "one"\npartners = {}', r"no partners for 'firm'; every role of"),
         ('id = "one"', 'id = "one"\npartners = { firm = ["greedy"] }', r"'greedy' cannot play"),

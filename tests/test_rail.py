@@ -237,14 +237,11 @@ def damaged(name, index, value):
         ("grid", (8, 5), 7, r"cell \(8, 5\) has the code 7"),
         ("grid", (9, 0), 0, "without a counterpart"),
         ("init_pos", 0, (0, 0), r"train 0 starts at \(0, 0\), where there is no rail"),
-        ("init_pos", 0, (-1, 0), "no rail"),
         ("init_dir", 0, 0, "which that cell does not have"),
         ("target", 2, (0, 0), r"the target of train 2, \(0, 0\), is off the rails"),
         ("target_dirs", 2, (1, 0, 0, 0), "is reached with headings"),
         ("max_speed", 1, (2, 1), "train 1 has the max_speed 2/1"),
-        ("max_speed", 1, (0, 1), "above 0"),
         ("max_speed", 1, (1, 7), "no multiple of 1/12"),
-        ("earliest_departure", 3, 44, "train 3 departs at step 44"),
         ("max_episode_steps", (), 44, "its limit is 44 steps; allowed: 1 to 43"),
     ],
 )
@@ -294,10 +291,7 @@ def test_bad_strikes_trains_and_ways():
     ("parameters", "words"),
     [
         ({"speeds": {"1": 0.5}}, "shares add up to 0.5"),
-        ({"speeds": {"3/2": 1.0}}, "a fraction above 0"),
         ({"speeds": {"fast": 1.0}}, "a fraction above 0"),
-        ({"speeds": {"1": 2.0}}, "numbers from 0 to 1"),
-        ({"braking": "0"}, "'braking'"),
         ({"height": 25, "width": 25, "rail_pairs_in_city": 3}, "only 1 would fit on 25 x 25"),
         ({"cities": 50}, "'cities' of coopbench/Rail was 50, but only 4 would fit on 30 x 30"),
         ({"line_length": 3}, "line_length"),
@@ -351,15 +345,11 @@ def test_import_refuses_what_it_cannot_play(tmp_path):
     [
         ("grid", np.int64(0), "'grid' must be whole numbers with 2 axes"),
         ("grid", np.full((2, 2), 0.5), "'grid' must be whole numbers"),
-        ("init_dir", np.int64(1), "'init_dir' must be whole numbers with 1 axes"),
-        ("init_pos", np.full((1, 2), np.nan), "'init_pos' must be whole numbers"),
         ("max_episode_steps", np.array([5, 5]), "'max_episode_steps' must be"),
         ("max_speed", np.array([[2, 1]]), "train 0 has the max_speed 2/1; allowed: above 0, up"),
-        ("max_speed", np.array([[0, 1]]), "train 0 has the max_speed 0/1"),
         ("latest_arrival", np.array([-5]), "train 0 is due at step -5"),
         ("strikes", np.array([[0, 0, 3]]), "train 0 has a malfunction at step 0"),
         ("meta", np.array("[1]"), "'meta' must be a JSON object"),
-        ("meta", np.array("[" * 100_000), "recursion"),
     ],
 )
 def test_damaged_arrays_are_errors_that_name_the_file(name, value, words, tmp_path):

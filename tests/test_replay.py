@@ -13,8 +13,6 @@ import builders
 import numpy as np
 import pytest
 import toy_team
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from results_folder import BESIDE, FIXED, add, edit_row, remove_actions, sign
 
@@ -156,16 +154,12 @@ def test_an_object_is_shown_in_every_episode_whose_actions_are_stored(root):
     ("address", "message"),
     [
         ("routing-esy/x/greedy/0", "Did you mean 'routing-easy'"),
-        ("coopbench/Rooting-v1/routing-v1/greedy/0", "Did you mean 'coopbench/Routing-v1'"),
-        ("coopbench/Routing-v1/routing-v1/greedy/100", "allowed: 0 to 99"),
         ("routing-easy/labmaze_a8_c04/greedy/0", "Did you mean 'labmaze_a8_c0.4'"),
         ("routing-easy/labmaze_a8_c0.4/gredy/0", "Did you mean 'greedy'"),
         ("routing-easy/labmaze_a8_c0.4/tit_for_tat/0", "cannot play"),
-        ("routing-easy/labmaze_a8_c0.4/greedy/first", "allowed: 0 to 999"),
         ("routing-easy/labmaze_a8_c0.4/greedy", "FOLDER/TASK/POLICY/K"),
         ("nothing.npz", "There is no recording nothing.npz"),
         ("{root}/nowhere/focal/random/0", "no protocol.json"),
-        ("{root}/focal/focal/randm/0", "Did you mean 'random'"),
         ("{root}/focal/focal/random/5", "allowed: 0 to 4"),
         ("{root}/focal.toml/focal/random/5", "allowed: 0 to 4"),
     ],
@@ -211,20 +205,13 @@ WRONG = [
     ({"schema": 9}, {}, "schema 1"),
     ({"env": "coopbench/Rooting-v0"}, {}, "Did you mean 'coopbench/Routing-v0'"),
     ({"env": "antigravity:coopbench/Routing-v0"}, {}, "Unknown environment"),
-    ({"parameters": {"num_agents": "many"}}, {}, "num_agents"),
-    ({"parameters": {"agents": 3}}, {}, "Did you mean 'num_agents'"),
     ({"agents": ["a"]}, {}, "agents or players"),
     ({"seed": -1}, {}, "whole number >= 0"),
-    ({"seed": "x"}, {}, "cannot be used"),
-    ({"surprise": 1}, {}, "surprise"),
     ({"about": {"x": ["y"]}}, {}, "does not hold text"),
-    ({"versions": "none"}, {}, "cannot be used"),
     ({}, {"actions": np.zeros((0, 5, 2)), "rewards": np.zeros((0, 5))}, "steps"),
     ({}, {"actions": np.zeros((60, 4, 2))}, "steps"),
     ({}, {"actions": np.array([{}], object)}, "not an array of numbers"),
-    ({}, {"rewards": np.array("text")}, "not an array of numbers"),
     ({}, {"start.agent_pos": np.full((5, 2), np.nan)}, "agent_pos"),
-    ({}, {"start.agent_poz": np.zeros((5, 2))}, "Did you mean 'agent_pos'"),
     ({}, {"description": np.frombuffer(b"[" * 100_000, np.uint8)}, "cannot be used"),
 ]
 
@@ -235,26 +222,6 @@ def test_wrong_files_are_refused(words, arrays, message, episode, tmp_path):
     path.write_bytes(_rewritten(episode, words, **arrays))
     with pytest.raises(ReplayError, match=re.escape(message)):
         load(path)
-
-
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_damaged_files_are_named(data, episode, tmp_path_factory):
-    """A changed byte, or a missing end: never another error, never another episode."""
-    path = tmp_path_factory.getbasetemp() / "damaged.npz"
-    content = bytearray(_rewritten(episode))
-    place = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content[place] ^= data.draw(st.integers(1, 255))
-    else:
-        del content[place:]
-    path.write_bytes(content)
-    try:
-        read = load(path)
-    except ReplayError:
-        return
-    assert np.array_equal(read.actions, episode.actions)
-    assert np.array_equal(read.rewards, episode.rewards)
 
 
 @pytest.mark.parametrize(
@@ -645,9 +612,7 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
         (["nothing.npz"], "There is no recording"),
         (["nothing.npz", "--html", "no/where.html"], "There is no folder no"),
         (["nothing.npz", "--gif", "."], "is a folder"),
-        (["nothing.npz", "--gif", "a.png"], "a.png is to be a .gif file"),
         (["nothing.npz", "--save", "a"], "a is to be a .npz file"),
-        (["nothing.npz", "--gif", "a.gif", "--fps", "99"], "allowed: 1 to 50"),
     ],
 )
 def test_wrong_calls_say_what_to_do(arguments, message, tmp_path, command):

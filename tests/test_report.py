@@ -15,8 +15,7 @@ import pytest
 from builders import altered, content, group_blocks, group_protocol, make_block, make_task
 
 from coopbench.analysis.aggregates import Aggregate
-from coopbench.analysis.estimates import Estimate, agent_estimates
-from coopbench.analysis.findings import parts, row_types
+from coopbench.analysis.estimates import agent_estimates
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
@@ -373,15 +372,6 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     assert "0.05 of normalised score" in explanations(trained)["Equivalence"]
 
 
-def test_profiles_are_written_as_curves(trained):
-    content = json.loads(as_json(trained), parse_constant=refuse)
-    first = content["profiles"][0]
-    own = [p for p in trained.profiles if (p.group, p.policy) == ("a", first["policy"])]
-    assert first["threshold"] == [point.threshold for point in own]
-    assert first["estimate"] == [point.estimate for point in own]
-    assert len(content["profiles"]) == 2 * 4
-
-
 # --- groups, and more tasks than one can look at -------------------------------------------------
 
 
@@ -533,16 +523,6 @@ def test_json_round_trip(report):
         content["curves"][0]["values"]
         == report.episodes.blocks[0].curves[report.protocol.report.curve].tolist()
     )
-
-
-def test_every_part_of_a_report_is_made_once(report, monkeypatch):
-    made, part = [], parts()["estimates"]
-    monkeypatch.setattr(part, "func", lambda findings: made.append(findings) or ())
-    again = dataclasses.replace(report)
-    as_json(again)
-    as_markdown(again.document)
-    assert made == [again]
-    assert row_types()["estimates"] is Estimate
 
 
 def test_csv_keeps_every_bit(report):

@@ -69,24 +69,6 @@ def test_agents_and_goals_lie_on_distinct_free_cells(name):
         assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
 
 
-@pytest.mark.parametrize("name", ["batched_string_grid", "labmaze_grid"])
-def test_every_map_and_free_cell_is_drawn_equally_often(name):
-    engine = make(name, 6000, num_agents=2, **DRAWN[name])
-    engine.reset(np.arange(6000))
-    c = engine.constants
-    landmarks = engine.state.landmark_pos
-    counts = np.array([(landmarks == discs).all((1, 2)).sum() for discs in c.map.discs])
-    assert counts.sum() == 6000
-    assert abs(counts - 6000 / len(counts)).max() < 250
-    drawn = [cells_of(c, places) for places in (engine.state.agent_pos, engine.state.goal_pos)]
-    for cells in drawn:
-        first = (landmarks == c.map.discs[0]).all((1, 2))
-        frequency = np.bincount(cells[first].ravel(), minlength=len(c.map.centres))
-        expected = 2 * first.sum() / c.map.free.shape[1]
-        assert set(np.flatnonzero(frequency)) == set(c.map.free[0])
-        assert abs(frequency[c.map.free[0]] - expected).max() < 5 * np.sqrt(expected)
-
-
 def test_discs_that_are_not_there_are_never_met():
     """A map with fewer walls plays like the same map alone, wherever agents are."""
     both = make("batched_string_grid", 40, num_agents=2, map_str_batch=[ROOM, "####\n#..#\n#..#\n"])
@@ -283,14 +265,7 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
             ("'agent_idx'", "outside of the map"),
         ),
         ("string_grid", {"map_str": ROOM, "agent_idx": [[0, 0]]}, ("'agent_idx'", "3 agents")),
-        ("string_grid", {"map_str": ROOM, "goal_idx": [[0, 0]] * 3}, ("'goal_idx'", "twice")),
         ("string_grid", {"map_str": "..", "remove_border": True}, ("1 x 2", "3 x 3")),
-        (
-            "string_grid",
-            {"map_str": ROOM, "agent_rad_range": [0.0, 0.0]},
-            ("'agent_rad_range'", "0 < low <= high"),
-        ),
-        ("string_grid", {"map_str": ROOM, "landmark_rad": 0.0}, ("'landmark_rad'", "was 0.0")),
         ("batched_string_grid", {}, ("'map_str_batch'", "no map")),
         (
             "batched_string_grid",
@@ -302,12 +277,9 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
             {"map_str_batch": [ROOM], "free_pos_str_batch": [ROOM, ROOM]},
             ("2 entries", "allowed: 1"),
         ),
-        ("labmaze_grid", {"height": 12}, ("'height'", "was 12", "odd")),
         ("labmaze_grid", {"room_min_size": 7}, ("'room_min_size'", "7 and 5")),
         ("labmaze_grid", {"max_rooms": 0}, ("maze 0", "0 free cells")),
         ("caves_cont", {"free_ratio": 0.6}, ("free_ratio=0.6", "landmark_low_ratio=0.55")),
-        ("caves_cont", {"scale": 200}, ("'scale'", "was 200", "<= 128")),
-        ("caves_cont", {"free_ratio": 0.0}, ("0 free cells", "free_ratio=0")),
         ("movingai", {"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded")),
     ],
 )

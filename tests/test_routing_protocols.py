@@ -9,7 +9,6 @@ from pathlib import Path
 import builders
 import numpy as np
 import pytest
-from scipy import stats
 
 import coopbench
 import coopbench_envs
@@ -26,10 +25,8 @@ from coopbench.protocol.map_files import checksum
 from coopbench.protocol.task import instance_state
 from coopbench.protocol.variants import maps_text, with_maps
 from coopbench.report import plots
-from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.serialise import as_csv
-from coopbench.report.tables.comparisons import comparison_table
 from coopbench_envs.parameters import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,7 +162,6 @@ def test_easy_and_medium_differ_in_what_models_play():
     ("old", "new", "message"),
     [
         ("runs = 2", "runs = 3", r"3 runs.*2 training seeds"),
-        ("runs = 2", "runs = 2\nepoch = 1", r"'epoch'.*episodes"),
         ("interval = 10", "interval = 1000", r"interval 1000 is longer than the 100"),
         ('on = "each"', 'on = "any"', r"held_out goes with on = 'any'"),
         ('on = "each"', 'on = "any"\nheld_out = ["caves"]', r"held-out map 'caves'"),
@@ -174,12 +170,6 @@ def test_easy_and_medium_differ_in_what_models_play():
             'on = "any"\nheld_out = ["a"]\nplays = "own"',
             r"allowed with 'any': 'all'",
         ),
-        (
-            'x = "density"',
-            'x = "densty"',
-            r"axis 'densty'.*Did you mean 'density'.*'axes' of a task",
-        ),
-        ('"return", x', '"length", x', r"metric 'length'.*a chart"),
         (
             '"success_rate", "coordination"',
             '"coordination", "success_rate"',
@@ -200,9 +190,6 @@ def test_easy_and_medium_differ_in_what_models_play():
             r"two charts are called 'success_rate-by-agents'",
         ),
         ("density = 0.125 }", "density = 0 }", r"log2 chart against 'density' has 0"),
-        ("agents = 2, density", "agents = inf, density", r"axes.agents"),
-        ("horizon = 30", "horizon = 30\n[task.instances]\nfile = 3", r"instances.file"),
-        ('comparison = "paired"', 'comparison = "both"', r"'welch' or 'paired'"),
         ("[task.parameters]", f'maps = "{"0" * 64}"\n[task.parameters]', r"map = 'movingai'"),
     ],
 )
@@ -251,14 +238,6 @@ def test_models_are_estimated_over_models(report):
         np.mean([row.mean for row in report.models if row.task in TASKS]) / 0.5
     )
     assert "mine" in str(report)
-
-
-def test_models_are_found_again(small, report, tmp_path):
-    trained = dict(zip(TASKS, ("greedy", "random", still, "greedy"), strict=True))
-    coopbench.evaluate(small, ["random", "greedy", coopbench.Models("mine", trained)], tmp_path)
-    again = coopbench.load_report(tmp_path)
-    assert sorted(map(repr, again.models)) == sorted(map(repr, report.models))
-    assert sorted(map(repr, again.charts)) == sorted(map(repr, report.charts))
 
 
 # --- charts --------------------------------------------------------------------------------------
@@ -313,24 +292,6 @@ def test_charts_are_drawn_and_shown(report):
 
 
 # --- published returns, paired tests -------------------------------------------------------------
-
-
-def test_paired_comparisons_use_the_pairs(small, report):
-    tested = [row for row in report.comparisons if np.isfinite(row.p_value)]
-    assert tested
-    for row in tested:
-        a, b = (
-            values(report.episodes.of(row.task, name), "success_rate")
-            for name in (row.first, row.second)
-        )
-        expected = stats.ttest_rel(a, b)
-        assert row.method == "paired"
-        assert row.p_value == pytest.approx(expected.pvalue, rel=1e-6)
-        if np.ptp(a) and np.ptp(b):
-            assert row.correlation == pytest.approx(np.corrcoef(a, b)[0, 1])
-    columns = [column.name for column in comparison_table(report, small.task[0]).columns]
-    assert columns[-1] == "r"
-    assert "the same episodes" in explanations(report)["p, r"]
 
 
 def test_other_seeds_are_not_paired(small, report):

@@ -175,9 +175,7 @@ def test_official_instances_are_taken_as_they_are():
 @pytest.mark.parametrize(
     ("given_parameters", "words"),
     [
-        ({"on_goal": "vanish"}, ("'on_goal'", "'vanish'", "'stay', 'stop', 'lifelong'")),
         ({"max_obs": 3}, ("'max_obs'", "Routing-v1", "max_obstacles")),
-        ({"window": 0.01}, ("'window'", "Routing-v1", "radius up to 0.05")),
         (
             {
                 "map": "string_grid",

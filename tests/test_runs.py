@@ -6,7 +6,6 @@ from dataclasses import replace
 import builders
 import numpy as np
 import pytest
-from scipy import stats
 
 import coopbench
 from coopbench import statistics
@@ -98,50 +97,6 @@ def test_the_run_is_the_unit(results):
     assert {(r.unit, r.method, r.count) for r in aggregates.values()} == {("runs", "two-way", 3)}
     agents = [r for r in report.agents if (r.task, r.policy) == ("gift", "mine")]
     assert {r.count for r in agents} == {3}
-
-
-def test_comparisons_take_runs_as_the_unit(results, protocol):
-    report, _ = results
-    row = next(
-        r
-        for r in report.comparisons
-        if {r.first, r.second} == {"random", "mine"} and r.task == "gift"
-    )
-    mine = [values(b, "return").mean() for b in report.episodes.runs("gift", "mine")]
-    fixed = values(report.episodes.of("gift", "random"), "return").mean()
-    # The fixed side does not vary: the effect is in deviations of the runs; J(2) is sqrt(1 / pi).
-    one_sample = (fixed - np.mean(mine)) / np.std(mine, ddof=1) / np.sqrt(np.pi)
-    assert row.hedges_g == pytest.approx(one_sample)
-    # Runs and the paired episodes, which all runs share, and what both contain.
-    played = np.array([values(b, "return") for b in report.episodes.runs("gift", "mine")])
-    gaps = values(report.episodes.of("gift", "random"), "return") - played.mean(axis=0)
-    residuals = played - played.mean(1, keepdims=True) - played.mean(0) + played.mean()
-    parts = (
-        (stats.t.ppf(0.975, 2) * stats.sem(mine)) ** 2,
-        (stats.t.ppf(0.975, 9) * stats.sem(gaps)) ** 2,
-        stats.norm.ppf(0.975) ** 2 * np.sum(residuals**2) / (2 * 9 * 3 * 10),
-    )
-    half = np.sqrt(max(parts[0] + parts[1] - parts[2], *parts[:2]))
-    assert (row.difference, row.high - row.low) == pytest.approx((gaps.mean(), 2 * half))
-    assert row.unit == "runs"
-    assert (row.above, row.runs) == (sum(m > fixed for m in mine), 3)
-    assert (row.above_low, row.above_high) == pytest.approx(
-        stats.binomtest(row.above, 3).proportion_ci(0.95, method="exact")
-    )
-    fixed = next(
-        r for r in report.comparisons if (r.first, r.second) == ("random", "constant:0.35")
-    )
-    a, b = (
-        values(report.episodes.of(fixed.task, p), "return") for p in (fixed.first, fixed.second)
-    )
-    assert fixed.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue)
-    assert fixed.method == "paired"
-    # Equivalence within 0.05 of the range from 0 to 900, by the 90 % interval of the difference.
-    gaps = a - b
-    half = stats.t.ppf(0.95, len(a) - 1) * gaps.std(ddof=1) / np.sqrt(len(a))
-    inside = abs(gaps.mean()) + half < 45.0
-    assert (fixed.p_equivalence < 0.05) <= inside  # adjusted for many, never easier than alone
-    assert fixed.p_equivalence > 0
 
 
 def test_few_runs_are_called_neither_different_nor_equal(protocol):
@@ -236,23 +191,6 @@ def test_checkpoints_need_selection_seeds(protocol):
 def test_protocols_that_are_refused(tmp_path, part, message):
     with pytest.raises(ProtocolError, match=message):
         builders.small_protocol(tmp_path, **(PARTS | part))
-
-
-def test_a_group_of_one_task_has_the_interval_of_the_task(protocol):
-    one = builders.first_task(protocol, training=None)
-    runs = coopbench.Models("mine", {100: "constant:0.2", 101: "constant:0.5", 102: "random"})
-    report = coopbench.evaluate(one, ["random", runs])
-    aggregates = {(r.policy, r.statistic): r for r in report.aggregates}
-    rows = {r.policy: r for r in report.estimates if r.metric == "return"}
-    for policy in ("mine", "random"):
-        row, single = aggregates[policy, "mean"], rows[policy]
-        assert (row.low, row.high) == pytest.approx((single.low / 900, single.high / 900))
-    row, scores = aggregates["mine", "mean"], report.scores["mine"]["dilemma"]
-    ends = stats.t.interval(0.95, 2, scores.mean(), stats.sem(scores))
-    assert row.low <= ends[0] * (1 + 1e-12)
-    assert row.high >= ends[1] * (1 - 1e-12)
-    assert row.runs == 3
-    assert row.low_unseen <= row.low <= row.high <= row.high_unseen
 
 
 def any_task(protocol):

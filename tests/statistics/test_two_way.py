@@ -305,13 +305,6 @@ def test_the_iqm_of_runs_is_the_pooled_one():
         iqm_of_runs([Grid(Y[0])])
 
 
-def test_the_variance_of_the_iqm_of_runs_is_that_of_winsorised_means():
-    grid = Grid(rng.normal(size=(8, 1)) + rng.normal(size=50))
-    winsorised = stats.mstats.winsorize(grid.values.mean(axis=1), (0.25, 0.25))
-    _, spread = iqm_of_runs([grid])
-    assert spread.runs[0] == pytest.approx(np.var(np.asarray(winsorised), ddof=1) / 8 / 0.5**2)
-
-
 def test_unseen_failures_at_the_ends_of_the_scale():
     shares = [unseen_share(n) for n in (3, 5, 10, 30)]
     assert shares == pytest.approx([0.708, 0.522, 0.308, 0.116], abs=5e-4)
