@@ -54,14 +54,14 @@ def test_exported_environments_play_as_in_flatland(folder, tmp_path, name, mix):
         engine.step(actions[None].astype(np.int64), DISABLED)
         on_map = (s.status[0] > BROKEN_OFF_MAP) & (s.status[0] < ARRIVED)
         cell = s.place[0] >> 2
-        places = np.stack([cell // c.columns - 1, cell % c.columns - 1], axis=-1)
+        places = np.stack([cell // c.map.columns - 1, cell % c.map.columns - 1], axis=-1)
         ours = {
             "state": s.status[0],
             "pos": np.where(on_map[:, None], places, -1),
             "dir": np.where(on_map, s.place[0] & 3, -1),
             "broken": s.broken[0],
             "rewards": engine.control.rewards[0],
-            "speed": s.speed[0] / c.unit,
+            "speed": s.speed[0] / c.drive.unit,
         }
         for field, values in ours.items():
             np.testing.assert_array_equal(values, played[field][t], err_msg=f"{field}, step {t}")
