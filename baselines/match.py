@@ -1,7 +1,7 @@
 """Matches: players in the seats of an engine, from the reset to the end of every episode.
 
-``Match`` is the one loop in which policies play. Whoever wants to look at every step iterates over
-``steps``; to get only the result, call ``play``.
+``Match`` is the one loop in which policies play. Iterate over ``steps`` to inspect every step;
+call ``play`` for the result alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

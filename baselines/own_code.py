@@ -32,7 +32,7 @@ class CodePolicy:
         self, place: str, attribute: str, source: bytes, folder: str = "", imported: bool = False
     ) -> None:
         self.place, self.attribute, self.source = place, attribute, source
-        self._folder = folder  # of the file; its modules can be imported beside it
+        self._folder = folder  # of the file, whose modules it may import
         self._imported = imported  # a module of this machine, which is imported by its name
         self.digest = hashlib.sha256(source).hexdigest()
         self.name = f"{place}:{attribute}"

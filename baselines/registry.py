@@ -113,7 +113,7 @@ def granted(policy: str) -> Mapping[str, Any]:
 
 
 def reads_file(name: str) -> bool:
-    """Whether a policy is read from the file or folder in its name, whose content nobody states.
+    """Whether a policy is read from the file or folder in its name, of unstated content.
 
     ``frozen:DIGEST,FOLDER`` states it.
     """

@@ -16,13 +16,13 @@ from coopbench_envs.reading import open_regular
 __all__ = ["LIMIT", "of_weights", "pack", "proportional", "unpack", "write"]
 
 LIMIT = 1 << 30  # bytes, packed or unpacked; a larger file is not one of ours
-_SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and how far numbers can be packed besides
+_SMALL, _RATIO = 1 << 25, 128  # bytes of any file, and further bytes per packed byte
 _WEIGHTS, _WEIGHTS_RATIO = 1 << 18, 8  # the same of a network: its weights are all but random
 _BEGIN, _EMPTY = b"PK\x03\x04", b"PK\x05\x06"
 _MEMBER, _MEMBERS = b"PK\x01\x02", 10_000  # sign of an array in the list of all, and how many
 _UNIX, _SIZES = 3, 18  # system that made an array's header, and where its sizes stand there
 _PART = 1 << 20  # bytes of a file that are searched at once
-_LONGEST_HEADER = 1 << 10  # bytes of one of our arrays in a file besides its numbers
+_LONGEST_HEADER = 1 << 10  # bytes of one of our arrays in a file in addition to its numbers
 _HEADER = re.compile(
     rb"\{'descr': '([<|][biuf]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \}\s*"
 )

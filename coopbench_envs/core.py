@@ -242,7 +242,7 @@ class EnvSpec:
     # gives are offered. One that is also in ``metrics`` is taken from there.
     episode_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
     agent_metrics: Mapping[str, TrajectoryMetric] = field(default_factory=dict)
-    # (constants, state) -> what ``info`` tells each agent beside its observation, by name, (lanes,
+    # (constants, state) -> what ``info`` tells each agent in addition, by name, (lanes,
     # agents, ...) each: views or new arrays; the names are the same at every step.
     info: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # (constants, fractions (lanes, agents, parts)) -> state fields, lane first, at the values that

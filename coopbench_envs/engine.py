@@ -37,7 +37,7 @@ _NUMBERS = 3  # arguments of a driver behind its arrays: op, start, stop
 _LARGEST = 1e18  # number in a given state; its square fits into the float32 of observations
 _MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 
-# What a snapshot holds besides the environment's own fields: enough to go on bit for bit.
+# What a snapshot holds in addition to the environment's own fields: enough to go on bit for bit.
 _SNAPSHOT = ("seed", "episode", "rng", "done", "alive", "returns", "invalid")
 
 # Names of infos that the interfaces, or the frameworks behind them, give a meaning.
@@ -235,7 +235,7 @@ class Engine:
 
     @cached_property
     def _opponent(self) -> Opponent | None:
-        """Who plays against the agents as a policy; None: nobody."""
+        """The policy that plays against the agents; None if there is none."""
         return None if self.spec.opponent is None else self.spec.opponent(self)
 
     def compile(self) -> None:
@@ -406,7 +406,7 @@ class Engine:
         return dict(zip(self.spec.metrics, values[lane].tolist(), strict=True))
 
     def info(self) -> dict[str, np.ndarray]:
-        """Return what agents are told beside their observations, by name, (lanes, agents, ...).
+        """Return what agents are told in addition to observations, by name, (lanes, agents, ...).
 
         The arrays may follow the game: copy what you keep. Empty for most environments.
         """

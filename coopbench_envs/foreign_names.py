@@ -3,7 +3,7 @@
 ``gymnasium:ID`` is an environment that Gymnasium makes, ``pettingzoo:MODULE`` the ``parallel_env``
 or ``env`` of a module. ``KIND:MODULE:NAME`` and ``KIND:FILE.py:NAME`` are functions or classes that
 make one, of any of these kinds; ``python:NAME`` is one that a caller has handed over, and
-``imported:NAME`` one on which another program has played and that nobody can make here.
+``imported:NAME`` one on which another program has played and that cannot be made here.
 
 A name is data. To make its environment is to execute code, and that takes a permission, which only
 a user's own words give: an argument of a function, an option, a protocol file. What a results

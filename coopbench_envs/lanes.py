@@ -1,7 +1,7 @@
-"""Lanes: many episodes of one environment, advanced by one call, whoever has written it.
+"""Lanes: many episodes of one environment of any origin, advanced by one call.
 
 ``Engine`` plays environments of this project, as compiled code, and ``ForeignEngine`` those of
-other packages, as Python objects. Matches, learners and interfaces know nothing but ``Lanes``.
+other packages, as Python objects. Matches, learners and interfaces know ``Lanes`` only.
 """
 
 from collections.abc import Callable, Mapping

@@ -28,7 +28,7 @@ def is_tested() -> bool:
 
 @functools.cache
 def _merging() -> Any:
-    """Return the module ``merging``; None, with a warning, beside a numba that is not tested."""
+    """Return the module ``merging``; None, with a warning, for a numba that is not tested."""
     if is_tested():
         from coopbench_envs import merging
 

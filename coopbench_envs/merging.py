@@ -418,7 +418,7 @@ def _given(function: Any, call: Any) -> dict[str, Any]:
 def _arguments(caller: Any, function: Any, call: Any, parameters: set[str]) -> list[Any]:
     """Return what ``function`` is called with, in the order of its parameters.
 
-    That are variables, those of the caller's ``parameters`` where it passes one on, and constants.
+    These are variables, the caller's own ``parameters`` where it passes one on, and constants.
     """
     defaults = inspect.signature(function).parameters.values()
     given = _given(function, call)

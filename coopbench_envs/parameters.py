@@ -33,7 +33,7 @@ class Allowed:
     high: float = math.inf
     above: bool = False  # True: low itself is not allowed
     choices: tuple[str, ...] = ()
-    prefix: str = ""  # texts that begin with it, and go on, are allowed beside the choices
+    prefix: str = ""  # texts that begin with it, and go on, are allowed, too
     pair: bool = False  # True: two numbers, the first not above the second
 
     def __str__(self) -> str:
@@ -78,12 +78,12 @@ def span(low: float, high: float, text: str) -> Allowed:
 
 
 def mapping(text: str) -> Allowed:
-    """Allow a mapping with parameters of its own, which are checked by whoever reads them."""
+    """Allow a mapping with parameters of its own, which the environment checks."""
     return Allowed(text)
 
 
 def listing(text: str) -> Allowed:
-    """Allow a list whose entries are checked by whoever reads them."""
+    """Allow a list whose entries the environment checks."""
     return Allowed(text)
 
 
@@ -119,7 +119,7 @@ def describe(params: type) -> dict[str, tuple[str, Any, Allowed]]:
 
 
 def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
-    """Build ``params`` from the ``given`` values.
+    """Build ``params`` from the ``chosen`` values, with defaults for the others.
 
     Raises:
         TypeError: a key is unknown; the message names the nearest parameter.

@@ -104,7 +104,7 @@ def _bars(engine: Lanes, lane: int) -> np.ndarray:
 
 
 def _columns(layout: dict[str, Part], left: int) -> Iterator[tuple[str, Part, int, int]]:
-    """Name, part, place and width of the parts that fit beside each other."""
+    """Name, part, place and width of the parts that fit side by side."""
     for name, part in layout.items():
         size = max(min(part.size, _ENTRIES) * _CELL, math.ceil(len(name) * 6.5))
         if part.size and left + size <= _WIDTH:

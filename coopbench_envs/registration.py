@@ -88,7 +88,7 @@ def spec(env_id: str) -> "EnvSpec":
 
 
 def _unregistered(name: str) -> str:
-    """Say what to do about an id that nobody has registered."""
+    """Say what to do about an id that is not registered."""
     namespaces = sorted({env_id.partition("/")[0] for env_id in _modules})
     if name.partition("/")[0] in namespaces:
         return unknown("environment", name, _modules)
@@ -123,7 +123,7 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
     """Import a file, register the environment that it calls ``name``, and return its SPEC.
 
     ``name`` is that of a variable, or the id of an environment that the file registers itself. The
-    file is imported as a module named like it, and may import the modules beside it. Raises
+    file is imported as a module named like it, and may import modules of its folder. Raises
     ``ValueError`` if there is no such file or name, if the import fails, and if this process has
     imported the file with another content.
     """
@@ -244,7 +244,7 @@ def _register(env_id: str, module: str) -> None:
         kwargs=dict(kwargs),
     )
     if env_id.startswith(f"{_OURS}/"):
-        # Here -v1 is another game beside -v0, which published protocols play for good. Gymnasium
+        # Here -v1 is another game than -v0, which published protocols continue to play. Gymnasium
         # calls a version out of date if there is a higher one of the same name, so it gets the
         # whole id as the name of a game that has no versions.
         described = gymnasium.registry[env_id]

@@ -28,7 +28,7 @@ class Discs(NamedTuple):
     wall_radius: float
     arrived: np.ndarray  # (agents,) bool, on their goals
     touching: np.ndarray  # (agents,) bool, in contact during the last step
-    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: nobody has a front
+    headings: np.ndarray | None = None  # (agents,) radians; None or all 0: agents have no front
     duration: float | None = None  # of a step, in units of time of the model
 
 

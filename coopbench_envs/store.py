@@ -46,7 +46,7 @@ def cache_folder() -> Path | None:
 def refusal(folder: Path) -> str:
     """Return why code in a folder cannot be trusted; empty where it can, or where nothing is yet.
 
-    Whoever may write there could have this user execute anything.
+    A user who may write there could have this one execute anything.
     """
     try:
         status = folder.stat()

@@ -1,4 +1,4 @@
-"""What the commanders share: whom units can attack or heal, and how they walk there."""
+"""What the commanders share: which units can be attacked or healed, and how to walk there."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class Roles(NamedTuple):
 
     kinds: np.ndarray  # (lanes, units) int64, rows of the tables of kinds
     heals: np.ndarray  # (lanes, agents) bool
-    can_target: np.ndarray  # (lanes, agents, units) bool, whom agents may attack or heal
+    can_target: np.ndarray  # (lanes, agents, units) bool, units that agents may attack or heal
     full: np.ndarray  # (lanes, units) health that nothing has hurt
 
 
@@ -81,7 +81,7 @@ class Orders:
         return x[:, None, :] - x[:, :n, None], y[:, None, :] - y[:, :n, None]
 
     def candidates(self, state: Any) -> np.ndarray:
-        """Return whom agents may aim at, bool (lanes, agents, units): healers at the hurt alone."""
+        """Return what agents may aim at, bool (lanes, agents, units): healers at hurt ones."""
         roles = self.roles(state)
         hurt = (state.hp < roles.full)[:, None, :]
         candidates: np.ndarray = roles.can_target & state.living[:, None, :]
@@ -89,14 +89,14 @@ class Orders:
         return candidates
 
     def patients(self, state: Any) -> np.ndarray:
-        """Return whom healers may accompany, hurt or not, bool (lanes, agents, units)."""
+        """Return which units healers may accompany, hurt or not, bool (lanes, agents, units)."""
         roles = self.roles(state)
         patients: np.ndarray = state.living[:, None, :] & roles.can_target
         patients &= roles.heals[:, :, None] & state.living[:, : self.num_agents, None]
         return patients
 
     def legal(self, state: Any, masks: np.ndarray) -> np.ndarray:
-        """Return whom agents can aim at from where they are, bool (lanes, agents, units)."""
+        """Return what agents can aim at from where they are, bool (lanes, agents, units)."""
         heals = self.roles(state).heals[:, :, None]
         legal = np.zeros((*masks.shape[:2], len(self.army.traits)), np.bool_)
         n, targets = self.num_agents, masks[:, :, _FIRST_TARGET:] == 1

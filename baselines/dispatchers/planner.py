@@ -42,7 +42,7 @@ class Settings(NamedTuple):
     effort: int  # nodes that the search expands for better plans at the beginning
     effort_at_strikes: int  # the same when trains break down; negative: the plan stays as it is
     reserve: int = 0  # steps before the due time from which arriving later costs something
-    weight: float = 0.0  # what such a step costs; one of delay costs 1 besides
+    weight: float = 0.0  # what such a step costs; one of delay costs 1 more
     keeps_home: bool = False  # when trains break down, those at home may stay there; see keep_home
 
 

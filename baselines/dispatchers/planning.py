@@ -183,7 +183,7 @@ def sort_trains(h, n):
 
 @subroutine
 def improve(b, p, k, h, i, rng, effort):
-    """Plan groups of trains anew until nobody loses, or ``effort`` nodes have been expanded."""
+    """Plan groups of trains anew until no train loses, or ``effort`` nodes have been expanded."""
     end, n = k.search[1] + effort, p.length.shape[1]
     while k.search[1] < end:
         worst = draw_loser(b, p, i, rng)

@@ -51,7 +51,7 @@ class Board(NamedTuple):
     horizon: int
     by_steps: bool  # a train pays for every step until it arrives, not for its delay
     reserve: int  # steps before the due time from which arriving later costs something
-    weight: float  # what such a step costs; one of delay costs 1 besides
+    weight: float  # what such a step costs; one of delay costs 1 more
 
 
 _OF_STATE = Board._fields[: Board._fields.index("delta")]

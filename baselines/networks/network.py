@@ -2,7 +2,7 @@
 
 A perceptron is a network whose layers are all linear. Whatever library trained a network, the loop
 below plays it and decides about every bit: what a seat does depends on what it has observed and
-done since its episode began, not on the lanes that are played beside it.
+done since its episode began, not on the other lanes of a batch.
 """
 
 import itertools
@@ -46,7 +46,7 @@ _KINDS = (LINEAR, GRU)
 _GATES = 3  # of a GRU: reset, update, new
 _IS_GRU, _TANH = _KINDS.index(GRU), ACTIVATIONS.index("tanh")
 _CLIP, _SQUASH = HEADS.index("clip"), HEADS.index("tanh")
-# What a file states besides facts and arrays, by its kind; a recurrent network names its layers.
+# Further entries of a file, by its kind; a recurrent network names its layers.
 _SETTINGS = {
     PERCEPTRON: ("activation", "head", "history", "identity"),
     RECURRENT: ("layers", "activation", "head", "identity", "last_action"),

@@ -76,7 +76,7 @@ class TrainedPolicy(Protocol):
 
 
 class Content(NamedTuple):
-    """What the file of a policy holds besides its format and kind."""
+    """What the file of a policy holds in addition to its format and kind."""
 
     facts: dict[str, Any]  # named as in FACTS
     settings: dict[str, Any]  # of the kind of network, by name

@@ -24,7 +24,7 @@ from coopbench_envs.core import routine, subroutine, uniform
 from coopbench_envs.parameters import between
 from coopbench_envs.pathfinding.lattice import cell_at
 
-# No shortest way visits more than half of all cells: it would pass beside itself.
+# No shortest way visits more than half of all cells: it would touch itself.
 _LONGEST = 3.5  # length of a way per cell of the map, in fifths of a cell
 
 

@@ -75,7 +75,7 @@ def make_desk(agents: int) -> Desk:
 
 @subroutine
 def plan_round(team, desk, room, i, columns, side, radii, far, stop):
-    """Choose the cells that come after the next ones; with ``stop`` nobody leaves its goal."""
+    """Choose the cells that come after the next ones; with ``stop`` no agent leaves its goal."""
     n = radii.shape[1]
     look_around(team, desk, i, columns, side, radii)
     sort_agents(team, desk, i)

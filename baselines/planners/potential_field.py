@@ -71,7 +71,7 @@ class Objects:
         self._parts = ("objects",) if "objects" in layout else ("agents", "obstacles")
         game.require("potential_field", "goal", *self._parts)
         self._layout, self._window, self._disc_rad = layout, c.rules.window, c.map.landmark_rad
-        # Nobody sees its own radius: take the middle of what is possible.
+        # Agents do not see their own radius: take the middle of what is possible.
         self._rad = 0.5 * (c.map.agent_rad_low + c.map.agent_rad_high)
 
     def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

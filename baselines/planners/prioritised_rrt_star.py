@@ -2,7 +2,7 @@
 
 Agents with longer ways plan first. Each finds a way by RRT* (see ``rrt_star``) past the walls, past
 the starts of those that have no plan yet and past the goals of those that have, and then the
-earliest moments to go and to wait along it, so that it meets nobody who has a plan: prioritised
+earliest moments to go and to wait along it, so that it meets no agent with a plan: prioritised
 planning as in Cap, Novak, Kleiner & Selecky 2015 (IEEE Transactions on Automation Science and
 Engineering 12). ``path_following`` moves all of them along at the same time.
 """
@@ -301,7 +301,7 @@ def time_path(t, m, i, a, now, length, radii):
 
 @routine
 def quiet_from(t, m, i, a, now, length, radii):
-    """Return the round from which on nobody with a plan passes the end of the path any more."""
+    """Return the round after which no agent with a plan passes the end of the path."""
     last, quiet = m.plan.shape[2] - 1, now
     for time in range(last - 1, now - 1, -1):
         if not passes(t, m, i, a, time, length, length, radii):

@@ -88,7 +88,7 @@ def sort_walls(f, i, centres, columns, landmarks):
 
 @routine
 def forget_bodies(f):
-    """Avoid nobody."""
+    """Avoid no agent."""
     for k in range(f.body.shape[0]):
         f.body[k] = -1
 

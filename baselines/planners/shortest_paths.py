@@ -23,7 +23,7 @@ _TOUCH = 1e-6  # discs that exactly touch are apart; of the radius, rooms being 
 
 @routine
 def beside(cells, columns, k, d):
-    """Return the cell beside ``k`` in direction ``d`` (8: ``k`` itself), -1 beyond the map."""
+    """Return the neighbour of ``k`` in direction ``d`` (8: ``k`` itself), -1 beyond the map."""
     if d == DIRECTIONS:
         return k
     column, row = k % columns + COLUMN_STEP[d], k // columns + ROW_STEP[d]

@@ -1,4 +1,4 @@
-"""Alternator: invests for some good steps, then takes for as many, regardless of the others."""
+"""Alternator: in the good regime invests for some steps, then takes for as many."""
 
 from typing import Annotated, Any, NamedTuple
 
@@ -13,7 +13,7 @@ class Params(NamedTuple):
     """What stands after the colon: ``alternator:3``."""
 
     length: Annotated[
-        int, between(1, 10_000, "good steps for which it invests, and then takes")
+        int, between(1, 10_000, "steps of the good regime for which it invests, then takes")
     ] = 1
     level: Annotated[float, between(0, 1, "fraction invested when it does")] = 1.0
     bar: Bar = 0.5
@@ -30,11 +30,11 @@ class Alternator:
         self._parameters = parameters
 
     def initial(self, game: Game, seeds: np.ndarray) -> np.ndarray:
-        """Return the number of good steps so far, (lanes, agents) int64."""
+        """Return the number of steps of the good regime so far, (lanes, agents) int64."""
         return np.zeros((len(seeds), len(game.agents)), np.int64)
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Invest or take, by the number of good steps before."""
+        """Invest or take, by the number of steps of the good regime so far."""
         p, venture = self._parameters, self._venture
         attitude = np.where(memory // p.length % 2 == 0, p.level, 0.0)
         actions = venture.actions(observations, attitude, bar=p.bar)

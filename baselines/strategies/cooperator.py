@@ -32,7 +32,7 @@ class Cooperator:
         return streams(seeds[:, None], np.arange(len(game.agents))[None, :])
 
     def act(self, observations: np.ndarray, memory: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Invest by the times alone."""
+        """Invest by the regime alone."""
         attitude = np.full(observations.shape[:2], self._parameters.level)
         attitude, memory = trembling(attitude, self._parameters.trembles, memory)
         return self._venture.actions(observations, attitude, bar=0.0), memory

@@ -31,7 +31,7 @@ class Memory(NamedTuple):
     """What every seat remembers, (lanes, agents)."""
 
     worth: np.ndarray  # fraction that was worth investing in the last step
-    last: np.ndarray  # what the others invested of it when times were last good
+    last: np.ndarray  # what the others last invested of it in the good regime
     usual: np.ndarray  # smoothed mean of that
     share: np.ndarray  # fraction that it invests over what the others did
 

@@ -1,4 +1,4 @@
-"""Gradual: punishes the n-th offense for n good steps, then makes peace for two.
+"""Gradual: punishes the n-th offense for n steps of the good regime, then cooperates for two.
 
 After Beaufils, Delahaye & Mathieu (1997), Our meeting with gradual: a good strategy for the
 iterated prisoner's dilemma. Here an offense is an investment below a share of what was worthwhile.
@@ -12,7 +12,7 @@ from coopbench.baselines.policy import Entry, Game
 from coopbench.baselines.strategies.ventures import GOOD, Bar, Follow, Ignore, Venture
 from coopbench_envs.parameters import between
 
-PEACE = 2  # good steps after a punishment in which it forgives everything
+PEACE = 2  # steps of the good regime after a punishment, in which it forgives everything
 
 
 class Params(NamedTuple):
@@ -21,7 +21,7 @@ class Params(NamedTuple):
     threshold: Annotated[
         float, between(0, 1, "the others' share of what was worthwhile that is no offence")
     ] = 0.5
-    most: Annotated[int, between(1, 10_000, "longest punishment, in good steps")] = 100
+    most: Annotated[int, between(1, 10_000, "longest punishment, in good-regime steps")] = 100
     bar: Bar = 0.5
     ignore: Ignore = 1 / 3
     follow: Follow = 2 / 3
@@ -32,7 +32,7 @@ class Memory(NamedTuple):
 
     worth: np.ndarray  # fraction that was worth investing in the last step
     offences: np.ndarray  # int64
-    left: np.ndarray  # int64, good steps of the punishment and of the peace after it
+    left: np.ndarray  # int64, steps left of the punishment and the peace after it
 
 
 class Gradual:
@@ -64,7 +64,7 @@ class Gradual:
 ENTRY = Entry(
     "gradual",
     Gradual,
-    "punishes each offense one good step longer than the previous one, then makes peace",
+    "punishes each offense one step longer than the previous one, then makes peace",
     "local",
     Params,
 )

@@ -28,7 +28,7 @@ class Memory(NamedTuple):
     """What every seat remembers; axis 0 is the lane."""
 
     worth: np.ndarray  # (lanes, agents) fraction that was worth investing in the last step
-    last: np.ndarray  # (lanes, agents) what the others invested of it when times were last good
+    last: np.ndarray  # (lanes, agents) what the others last invested of it in the good regime
 
 
 class Matcher:
@@ -45,7 +45,7 @@ class Matcher:
         return Memory(np.zeros(shape), np.full(shape, self._parameters.start))
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
-        """Look at the last step if times were good in it, and match."""
+        """Look at the last step if the regime was good in it, and match."""
         p, venture = self._parameters, self._venture
         good, relative = venture.answered(observations, memory.worth)
         last = np.where(good, relative, memory.last)

@@ -1,8 +1,8 @@
 """What policies for the version 1 games share: what they read, and how they act on an attitude.
 
-Such a policy has an attitude to the others, a number in [0, 1] for each agent: the fraction of what
-the times are worth that it invests. The times it knows if it is informed; else it goes by what the
-informed others have just invested.
+Such a policy has an attitude to the others, a number in [0, 1] for each agent: the fraction that
+it invests of what is worthwhile in the present regime. An informed agent knows the regime; others
+infer it from what informed agents have just invested.
 """
 
 from typing import Annotated
@@ -18,12 +18,12 @@ __all__ = ["Bar", "Demand", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
 
 # Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
 WORTHWHILE = 0.5
-GOOD = 0.25  # fraction worth investing above which times are good
+GOOD = 0.25  # fraction worth investing above which the regime counts as good
 
 Bar = Annotated[float, between(0, 1, "least record of those it deals with, where it can choose")]
 Demand = Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")]
 Ignore = Annotated[float, between(0, 1, "uninformed: informed investments up to this are no sign")]
-Follow = Annotated[float, between(0, 1, "uninformed: from this investment on, times are good")]
+Follow = Annotated[float, between(0, 1, "uninformed: least investment that shows a good regime")]
 Trembles = Annotated[float, between(0, 1, "probability that it invests a uniform draw")]
 
 
@@ -45,7 +45,7 @@ class Venture:
     def worth(self, observations: np.ndarray) -> np.ndarray:
         """Return the fraction worth investing by what each agent knows, (lanes, agents) in [0, 1].
 
-        In good times it is 1, or the level of a phase that takes in no more.
+        In the good regime it is 1, or the level of a phase that takes in no more.
         """
         layout = self._game.layout
         productivity = layout["productivity"].view(observations)[:, :, 0]
@@ -63,7 +63,7 @@ class Venture:
     def mean(self, observations: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the mean (lanes, agents) of ``values`` of the others, (lanes, agents, others).
 
-        For an agent that does not know the times the others are those that do.
+        For an agent that does not know the regime, the others are those that do.
         """
         if "informed" not in self._game.layout:
             return mean(values)
@@ -102,7 +102,7 @@ class Venture:
     def answered(
         self, observations: np.ndarray, worth: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether times were good in the last step, and what the others invested in it.
+        """Return whether the regime was good in the last step, and what the others invested.
 
         ``worth`` (lanes, agents) is what was worth investing then, and the second array the part of
         it that they invested, in [0, 1]; both are (lanes, agents).

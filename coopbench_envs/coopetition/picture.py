@@ -51,7 +51,7 @@ def _sheet(names: tuple[str, ...], more: float = 0) -> tuple[Any, list[float], f
 
 
 def _names(agents: tuple[str, ...]) -> tuple[str, ...]:
-    """Names short enough to stand beside a row; none where rows are too low for letters."""
+    """Names short enough for the margin of a row; none where rows are too low for letters."""
     if len(agents) > _MANY:
         return ("",) * len(agents)
     return tuple(name.replace("_", " ") for name in agents)
@@ -230,10 +230,10 @@ def venture(
 
 
 def _venture_summary(constants: Any, fields: Mapping[str, np.ndarray]) -> str:
-    times = "good" if fields["good"] else "bad"
+    regime = "good" if fields["good"] else "bad"
     return (
         f"step {int(fields['time'])} / {int(constants.horizon)}    "
-        f"next step: {times} times, productivity {float(fields['productivity']):.2f}    "
+        f"next step: {regime} regime, productivity {float(fields['productivity']):.2f}    "
         f"mean record {float(np.mean(fields['record'])):.2f}    "
         f"mean investment {100 * float(np.mean(fields['fraction'])):.0f} %"
     )

@@ -81,7 +81,7 @@ def open_gpu(ordinal: int) -> "Gpu":
     except RuntimeError as error:
         raise RuntimeError(
             f"device='cuda:{ordinal}' cannot be used: {error} numba-cuda {numba_cuda.__version__} "
-            f"is installed, of {_EXTRA}; a GPU of NVIDIA and its driver are needed beside it. "
+            f"is installed, of {_EXTRA}; a GPU of NVIDIA and its driver are needed, too. "
             f"device='cpu' gives the same results."
         ) from error
 

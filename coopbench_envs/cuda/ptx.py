@@ -191,7 +191,7 @@ def _with_numpy() -> Iterator[None]:
 def _selecting(function: Any) -> Iterator[None]:
     """Take the instructions of a GPU from ``min`` or ``max``; what is left compares and selects.
 
-    The instructions differ from Python beside a NaN and between zeros of different signs.
+    The instructions differ from Python for a NaN and between zeros of different signs.
     """
     from numba.core.types import Float
     from numba.cuda.descriptor import cuda_target

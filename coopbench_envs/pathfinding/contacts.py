@@ -65,7 +65,7 @@ def push_apart(c, s, i):
 
     Forces are added in the order of objects (agents, then landmarks), whichever list of possible
     contacts there is: an object out of reach adds nothing, so a longer list gives the same bits.
-    All forces are zero before: whoever moves an agent by its force sets that to zero again.
+    All forces are zero before: code that moves an agent by its force sets that to zero again.
     """
     n, objects = c.num_agents, c.num_agents + c.map.num_landmarks
     a, o, k, last = np.int64(0), np.int64(0), 0, s.touches[i]

@@ -56,7 +56,7 @@ class Block(NamedTuple):
     """One entry of ``blocks``."""
 
     dynamics: Annotated[str, Allowed("how the agents of the block move")] = "holonomic"
-    # The name hides a method of tuples, which nobody needs here.
+    # The name hides a method of tuples, which is not needed here.
     count: Annotated[int, between(1, 10_000, "agents in the block")] = 1  # type: ignore[assignment]
     dynamics_params: Annotated[dict, mapping("parameters of the block's dynamics")] = {}  # noqa: RUF012
 

@@ -119,7 +119,7 @@ def divide(c, s, i, actions, substeps):
 def is_exact(s, i, a):
     """Return whether agent ``a`` moves by what its speed says: farther out rounding moves it, too.
 
-    Nobody gets there by playing; states can be set to it.
+    No play leads there; states can be set to it.
     """
     return (
         (abs(s.agent_pos[i, a, 0]) <= _FAR)

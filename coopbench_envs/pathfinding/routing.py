@@ -75,7 +75,7 @@ class Params(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Numbers of one task beside its map and its dynamics, ``c.rules``."""
+    """Numbers of one task that its map and its dynamics do not have, ``c.rules``."""
 
     max_time: float  # time of arrival of an agent that never arrives
     window: float

@@ -278,7 +278,7 @@ def open_records(c, s, i):
     """Set everything that an episode adds up to its beginning, as agents and goals now stand."""
     for a in range(c.num_agents):
         s.on_goal[i, a] = apart(s.goal_pos, s.agent_pos, i, a) < s.goal_rad[i, a]
-        # Whoever begins on its goal has arrived, unless it gets a new one at once.
+        # An agent that begins on its goal has arrived, unless it gets a new one at once.
         has_arrived = s.on_goal[i, a] and not c.rules.lifelong
         s.time_to_reach_goal[i, a] = 0.0 if has_arrived else c.rules.max_time
         s.num_collisions[i, a] = 0

@@ -102,7 +102,7 @@ def count_deadlocked(c, s, i):
 
 @routine
 def blocker(c, s, i, a, turn):
-    """Return who holds what train ``a`` reaches by ``turn``; -1 nobody, -2 there is no such way."""
+    """Return the train that holds what ``a`` reaches by ``turn``; -1: none, -2: no such way."""
     cell, heading = s.place[i, a] >> 2, s.place[i, a] & 3
     if (exits(s.rail[i, cell], heading) >> (3 - turn)) & 1 == 0:
         return np.int64(-2)

@@ -16,7 +16,7 @@ def resolve_claims(s, i, n):
     """Write which train may take the resource ``s.claim`` in place of ``s.held``.
 
     Of the trains that claim a resource the first one in ``s.order`` wins. It gets the resource if
-    nobody holds it, or if its holder gets another one. So trains follow each other without gaps,
+    no train holds it, or if its holder gets another one. So trains follow each other without gaps,
     and three or more rotate; two that claim each other's resource are denied. Whether or not
     they would win them, these two are marked as ``s.swapping``.
     """

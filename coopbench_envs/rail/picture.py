@@ -161,7 +161,7 @@ def _resource(fields: Mapping[str, np.ndarray], place: int) -> int:
 def _blockers(
     c: Any, fields: Mapping[str, np.ndarray], place: int, held: Mapping[int, int]
 ) -> set[int | None]:
-    """Return who holds the cells that a train at ``place`` can go to; None: nobody."""
+    """Return the trains in the cells that lead on from ``place``; None for a free cell."""
     code, heading = int(fields["rail"][place >> 2]), place & 3
     ahead = [
         4 * ((place >> 2) + int(c.map.delta[turn])) + turn

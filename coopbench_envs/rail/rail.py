@@ -262,8 +262,8 @@ def _places(c: Constants) -> tuple[int, int]:
     return 4 * first, 4 * last + 3
 
 
-# From ``map_of`` on all are scratch. So are ``rank``, ``waited`` and ``planned``, which nobody
-# reads without fair rules.
+# From ``map_of`` on all are scratch. So are ``rank``, ``waited`` and ``planned``, which are not
+# read without fair rules.
 State = state(
     __name__,
     rail=_per_cell("codes, with the ring", dtype=np.uint16, bounds=_rails),

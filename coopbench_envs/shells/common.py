@@ -67,7 +67,7 @@ def on_cpu(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw_seed(generator: np.random.Generator) -> int:
-    """Seed for an environment that nobody has seeded."""
+    """Seed for an environment that was given none."""
     return int(generator.integers(2**62))
 
 

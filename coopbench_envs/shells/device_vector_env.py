@@ -34,7 +34,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
     ``state`` with ``global_state=True``. Under "SameStep" ``final_obs``, ``final_rewards``,
     ``final_returns`` and ``final_metrics``, in the order of the environment's metrics, hold in
     every lane what its latest finished episode has ended with. Under "Disabled" finished lanes rest
-    until they are reset. What the environment tells its agents beside is not among the infos:
+    until they are reset. What the environment tells its agents in addition is not among the infos:
     ``info()`` returns it.
 
     A lane whose actions are not finite does not play that step; ``check()`` and ``metrics()``,
@@ -144,7 +144,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
         return {name: values[:, k].copy() for k, name in enumerate(self.engine.spec.metrics)}
 
     def info(self) -> dict[str, np.ndarray]:
-        """Wait; return what the environment tells its agents beside their observations."""
+        """Wait; return what the environment tells its agents in addition to observations."""
         return {name: values.copy() for name, values in self.engine.info().items()}
 
     def get_state(self) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ class GymnasiumEnv(gym.Env):
     """One game as an ordinary Gymnasium environment.
 
     Joint control (default): the action is (agents, dim) or MultiDiscrete, the observation
-    (agents, features), the reward the sum over agents. Focal control: one learner ``ego`` beside a
+    (agents, features), the reward the sum over agents. Focal control: one learner ``ego`` with a
     ``partner`` policy by name, with that agent's own spaces and reward. ``info["rewards"]`` holds
     every agent's reward (float64, a fresh copy) at every step, ``info["metrics"]`` the episode's
     metrics on the last one; discrete environments add ``action_mask`` and ``invalid_actions``,
@@ -58,7 +58,7 @@ class GymnasiumEnv(gym.Env):
         self._seeded = False
 
     def set_partner(self, partner: Any) -> None:
-        """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
+        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
         self.seats.set_partner(partner)
 
     def set_opponent(self, policy: Any) -> None:

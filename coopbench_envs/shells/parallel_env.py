@@ -43,7 +43,7 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
         """Play one step with the actions of all agents that are alive.
 
         Those of agents that are not alive have no effect; names of no agent raise ``ValueError``.
-        When the episode is over, ``step({})`` returns nothing of nobody, as in PettingZoo.
+        When the episode is over, ``step({})`` returns empty dictionaries, as in PettingZoo.
         """
         if not (self.agents or actions):  # wrappers of several environments do so
             return {}, {}, {}, {}, {}

@@ -14,7 +14,7 @@ _PARTNER = "random"  # the default of every shell
 
 
 class Seats:
-    """Which agents the outside controls: all of them (joint), or ``ego`` beside a partner policy.
+    """Which agents the outside controls: all of them (joint), or ``ego`` with a partner policy.
 
     The partner's random numbers depend on the seed and the episode of its lane alone, so a focal
     environment reproduces like any other.
@@ -40,7 +40,7 @@ class Seats:
             self.set_partner(partner)
 
     def set_partner(self, partner: Any) -> None:
-        """Seat ``partner`` (a name, a callable or a policy object) beside the ego agent."""
+        """Let ``partner`` (a name, a callable or a policy object) play with the ego agent."""
         if self.ego is None:
             raise ValueError(
                 "A partner needs control='focal'; this environment is under joint control."
@@ -70,7 +70,7 @@ class Seats:
         return joint
 
     def restart(self, lanes: Any = slice(None)) -> None:
-        """Forget the episodes of ``lanes``: there the partner begins anew with the next action."""
+        """Forget the episodes of ``lanes``: their partner restarts at the next action."""
         if self.ego is not None:
             self._episode[lanes] = -1
 

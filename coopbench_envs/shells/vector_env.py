@@ -31,7 +31,7 @@ MODES = {
 
 
 def autoreset(mode: str | AutoresetMode) -> AutoresetMode:
-    """Return the mode of a name; raise ``ValueError`` with the nearest for a name of none."""
+    """Return the mode of a name; raise ``ValueError`` with the closest name for an unknown one."""
     modes = {option.value: option for option in AutoresetMode}
     return mode if isinstance(mode, AutoresetMode) else named("autoreset_mode", mode, modes)
 
@@ -78,7 +78,7 @@ class VectorEnv(gym.vector.VectorEnv):
         self._seeded = False
 
     def set_partner(self, partner: Any) -> None:
-        """Seat a policy beside the ego agent: a name, a callable or an object with ``act``."""
+        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
         self.seats.set_partner(partner)
 
     def set_opponent(self, policy: Any) -> None:
@@ -181,7 +181,7 @@ class VectorEnv(gym.vector.VectorEnv):
     def _facts(
         self, masks: np.ndarray, alive: np.ndarray, state: np.ndarray, where: np.ndarray
     ) -> dict[str, Any]:
-        """Copies of what the game has of these beside its observations, in the lanes ``where``."""
+        """Copies of masks, living agents and global states, in the lanes ``where``."""
         facts: dict[str, Any] = {}
         if self.engine.discrete:
             facts |= {"action_mask": self.seats.view(masks), "_action_mask": where.copy()}
@@ -217,7 +217,7 @@ class VectorEnv(gym.vector.VectorEnv):
 
 
 def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:
-    """Return which lanes a reset is about; raise ``ValueError`` for a mask that is none."""
+    """Return which lanes a reset is about; raise ``ValueError`` for an invalid mask."""
     mask = (options or {}).get("reset_mask")
     if mask is None:
         return np.ones(num_envs, np.bool_)

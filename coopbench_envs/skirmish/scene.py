@@ -68,7 +68,7 @@ def _stats(constants: Any, fields: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _reserve(numbers: np.ndarray) -> str:
-    """Return what a unit has beside its health."""
+    """Return what a unit has in addition to its health."""
     return "shield" if numbers[SHIELDS] > 0 else "energy" if numbers[ENERGY] > 0 else ""
 
 

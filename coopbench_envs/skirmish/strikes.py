@@ -1,7 +1,7 @@
 """Attacks and recovery in one tick of version 1: all blows fall at once.
 
 The hits on a unit are summed in the order of the attackers, each through the shield that those
-before it have left, and taken off together at the end: whoever dies in a tick still strikes.
+before it have left, and taken off together at the end: a unit that dies in a tick still strikes.
 """
 
 import math
@@ -138,7 +138,7 @@ def _recover(c, b, u):
     side = TAKEN if u < c.num_agents else DEALT
     if b.struck[u]:
         b.sums[side] += absorbed
-        if 0.0 < lost < math.inf:  # what a unit that explodes loses is nobody's damage
+        if 0.0 < lost < math.inf:  # what a unit that explodes loses is no damage dealt
             b.sums[side] += min(lost, b.hp[u])
             if side == DEALT:
                 b.sums[OVERKILL] += max(0.0, lost - b.hp[u])

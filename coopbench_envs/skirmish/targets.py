@@ -179,9 +179,9 @@ def _is_any_healer_alive(c, b):
 def _prey(c, b, u, first):
     """Return the agent that enemy ``u`` attacks, -1 if it sees none.
 
-    Units that heal come first, then the nearest. Whoever aims at ``u`` is seen from afar, too; with
+    Units that heal come first, then the nearest. Units that aim at ``u`` are seen from afar; with
     ``first``, which is when ``u`` has no target, however far it is. Opponents that focus their fire
-    attack whom they reach with the least health and shield.
+    attack the unit in reach with the least health and shield.
     """
     best, rank, nearest = -1, 2, math.inf
     scan = c.stats[u, SCAN] + c.max_radius

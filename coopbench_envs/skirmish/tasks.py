@@ -37,7 +37,7 @@ class Params(NamedTuple):
         str, one_of(OPPONENTS, "what the enemies do, or a policy that plays them", prefix=POLICY)
     ] = "attack_move"
     side: Annotated[
-        str, one_of(SIDES, "whom the agents are; enemies: the map is turned by 180 degrees")
+        str, one_of(SIDES, "which side the agents are; enemies: the map is turned by 180 degrees")
     ] = "allies"
     obs_all_health: Annotated[bool, Allowed("observe health and shields of others")] = True
     obs_own_health: Annotated[bool, Allowed("observe own health and shield")] = True

@@ -1,6 +1,6 @@
 """Teams drawn for every episode: kinds of one race, with the weights of SMACv2.
 
-Source: Ellis et al. 2023, SMACv2, with the settings published beside it.
+Source: Ellis et al. 2023, SMACv2, with the settings published with it.
 """
 
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def drawn_scenario(race: str, num_allies: int, num_enemies: int) -> Scenario:
     """
     kinds = [bundled_units()[name] for name in _KINDS[race]]
     numbers = {kind: k for k, kind in enumerate(kinds)}
-    # Whom agents may heal follows from the numbers of those that cannot: the healer comes first.
+    # What agents may heal follows from the numbers of units that cannot: the healer comes first.
     allies, enemies = (
         [*reversed(kinds), *[kinds[0]] * (size - len(kinds))] for size in (num_allies, num_enemies)
     )

@@ -187,9 +187,9 @@ def _seek(c, b, u, healers):
 def _prey(c, b, u, first):
     """Return the unit opposite that ``u`` attacks, -1 if it sees none.
 
-    Units that heal come first, then the nearest. Whoever aims at ``u`` is seen from afar, too, if
-    ``u`` has no target (``first``). Opponents that focus their fire attack, of those that they
-    reach, whom has the least health and shield.
+    Units that heal come first, then the nearest. Units that aim at ``u`` are seen from afar if
+    ``u`` has no target (``first``). Opponents that focus their fire attack the unit in
+    reach with the least health and shield.
     """
     best, rank, nearest = -1, 3, math.inf
     kind = b.kind[u]

@@ -45,7 +45,7 @@ class Params(NamedTuple):
 
 
 def constants(p: Params) -> dynamics.Constants:
-    """Return the constants of equal partners, each of whom depends on every other one."""
+    """Return the constants of equal partners, each dependent on every other one."""
     return dynamics.make_constants(
         p,
         endowment=[100.0] * p.num_agents,

@@ -113,7 +113,7 @@ PLATFORM = {
 
 
 def trusted(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
-    """Share of partners whom the others trust at least 0.15 on average after the last step."""
+    """Share of partners that the others trust at least 0.15 on average after the last step."""
     return np.asarray((_last(played, trust_received) >= STAYS).mean(axis=1))
 
 
@@ -125,7 +125,7 @@ def partners_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
 PARTNERS = {
     "welfare": WELFARE,
     "retention": TrajectoryMetric(
-        "share of partners whom the others trust at least 0.15 on average after the last step",
+        "share of partners that the others trust at least 0.15 on average after the last step",
         ("trust_received",),
         trusted,
     ),

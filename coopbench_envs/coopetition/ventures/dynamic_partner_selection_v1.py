@@ -17,7 +17,7 @@ from coopbench_envs.states import array, state
 
 WANTED = 0.5  # least wish that counts
 EVEN = 1e-9  # summed differences of fractions below this are rounding
-NEUTRAL, RETURN = 0.6, 0.05  # record of those who stay alone, and how fast they get there
+NEUTRAL, RETURN = 0.6, 0.05  # record of an agent that stays alone, and how fast it gets there
 LISTED = 12  # agents whose pairs still fit on a line
 
 State = state(

@@ -149,7 +149,7 @@ def split(c, s, i, rng, actions, rewards, terminated):
     strong, weak = claim(c, s, i, STRONG), claim(c, s, i, WEAK)
     left = 1.0 - strong - weak
     if left < -ROUNDING:
-        taken = min(strong, c.power)  # power gives nobody more than it asked for
+        taken = min(strong, c.power)  # power gives no agent more than it asked for
         s.part[i, STRONG] = (1.0 - c.conflict_loss) * taken
         s.part[i, WEAK] = (1.0 - c.conflict_loss) * (1.0 - taken)
         s.conflicts[i] += 1.0

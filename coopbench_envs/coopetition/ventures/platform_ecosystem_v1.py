@@ -163,7 +163,7 @@ def on_platform(c, s, i):
 
 @kernel
 def invest(c, s, i, rng, actions, rewards, terminated):
-    """Invest for all agents; nobody sees the investments of absent ones, which are lost.
+    """Invest for all agents; investments of absent ones are lost, and no agent sees them.
 
     Otherwise a platform could spare developers a bad regime by shutting them out, and they would
     not need to infer anything.

@@ -3,7 +3,7 @@
 In each step every agent invests a fraction of its endowment. In the good regime an invested unit is
 worth more than a unit to all together but less to the investor, in bad ones it is worth less even
 to all. Others observe investments with errors, and a public record sums up the conduct of every
-agent. A record pays nobody: it acts through what other agents do. Equations and reasons:
+agent. A record earns nothing: it acts through what other agents do. Equations and reasons:
 docs/environments/ventures.md.
 """
 
@@ -227,7 +227,7 @@ def judge_in_good_times(c, s, i, rng, actions, rewards, terminated):
 def judge_answers(c, s, i, received):
     """Judge each investment as it was observed, by the weight of what it had ``received`` (agents).
 
-    For games in which not all know the regime: an investment is expected of those whose partners
+    For games in which not all know the regime: an investment is expected of agents whose partners
     have just invested.
     """
     for a in range(c.num_agents):
@@ -284,7 +284,7 @@ def turn(c, s, i, rng, actions, rewards, terminated):
     announce(c, s, i, rng)
 
 
-# A step of the common model, part by part; games put parts of their own beside or in place of them.
+# A step of the common model, part by part; games add parts of their own or replace these.
 STEP = (invest, earn, judge_in_good_times, update_records, turn, go_on)
 
 
