@@ -311,13 +311,6 @@ def test_processes_play_the_same(tmp_path, monkeypatch):
 # --- protocols ------------------------------------------------------------------------------------
 
 
-def test_protocols_normalise_by_what_was_played(protocol):
-    report = coopbench.evaluate(protocol, ["random", zeros, lit])
-    scores = {row.policy: row for row in report.aggregates if row.statistic == "mean"}
-    assert 0.0 <= scores["random"].estimate < scores["lit"].estimate <= 1.0
-    assert "these scores change when policies are added" in " ".join(str(report).split())
-
-
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -558,17 +551,3 @@ def test_what_cannot_be_done_is_said(results):
         coopbench.find_episode(f"{results}/toy_foreign/random/0")
     with pytest.raises(ValueError, match="neither saved nor restored"):
         engine(LAMPS).reset(np.zeros(1, np.uint64), state={"time": 1})
-
-
-def test_an_object_with_the_methods_of_a_parallel_environment_is_one():
-    class Bare:
-        def __init__(self):
-            self._lamps = toy_foreign.Lamps()
-
-        def __getattr__(self, name):
-            return getattr(self._lamps, name)
-
-    report = coopbench.evaluate(Bare, {"lit": lit}, episodes=2)
-    assert (played(report, "lit").lengths == 6).all()
-    assert report.protocol.task[0].info == {"hit": "last", "total.hits": "last"}
-    assert {row.metric for row in report.estimates} == {"return", "hit", "total.hits", "length"}

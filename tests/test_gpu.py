@@ -178,52 +178,11 @@ def test_streams_wait_for_events_and_memory_for_what_reads_it(recorded):
         gpu.passed("event")
 
 
-def test_an_error_that_the_bindings_do_not_know_is_one_of_the_driver(recorded):
-    gpu, _ = recorded
-
-    def unknown(*arguments):
-        raise ValueError("913 is not a valid CUresult")
-
-    gpu._driver.cuStreamSynchronize = gpu._driver.cuMemFree = unknown
-    with pytest.raises(RuntimeError, match="cuStreamSynchronize of the driver fails: 913 is not"):
-        gpu.wait(1)
-    gpu.free(4096)
-
-
-def test_an_old_driver_is_told_what_code_it_takes(monkeypatch):
-    text = ".visible .entry run(\n.param .u64 p\n)"
-    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
-    monkeypatch.setattr("coopbench_envs.cuda.gpu.machine_code", lambda *arguments: None)
-    for version, words in ((12090, "the extra 'cuda12' makes"), (13000, "INVALID_IMAGE.$")):
-        api = driver(version=version)
-        api.cuModuleLoadData = lambda image: (Result.CUDA_ERROR_INVALID_IMAGE, None)
-        with pytest.raises(RuntimeError, match=words):
-            Gpu(api, 0).load(None)
-
-
 def test_streams_by_number():
     assert [stream_of(stream) for stream in (0, 1, 3, np.int64(94))] == [1, 1, 3, 94]
     for stream in (-1, 2):
         with pytest.raises(ValueError, match="allowed: 1 or 0, the default stream"):
             stream_of(stream)
-
-
-@pytest.mark.parametrize("code", [None, b"machine code"])
-def test_machine_code_is_loaded_where_it_can_be_assembled(code, monkeypatch):
-    text, images = ".visible .entry run(\n.param .u64 p\n)", []
-
-    def load(image):
-        images.append(ctypes.string_at(image))
-        return 0, "module"
-
-    api = driver()
-    api.cuModuleLoadData = load
-    api.cuModuleGetFunction = lambda module, name: (0, (module, name))
-    monkeypatch.setattr("coopbench_envs.cuda.gpu.ptx_of", lambda *arguments, **options: text)
-    monkeypatch.setattr("coopbench_envs.cuda.gpu.machine_code", lambda *arguments: code)
-    gpu = Gpu(api, 0)
-    assert gpu.load(None) == gpu.load(None) == ("module", b"run")
-    assert images == [text.encode() if code is None else code]
 
 
 def test_without_a_driver_what_lacks_is_said():

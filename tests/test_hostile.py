@@ -556,14 +556,6 @@ def test_numbers_too_large_are_one_line(error, capsys):
     assert capsys.readouterr().err.startswith("Error: ")
 
 
-@pytest.mark.parametrize(
-    "options", [{"partner": "nope"}, {"ego": 7}, {"partner": "random", "ego": 1}]
-)
-def test_settings_without_an_effect_are_refused(options):
-    with pytest.raises(ValueError, match="need control='focal'"):
-        gym.make("coopbench/TrustDilemma-v1", **options)
-
-
 @pytest.mark.parametrize("seed", [2**64, 2**80, -1, 1.5, float("inf"), float("nan"), True])
 def test_seeds_are_whole_and_have_64_bits(seed):
     with pytest.raises(ValueError, match="A seed must be"):
@@ -629,32 +621,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Read-only") as error:
         write_bytes(tmp_path / "a.json", b"{}")
     assert error.value.filename == str(tmp_path / "a.json")
-
-
-def test_a_full_disk_keeps_what_is_finished(tmp_path):
-    """The limit of a file's size stands for the end of a disk; there is no space after it."""
-    large = builders.make_task("large", horizon=400, high=1000)
-    tasks = [builders.make_task(high=1000), large]
-    file = builders.protocol_file(tmp_path, tasks=tasks, count=30, train=(1000, 1001))
-    command = ["evaluate", str(file), "-p", "random", "--out", str(tmp_path / "out")]
-
-    def small():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
-
-    stopped = subprocess.run(
-        [sys.executable, "-m", "coopbench", *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=small,
-    )
-    assert stopped.returncode == 1, stopped.stdout
-    assert "Finished cells are kept" in " ".join(stopped.stderr.split())
-    finished = {path.parent.parent.name for path in (tmp_path / "out").glob("*/*/meta.json")}
-    assert finished < {"dilemma", "large"}
-    assert not list((tmp_path / "out").rglob("*.tmp"))
-    coopbench.evaluate(file, ["random"], tmp_path / "out")
-    assert verify(tmp_path / "out").identical
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path):

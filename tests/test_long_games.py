@@ -107,10 +107,13 @@ CASES = {
 def actions_of(engine, rng):
     """Return actions that bring agents to their goals, trains forward, and armies together.
 
-    Firms of the first lane invest little, those of the last lane much.
+    Firms of the first lane invest little, those of the last lane much, and each of them changes
+    its mind for 25 of 75 steps.
     """
     if engine.spec.trace is not None:
-        level = np.linspace(-0.2, 1.1, LANES)[:, None, None]
+        level = np.linspace(-0.2, 1.1, LANES)[:, None]
+        turns = (engine.state.time[:, None] // 25 + np.arange(len(engine.agents))) % 3 == 0
+        level = np.where(turns, 1.0 - level, level)[:, :, None]
         low, high = engine.action_bounds()
         return low + (high - low) * (level + rng.uniform(-0.4, 0.4, engine.actions.shape))
     if not engine.discrete:

@@ -36,18 +36,6 @@ def test_frames_of_an_episode_have_one_size(env_id):
     assert engine.discrete or (frames[0] != frames[-1]).any()
 
 
-@pytest.mark.parametrize("agents", [2, 64])
-def test_many_agents_fit_into_a_picture(agents):
-    engine = Engine("DynamicPartnerSelection-v1", num_agents=agents)
-    engine.reset(np.array([0]))
-    engine.step(np.full(engine.actions.shape, 0.5))
-    image = picture(engine)
-    assert image.shape[0] < 500
-    assert image.shape[1] < 1300
-    page = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
-    assert all(name in page for name in engine.agents)
-
-
 def test_every_lane_has_its_picture():
     engine = Engine("TrustDilemma-v1", 2)
     engine.reset(np.array([3, 3]))

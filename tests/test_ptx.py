@@ -20,12 +20,10 @@ from coopbench_envs.cuda.assembling import assembler, machine_code
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.programs import Program
 from coopbench_envs.cuda.ptx import (
-    cache_folder,
     entry_name,
     parameter_bytes,
     parameters,
     ptx_of,
-    stored,
 )
 from studies.checks.fake_gpu import FakeGpu
 
@@ -152,23 +150,6 @@ def test_cached_code_is_that_which_was_compiled(cache):
     (file,) = cache.rglob("*.ptx")
     file.write_text(text + "// from the cache\n")
     assert compiled() == text + "// from the cache\n"
-
-
-def test_a_user_without_a_home_takes_no_cache(monkeypatch):
-    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    file = cache_folder() / "any.ptx"
-    assert stored(file, b"code") == b"code"
-    assert not file.exists()
-
-
-def test_others_may_read_the_cache(tmp_path):
-    usual = tmp_path / "usual"
-    usual.touch()
-    stored(tmp_path / "any.ptx", b"code")
-    assert (tmp_path / "any.ptx").stat().st_mode == usual.stat().st_mode
-    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_machine_code_is_assembled_once(cache):

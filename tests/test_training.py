@@ -25,7 +25,7 @@ from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.network import Network, NetworkPolicy, perceptron
 from coopbench.episodes.table import Cell
-from coopbench.errors import DamagedResultError, Diverged, OtherProtocolError, ProtocolError
+from coopbench.errors import Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
 from coopbench.report import plots
@@ -576,18 +576,6 @@ def test_all_runs_of_a_folder_are_evaluated_as_one_policy(protocol, tmp_path):
     other = trial(tmp_path, first=200, selection=(300, 4))  # the selection's
     with pytest.raises(OtherProtocolError, match=r"runs of another protocol .* single run"):
         coopbench.evaluate(other, [f"steady:{tmp_path / 'one'}"])
-
-
-@pytest.mark.parametrize("change", [{"training": [1]}, {"hyperparameters": "peak 40"}])
-def test_metadata_that_are_no_data_are_damaged(protocol, tmp_path, change):
-    train(protocol, tmp_path)
-    before = cells(tmp_path)
-    builders.edit_meta(run_of(tmp_path), **change)
-    with pytest.raises(DamagedResultError, match="is not an object"):
-        store.read(tmp_path, protocol, Cell("trust", "steady", 5))
-    train(protocol, tmp_path)
-    assert cells(tmp_path) == before
-    assert coopbench.verify(tmp_path).holds
 
 
 def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import toy_pennies
 
-import coopbench
 import coopbench_envs
 from coopbench.analysis.estimates import estimates
 from coopbench.episodes import metrics
@@ -265,18 +264,6 @@ def test_unknown_metrics_are_named(dilemma):
         metrics.values(dilemma, "exploitation")
     with pytest.raises(ValueError, match="Unknown metric of an agent 'trust_stability'"):
         metrics.agent_values(dilemma, "trust_stability")
-
-
-def test_a_protocol_can_list_them(tmp_path):
-    tasks = [builders.make_task(env=TRUST, high=50_000, parameters={})]
-    parts = {"tasks": tasks, "train": None, "count": 5, "metrics": ["gini", *EPISODE]}
-    report = coopbench.evaluate(builders.protocol_file(tmp_path, **parts), ["random"])
-    block = report.episodes.of("dilemma", "random")
-    means = {row.metric: row.mean for row in report.estimates}
-    for name in parts["metrics"]:
-        assert means[name] == pytest.approx(metrics.values(block, name).mean())
-    assert {row.agent for row in report.agents} == set(block.agents)
-    assert {row.metric for row in report.agents} == {"return", *AGENT}
 
 
 def test_gini_of_mixed_signs_is_undefined():

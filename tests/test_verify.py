@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 
@@ -168,16 +167,10 @@ def choose_another(root):
 ATTACKS = {  # name: cell that is to be found different, edit, first step that differs
     "last bits": (FIXED, edit_row(FIXED, 2, add("returns", 1, 1e-13)), None),
     "metric": (FIXED, edit_row(FIXED, 3, add("metrics", "final_trust", 0.01)), None),
-    "agent metric": (FIXED, edit_row(FIXED, 3, put("agent_metrics", {})), None),
     "length": (FIXED, edit_row(FIXED, 0, put("length", 5)), None),
-    "end": (FIXED, edit_row(FIXED, 0, put("terminated", True)), None),
     "seed": (FIXED, edit_row(FIXED, 1, put("seed", 40)), None),
-    "seat": (FIXED, edit_row(FIXED, 1, put("seats", [True, False])), None),
     "trajectory": (FIXED, edit_row(FIXED, 4, put("trajectory", 64 * "0")), None),
-    **{
-        f"seed {seed}": (FIXED, edit_row(FIXED, 0, put("seed", seed)), None)
-        for seed in (-1, 1.5, float("nan"), [], 10**30)
-    },
+    "seed that is none": (FIXED, edit_row(FIXED, 0, put("seed", float("nan"))), None),
     "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
     "curve": (FIXED, edit_array(FIXED, "curves.npz", "mean_trust", bump(2, 1e-3)), None),
     "step": (FIXED, edit_array(FIXED, "trace.npz", "steps", bump(3, 1)), 4),
@@ -194,18 +187,13 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     ),
     "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
-    "run: seed": (LEARNED, edit_row(LEARNED, 1, put("seed", 7)), None),
     "run: seat": (BESIDE, edit_row(BESIDE, 1, put("seats", [True, False])), None),
-    "run: line": (LEARNED, lambda root: delete_line(root, LEARNED), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
     "run: quiet metric": (LEARNED, row_of(LEARNED, add("metrics", "mean_trust", 0.01)), None),
-    "run: quiet trajectory": (LEARNED, row_of(LEARNED, put("trajectory", 64 * "f")), None),
     "run: all actions": (LEARNED, edit_actions(LEARNED, act_otherwise), 3),
     "run: some actions": (LEARNED, edit_actions(LEARNED, some_actions), None),
     "run: no actions": (LEARNED, remove_actions(LEARNED), None),
     "run: actions beside": (BESIDE, edit_actions(BESIDE, help_in_the_actions), 1),
-    "run: step": (LEARNED, edit_array(LEARNED, "trace.npz", "steps", bump(3, 1)), 4),
-    "name": (FIXED, lambda root: meta_of(root, FIXED, hyperparameters={"fraction": 0.1}), None),
     "run: unrecorded": (LEARNED, unrecord, None),
     "run: partner": (BESIDE, help_the_learner, 3),
     "run: chosen": (LEARNED, choose_another, None),
@@ -457,16 +445,11 @@ STRANGE = {
     "episodes": -1,
     "agents": "ab",
     "recorded": [[0]],
-    "plays": 5,
     "versions": [],
-    "platform": None,
     "sha256": ["results.jsonl.gz"],
     "chosen_step": {},
-    "status": ["failed"],
-    "run": True,
     "task": "../../etc",
     "policy": "\ud800",
-    "protocol": 3,
 }
 
 
@@ -476,29 +459,6 @@ def test_strange_metadata_make_a_cell_differ(root, key):
     meta_of(root, FIXED, **{key: STRANGE[key]})
     write_manifest(root, read_protocol(root))
     assert failing(root) == [FIXED]
-
-
-def test_links_pipes_and_control_characters_are_harmless(root, tmp_path):
-    target = tmp_path / "elsewhere.npz"
-    file = root / FIXED / "curves.npz"
-    shutil.copy(file, target)
-    (root / FIXED / "unread").symlink_to(target)
-    checks = {check.what: check for check in verify(root).checks}
-    assert "holds 'unread', which is no file of its cell" in checks[FIXED].reasons[0]
-    (root / FIXED / "unread").unlink()
-    file.unlink()
-    file.symlink_to(target)
-    checks = {check.what: check for check in verify(root).checks}
-    assert "is a link" in checks[FIXED].reasons[0]
-    file.unlink()
-    os.mkfifo(file)
-    checks = {check.what: check for check in verify(root).checks}
-    assert "is not a file" in checks[FIXED].reasons[0]
-    meta_of(root, "dilemma/learner/run-51", reason="\x1b[2Jgone\n" + "x" * 10_000)
-    checks = {check.what: check for check in verify(root).checks}
-    reason = checks["dilemma/learner/run-51"].reasons[0]
-    assert reason.isprintable()
-    assert len(reason) < 500
 
 
 NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}

@@ -148,17 +148,6 @@ def test_other_functions_see_the_same_resamples(beta):
     assert ends(known) == pytest.approx(ends(plain))
 
 
-def test_intervals_widen_with_confidence_and_for_few_runs(beta):
-    narrow, wide = (bootstrap_interval(beta, iqm, confidence=c) for c in (0.5, 0.99))
-    assert wide.low < narrow.low < narrow.high < wide.high
-    few = beta[:5]
-    plain, expanded = (bootstrap_interval(few, mean, method=m) for m in ("percentile", "expanded"))
-    assert expanded.low < plain.low
-    assert expanded.high > plain.high
-    moved = bootstrap_interval(3.0 * few - 1.0, mean, method="expanded")
-    assert ends(moved) == pytest.approx(3.0 * np.array(ends(expanded)) - 1.0)
-
-
 def notes(*arguments, **options):
     return " ".join(bootstrap_interval(*arguments, reps=2_000, **options).warnings)
 
