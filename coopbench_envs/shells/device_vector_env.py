@@ -5,26 +5,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.engine import SAME_STEP
-from coopbench_envs.shells.common import (
-    RENDER_MODES,
-    check_options,
-    check_render_mode,
-    draw_seed,
-    rendered,
-    seed_of,
-)
 from coopbench_envs.shells.seats import joint_spaces
-from coopbench_envs.shells.vector_env import MODES, autoreset, reset_mask
+from coopbench_envs.shells.vector_env import Batch
 
 __all__ = ["DeviceVectorEnv"]
 
 
-class DeviceVectorEnv(gym.vector.VectorEnv):
+class DeviceVectorEnv(Batch):
     """``num_envs`` games on a GPU under joint control, with the bits of the CPU's ``VectorEnv``.
 
     ``step`` returns ``DeviceArray``: buffers that the next call overwrites, or copies of them on
@@ -37,11 +28,9 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
     until they are reset. What the environment tells its agents in addition is not among the infos:
     ``info()`` returns it.
 
-    A lane whose actions are not finite does not play that step; ``check()`` and ``metrics()``,
-    which wait for the GPU, raise ``ValueError`` for it.
+    A lane whose actions are not finite does not play that step; ``check()`` and ``metrics()`` raise
+    ``ValueError`` for it. Like ``get_state()`` and ``state()`` they wait for the GPU.
     """
-
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
 
     def __init__(
         self,
@@ -62,16 +51,9 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
             )
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
-        mode = autoreset(autoreset_mode)
-        self.metadata = type(self).metadata | {"autoreset_mode": mode}
-        self.num_envs, self.copy = num_envs, copy
-        self.render_mode = check_render_mode(render_mode)
-        self._mode = MODES[mode]
+        self._describe(num_envs, autoreset_mode, render_mode, copy)
         self.engine = CudaEngine(env_id, num_envs, device=device, stream=stream, **parameters)
-        self.single_observation_space, self.single_action_space = joint_spaces(self.engine)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._seeded = False
+        self._set_spaces(*joint_spaces(self.engine))
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -80,15 +62,7 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
 
         Seeds and ``options["state"]``, numpy arrays, are those of ``VectorEnv``; so are the games.
         """
-        state = check_options(options)
-        mask = reset_mask(self.num_envs, options)
-        single = seed if isinstance(seed, (int, np.integer)) else None
-        super().reset(seed=None if single is None else int(single))
-        if seed is None and not self._seeded:
-            seed = draw_seed(self.np_random)
-        seeds = None if seed is None else seed_of(seed, self.num_envs)
-        self.engine.reset(seeds, chosen=mask, state=state)
-        self._seeded = True
+        self._begin(seed, options)
         return self._out(self._control.obs), self._infos()
 
     def step(
@@ -146,18 +120,3 @@ class DeviceVectorEnv(gym.vector.VectorEnv):
     def info(self) -> dict[str, np.ndarray]:
         """Wait; return what the environment tells its agents in addition to observations."""
         return {name: values.copy() for name, values in self.engine.info().items()}
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Wait; return everything the games go on from as numpy arrays, lane first."""
-        return self.engine.get_state()
-
-    def state(self) -> np.ndarray:
-        """Wait; return the global state of every lane, float32 (num_envs, size), as numpy."""
-        return self.engine.global_state()
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Nothing to release: memory is freed with the last array that refers to it."""
-
-    def render(self) -> tuple[Any, ...]:
-        """Pictures or texts of all lanes."""
-        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))

@@ -15,12 +15,12 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
-from coopbench_envs.shells.seats import Seats
+from coopbench_envs.shells.seats import Seated, Seats
 
 __all__ = ["GymnasiumEnv"]
 
 
-class GymnasiumEnv(gym.Env):
+class GymnasiumEnv(Seated, gym.Env):
     """One game as an ordinary Gymnasium environment.
 
     Joint control (default): the action is (agents, dim) or MultiDiscrete, the observation
@@ -56,17 +56,6 @@ class GymnasiumEnv(gym.Env):
         self._bare = not (engine.discrete or beside)  # info has nothing but rewards and metrics
         self._shape = self.action_space.shape
         self._seeded = False
-
-    def set_partner(self, partner: Any) -> None:
-        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
-        self.seats.set_partner(partner)
-
-    def set_opponent(self, policy: Any) -> None:
-        """Let a policy, also as a callable or an object, play against the agents.
-
-        Raises ``ValueError`` for an environment that was not made with ``opponent="policy:..."``.
-        """
-        self.engine.set_opponent(policy)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from coopbench_envs.lanes import Lanes
 
-__all__ = ["Seats"]
+__all__ = ["Seated", "Seats", "joint_spaces"]
 
 _PARTNER = "random"  # the default of every shell
 
@@ -99,6 +99,24 @@ class Seats:
         """The outside's reward in every lane: the ego's, or the team's."""
         control = self.engine.control
         return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
+
+
+class Seated:
+    """What environments with ``seats`` share: the exchange of policies that play in them."""
+
+    engine: Lanes
+    seats: Seats
+
+    def set_partner(self, partner: Any) -> None:
+        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
+        self.seats.set_partner(partner)
+
+    def set_opponent(self, policy: Any) -> None:
+        """Let a policy, also as a callable or an object, play against the agents.
+
+        Raises ``ValueError`` for an environment that was not made with ``opponent="policy:..."``.
+        """
+        self.engine.set_opponent(policy)
 
 
 def joint_spaces(engine: Lanes) -> tuple[Any, Any]:

@@ -19,9 +19,9 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
-from coopbench_envs.shells.seats import Seats
+from coopbench_envs.shells.seats import Seated, Seats
 
-__all__ = ["MODES", "VectorEnv", "autoreset", "reset_mask"]
+__all__ = ["Batch", "VectorEnv"]
 
 MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
@@ -36,7 +36,61 @@ def autoreset(mode: str | AutoresetMode) -> AutoresetMode:
     return mode if isinstance(mode, AutoresetMode) else named("autoreset_mode", mode, modes)
 
 
-class VectorEnv(gym.vector.VectorEnv):
+class Batch(gym.vector.VectorEnv):
+    """What vector environments on the CPU and on a GPU share: options, seeds and rendering."""
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+    engine: Any
+
+    def _describe(
+        self, num_envs: int, mode: str | AutoresetMode, render_mode: str | None, copy: bool
+    ) -> None:
+        """Keep the options; ``ValueError`` for a mode of autoreset or rendering there is not."""
+        chosen = autoreset(mode)
+        self.metadata = type(self).metadata | {"autoreset_mode": chosen}
+        self.num_envs, self.copy, self._mode = num_envs, copy, MODES[chosen]
+        self.render_mode = check_render_mode(render_mode)
+        self._seeded = False
+
+    def _set_spaces(self, observation: gym.Space[Any], action: gym.Space[Any]) -> None:
+        """Take the spaces of one lane, and derive those of all."""
+        self.single_observation_space, self.single_action_space = observation, action
+        self.observation_space = batch_space(observation, self.num_envs)
+        self.action_space = batch_space(action, self.num_envs)
+
+    def _begin(self, seed: Any, options: dict[str, Any] | None) -> np.ndarray:
+        """Begin episodes as ``VectorEnv.reset`` says; return in which lanes, bool (num_envs,)."""
+        state = check_options(options)
+        mask = reset_mask(self.num_envs, options)
+        single = seed if isinstance(seed, (int, np.integer)) else None
+        super().reset(seed=None if single is None else int(single))
+        if seed is None and not self._seeded:
+            seed = draw_seed(self.np_random)
+        seeds = None if seed is None else seed_of(seed, self.num_envs)
+        self.engine.reset(seeds, chosen=mask, state=state)
+        self._seeded = True
+        return mask
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Copy of everything the games go on from, lane first, as numpy arrays."""
+        state: dict[str, np.ndarray] = self.engine.get_state()
+        return state
+
+    def state(self) -> np.ndarray:
+        """Global state of every lane, float32 (num_envs, size), as a numpy array."""
+        vectors: np.ndarray = self.engine.global_state()
+        return vectors
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads of the engine, and close environments of other packages."""
+        self.engine.close()
+
+    def render(self) -> tuple[Any, ...]:
+        """Pictures or texts of all lanes."""
+        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))
+
+
+class VectorEnv(Seated, Batch):
     """``num_envs`` games; lane i seeded s is, bit for bit, the single environment seeded s + i.
 
     ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies
@@ -45,8 +99,6 @@ class VectorEnv(gym.vector.VectorEnv):
     Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has the rewards,
     metrics, masks, ``alive``, ``state`` and further infos of the episodes that have ended.
     """
-
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
 
     def __init__(
         self,
@@ -65,28 +117,10 @@ class VectorEnv(gym.vector.VectorEnv):
     ) -> None:
         if max_episode_steps is not None:
             parameters.setdefault("horizon", max_episode_steps)
-        mode = autoreset(autoreset_mode)
-        self.metadata = type(self).metadata | {"autoreset_mode": mode}
-        self.num_envs, self.copy = num_envs, copy
-        self.render_mode = check_render_mode(render_mode)
-        self._mode = MODES[mode]
+        self._describe(num_envs, autoreset_mode, render_mode, copy)
         self.engine: Lanes = lanes_of(env_id, num_envs, threads=threads, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
-        self.single_observation_space, self.single_action_space = self.seats.spaces()
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._seeded = False
-
-    def set_partner(self, partner: Any) -> None:
-        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
-        self.seats.set_partner(partner)
-
-    def set_opponent(self, policy: Any) -> None:
-        """Let a policy, also as a callable or an object, play against the agents.
-
-        Raises ``ValueError`` for an environment that was not made with ``opponent="policy:..."``.
-        """
-        self.engine.set_opponent(policy)
+        self._set_spaces(*self.seats.spaces())
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -96,16 +130,7 @@ class VectorEnv(gym.vector.VectorEnv):
         ``seed`` is one number (lane i gets seed + i) or a list with one per lane.
         ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
         """
-        state = check_options(options)
-        mask = reset_mask(self.num_envs, options)
-        single = seed if isinstance(seed, (int, np.integer)) else None
-        super().reset(seed=None if single is None else int(single))
-        if seed is None and not self._seeded:
-            seed = draw_seed(self.np_random)
-        seeds = None if seed is None else seed_of(seed, self.num_envs)
-        self.engine.reset(seeds, chosen=mask, state=state)
-        self._seeded = True
-        self.seats.restart(mask)
+        self.seats.restart(self._begin(seed, options))
         return self._obs(), self._infos()
 
     def step(
@@ -198,22 +223,6 @@ class VectorEnv(gym.vector.VectorEnv):
 
     def _out(self, array: np.ndarray) -> np.ndarray:
         return array.copy() if self.copy else array
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Copy of everything the games go on from, lane first."""
-        return self.engine.get_state()
-
-    def state(self) -> np.ndarray:
-        """Global state of every lane, float32 (num_envs, size)."""
-        return self.engine.global_state()
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """End the threads of the engine, and close environments of other packages."""
-        self.engine.close()
-
-    def render(self) -> tuple[Any, ...]:
-        """Pictures or texts of all lanes."""
-        return tuple(rendered(self.engine, self.render_mode, i) for i in range(self.num_envs))
 
 
 def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:
