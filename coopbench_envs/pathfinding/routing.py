@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.marks import rebound
-from coopbench_envs.parameters import Allowed, between, mapping, named, one_of, resolve
+from coopbench_envs.parameters import Allowed, between, joined, mapping, named, one_of, resolve
 from coopbench_envs.pathfinding import maps, picture
 from coopbench_envs.pathfinding.contacts import BATCH, COLUMNS, apart
 from coopbench_envs.pathfinding.dynamics import (
@@ -48,8 +48,8 @@ from coopbench_envs.states import array, state
 MAPS = maps.found()
 
 
-class Params(NamedTuple):
-    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+class Shared(NamedTuple):
+    """Parameters of either version."""
 
     num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
     map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
@@ -60,18 +60,26 @@ class Params(NamedTuple):
         float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
     ] = 0.3
     frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
-    max_obs: Annotated[
-        int, between(1, 1000, "number of nearest objects that an agent observes")
-    ] = 3
-    pos_shaping_factor: Annotated[
-        float, between(-1e6, 1e6, "reward per unit of length of progress toward the goal")
-    ] = 1.0
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
     contact_margin: Annotated[
         float, between(0, 1e3, "length over which contact softens", above=True)
     ] = 0.001
-    lifelong: Annotated[bool, Allowed("an agent that arrives gets a new goal")] = False
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
+
+
+class Own(NamedTuple):
+    """Parameters that version 1 does not have."""
+
+    max_obs: Annotated[
+        int, between(1, 1000, "number of nearest objects that an agent observes")
+    ] = 3
+    pos_shaping_factor: Annotated[
+        float, between(-1e6, 1e6, "reward per unit of length of progress towards the goal")
+    ] = 1.0
+    lifelong: Annotated[bool, Allowed("an agent that arrives gets a new goal")] = False
+
+
+Params = joined(__name__, Shared, Own)
 
 
 class Rules(NamedTuple):
@@ -100,7 +108,7 @@ class Constants(NamedTuple):
     rules: Rules
 
 
-def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
+def constants(p: Any, where: str = "coopbench/Routing-v0") -> Constants:
     """Return the constants, from the checked map and dynamics; ``where`` names them in errors.
 
     Raises:
@@ -138,7 +146,7 @@ def constants(p: Params, where: str = "coopbench/Routing-v0") -> Constants:
     )
 
 
-def _bins(p: Params, m: Map, way: float) -> Bins:
+def _bins(p: Any, m: Map, way: float) -> Bins:
     """Return the bins of a world whose agents go at most so long a way in one step."""
     sight = p.window + m.agent_rad_high + max(m.agent_rad_high, m.landmark_rad)
     # With bins as wide as the sight, an agent searches nine of them; no more bins than cells.

@@ -16,13 +16,12 @@ from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import between, mapping, one_of
+from coopbench_envs.parameters import between, joined, one_of
 from coopbench_envs.pathfinding import picture, routing
 from coopbench_envs.pathfinding.angles import sine_cosine
 from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.dynamics import (
     DIFFDRIVE,
-    DYNAMICS,
     HOLONOMIC,
     PUSHED,
     STEERED,
@@ -48,7 +47,7 @@ from coopbench_envs.pathfinding.maps.common import Map
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.motion import advance
 from coopbench_envs.pathfinding.neighbours import NOTHING, Bins, object_of, sort_landmarks, survey
-from coopbench_envs.pathfinding.routing import MAPS, draw_instance
+from coopbench_envs.pathfinding.routing import draw_instance
 from coopbench_envs.pathfinding.solvable import settle
 from coopbench_envs.states import array, state
 
@@ -59,24 +58,15 @@ _FASTEST = 2.0  # largest velocity that is observed, in units of the top speed
 _PER_AGENT, _PER_OBSTACLE = 6, 3  # numbers by which an agent and an obstacle are observed
 
 
-class Params(NamedTuple):
-    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+class Further(NamedTuple):
+    """Parameters that version 0 does not have."""
 
-    num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
-    map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
-    map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
-    dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
-    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
     on_goal: Annotated[
         str,
         one_of(
             ON_GOAL, "an agent that arrives stays in play, stops permanently, or gets a new goal"
         ),
     ] = "stop"
-    window: Annotated[
-        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
-    ] = 0.3
-    frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
     max_agents: Annotated[
         int, between(1, 1000, "number of nearest agents that an agent observes")
     ] = 4
@@ -91,14 +81,12 @@ class Params(NamedTuple):
     contact_cost: Annotated[
         float, between(0, 1e6, "cost of a whole episode in contact with agents, off the goal")
     ] = 1.0
-    contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
-    contact_margin: Annotated[
-        float, between(0, 1e3, "length over which contact softens", above=True)
-    ] = 0.001
     patience: Annotated[
         int, between(1, 1_000_000, "steps in one place, off the goal, that count as a deadlock")
     ] = 100
-    horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
+
+
+Params = joined(__name__, routing.Shared, Further)
 
 
 class Own(NamedTuple):
@@ -130,7 +118,7 @@ class Constants(NamedTuple):
     own: Own
 
 
-def constants(p: Params) -> Constants:
+def constants(p: Any) -> Constants:
     """Check the map and the dynamics against the task and derive what the kernels read."""
     shared = {name: getattr(p, name) for name in routing.Params._fields if name in p._fields}
     c = routing.constants(routing.Params(**shared), SPEC.id)

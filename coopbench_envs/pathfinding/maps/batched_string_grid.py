@@ -4,19 +4,13 @@ Source: CAMAR, map ``batched_string_grid``.
 """
 
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from coopbench_envs.parameters import Allowed
-from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
+from coopbench_envs.parameters import Allowed, joined
+from coopbench_envs.pathfinding.maps.common import Generator, Map
 from coopbench_envs.pathfinding.maps.mazes import (
-    ADD_BORDER,
-    AGENT_RAD,
-    FREE_POS,
-    GOAL_RAD,
-    LANDMARK_RAD,
-    RANDOM_AGENTS,
-    RANDOM_GOALS,
-    REMOVE_BORDER,
+    Framed,
+    Placed,
     make_mazes,
     maze_instances,
     place,
@@ -28,22 +22,17 @@ NAME = "map 'batched_string_grid'"
 Texts = tuple[str, ...] | None
 
 
-class Params(NamedTuple):
-    """Parameters of the map; every field can be given in ``map_params``."""
+class Own(NamedTuple):
+    """Parameters that other mazes do not have."""
 
     map_str_batch: Annotated[Texts, Allowed("one map_str of string_grid per map")] = None
     free_pos_str_batch: Annotated[Texts, Allowed("one free_pos_str of string_grid per map")] = None
-    random_agents: Annotated[bool, RANDOM_AGENTS] = True
-    random_goals: Annotated[bool, RANDOM_GOALS] = True
-    remove_border: Annotated[bool, REMOVE_BORDER] = False
-    add_border: Annotated[bool, ADD_BORDER] = True
-    landmark_rad: Annotated[float, LANDMARK_RAD] = 0.05
-    agent_rad_range: Annotated[Range, AGENT_RAD] = (0.03, 0.03)
-    goal_rad_range: Annotated[Range, GOAL_RAD] = None
-    max_free_pos: Annotated[int | None, FREE_POS] = None
 
 
-def make_map(p: Params, num_agents: int) -> Map:
+Params = joined(__name__, Own, Placed, Framed)
+
+
+def make_map(p: Any, num_agents: int) -> Map:
     """Return the map, from the texts of the parameters.
 
     Raises:

@@ -14,7 +14,6 @@ from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import (
     Generator,
     Map,
-    Range,
     build,
     cell_centres,
     deal,
@@ -23,7 +22,7 @@ from coopbench_envs.pathfinding.maps.common import (
     obstacle_instances,
     sides,
 )
-from coopbench_envs.pathfinding.maps.mazes import AGENT_RAD, GOAL_RAD, LANDMARK_RAD
+from coopbench_envs.pathfinding.maps.mazes import AgentRad, GoalRad, LandmarkRad
 
 NAME = "map 'caves_cont'"
 
@@ -44,9 +43,9 @@ class Params(NamedTuple):
         float, between(0, 1, "share of cells, lowest in noise, in which agents and goals start")
     ] = 0.2
     add_borders: Annotated[bool, Allowed("walls around the world")] = True
-    landmark_rad: Annotated[float, LANDMARK_RAD] = 0.05
-    agent_rad_range: Annotated[Range, AGENT_RAD] = (0.1, 0.1)
-    goal_rad_range: Annotated[Range, GOAL_RAD] = None
+    landmark_rad: LandmarkRad = 0.05
+    agent_rad_range: AgentRad = (0.1, 0.1)
+    goal_rad_range: GoalRad = None
 
 
 def make_map(p: Params, num_agents: int) -> Map:

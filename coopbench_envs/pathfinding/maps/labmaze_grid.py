@@ -9,20 +9,17 @@ Source: CAMAR, map ``labmaze_grid``.
 from collections.abc import Iterator
 from functools import cache, partial
 from importlib import resources
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from coopbench_envs.core import draw, streams
-from coopbench_envs.parameters import between
-from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
+from coopbench_envs.parameters import between, joined
+from coopbench_envs.pathfinding.maps.common import Generator, Map
 from coopbench_envs.pathfinding.maps.mazes import (
-    AGENT_RAD,
-    FREE_POS,
-    GOAL_RAD,
-    LANDMARK_RAD,
-    RANDOM_AGENTS,
-    RANDOM_GOALS,
+    AgentRad,
+    LandmarkRad,
+    Placed,
     is_wall,
     make_mazes,
     maze_instances,
@@ -43,8 +40,8 @@ _SALT = 14
 _AT_ONCE = 1024  # random numbers
 
 
-class Params(NamedTuple):
-    """Parameters of the map; every field can be given in ``map_params``."""
+class Own(NamedTuple):
+    """Parameters that other mazes do not have."""
 
     num_maps: Annotated[int, between(1, 1000, "mazes, one of which is drawn per episode")] = 10
     height: Annotated[int, between(5, 501, "cells along y, an odd number")] = 11
@@ -56,15 +53,19 @@ class Params(NamedTuple):
     extra_connection_probability: Annotated[
         float, between(0, 1, "probability of a door that is not needed for connectivity")
     ] = 0.05
-    random_agents: Annotated[bool, RANDOM_AGENTS] = True
-    random_goals: Annotated[bool, RANDOM_GOALS] = True
-    landmark_rad: Annotated[float, LANDMARK_RAD] = 0.1
-    agent_rad_range: Annotated[Range, AGENT_RAD] = (0.05, 0.05)
-    goal_rad_range: Annotated[Range, GOAL_RAD] = None
-    max_free_pos: Annotated[int | None, FREE_POS] = None
 
 
-def make_map(p: Params, num_agents: int) -> Map:
+class Sizes(NamedTuple):
+    """Radii that other mazes have otherwise."""
+
+    landmark_rad: LandmarkRad = 0.1
+    agent_rad_range: AgentRad = (0.05, 0.05)
+
+
+Params = joined(__name__, Own, Placed, Sizes)
+
+
+def make_map(p: Any, num_agents: int) -> Map:
     """Return the map, from published or generated mazes.
 
     Raises:
@@ -93,7 +94,7 @@ def make_map(p: Params, num_agents: int) -> Map:
     return make_mazes([w for w, _ in mazes], [f for _, f in mazes], p, num_agents, where)
 
 
-def _frozen(p: Params, number: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _frozen(p: Any, number: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Return walls and free cells of a published maze, or None if it is not one of them."""
     signs = _FROZEN_WALLS.get(p.extra_connection_probability)
     if signs is None or any(getattr(p, name) != value for name, value in _FROZEN.items()):
@@ -117,7 +118,7 @@ def _read_frozen() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
 
 
 @cache
-def dig(p: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
+def dig(p: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Generate maze ``number``; return its walls (rows, columns) and the cells of its rooms."""
     units = _units(number)
     region = np.zeros((p.height, p.width), int)  # 0: wall
@@ -142,7 +143,7 @@ def _units(number: int) -> Iterator[float]:
         state = states[-1:]
 
 
-def _place_rooms(region: np.ndarray, p: Params, units: Iterator[float]) -> int:
+def _place_rooms(region: np.ndarray, p: Any, units: Iterator[float]) -> int:
     """Put rooms of odd sides at odd places where they do not overlap; return how many."""
     rooms, low = 0, (p.room_min_size - 1) // 2  # side = 2 * half + 1
     high = min((p.room_max_size - 1) // 2, (min(region.shape) - 3) // 2)

@@ -6,7 +6,7 @@ Shared by ``string_grid``, ``batched_string_grid``, ``labmaze_grid`` and ``movin
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from coopbench_envs.parameters import Allowed, between
 from coopbench_envs.pathfinding.maps.common import (
     ABSENT,
     Map,
+    Range,
     cell_centres,
     deal,
     disc_radii,
@@ -29,15 +30,39 @@ from coopbench_envs.pathfinding.maps.common import (
 WALLS = "@*#"
 _SUBSET, _STARTS, _GOALS = 11, 12, 13  # salts of random streams that are the same in all episodes
 
-# Descriptions of parameters that several maps have.
-FREE_POS = between(1, 10**6, "number of free cells in a fixed random subset; none: all")
-LANDMARK_RAD = between(0, 1e3, "radius of a wall's disc, half a cell", above=True)
-AGENT_RAD = between(0, 1e3, "lowest and highest agent radius; none: 0.4 of a wall's disc")
-GOAL_RAD = between(0, 1e3, "lowest and highest goal radius; none: 0.4 of the agent's")
-RANDOM_AGENTS = Allowed("false: agents start on the same cells in every episode")
-RANDOM_GOALS = Allowed("false: goals lie on the same cells in every episode")
-REMOVE_BORDER = Allowed("cut the outermost ring of cells")
-ADD_BORDER = Allowed("put a ring of walls around the map")
+LandmarkRad = Annotated[float, between(0, 1e3, "radius of a wall's disc, half a cell", above=True)]
+AgentRad = Annotated[
+    Range, between(0, 1e3, "lowest and highest agent radius; none: 0.4 of a wall's disc")
+]
+GoalRad = Annotated[
+    Range, between(0, 1e3, "lowest and highest goal radius; none: 0.4 of the agent's")
+]
+RemoveBorder = Annotated[bool, Allowed("cut the outermost ring of cells")]
+AddBorder = Annotated[bool, Allowed("put a ring of walls around the map")]
+
+
+class Placed(NamedTuple):
+    """Parameters of all mazes."""
+
+    random_agents: Annotated[
+        bool, Allowed("false: agents start on the same cells in every episode")
+    ] = True
+    random_goals: Annotated[
+        bool, Allowed("false: goals lie on the same cells in every episode")
+    ] = True
+    landmark_rad: LandmarkRad = 0.05
+    agent_rad_range: AgentRad = (0.03, 0.03)
+    goal_rad_range: GoalRad = None
+    max_free_pos: Annotated[
+        int | None, between(1, 10**6, "number of free cells in a fixed random subset; none: all")
+    ] = None
+
+
+class Framed(NamedTuple):
+    """Parameters of mazes that are given as text."""
+
+    remove_border: RemoveBorder = False
+    add_border: AddBorder = True
 
 
 def read_rows(text: str, where: str) -> np.ndarray:

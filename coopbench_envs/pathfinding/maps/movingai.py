@@ -14,18 +14,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import MapFiles
-from coopbench_envs.parameters import Allowed, between
-from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
+from coopbench_envs.parameters import Allowed, between, joined
+from coopbench_envs.pathfinding.maps.common import Generator, Map
 from coopbench_envs.pathfinding.maps.mazes import (
-    ADD_BORDER,
-    AGENT_RAD,
-    FREE_POS,
-    GOAL_RAD,
-    LANDMARK_RAD,
-    RANDOM_AGENTS,
-    RANDOM_GOALS,
-    REMOVE_BORDER,
     WALLS,
+    AddBorder,
+    Placed,
+    RemoveBorder,
     is_wall,
     make_mazes,
     maze_instances,
@@ -42,8 +37,8 @@ _LARGEST, _MOST = 1 << 24, 1000  # bytes of a file, and files of a folder
 _TOGETHER = 1 << 28  # bytes of all files of a folder
 
 
-class Params(NamedTuple):
-    """Parameters of the map; every field can be given in ``map_params``."""
+class Own(NamedTuple):
+    """Parameters that other mazes do not have."""
 
     path: Annotated[
         str | None,
@@ -54,17 +49,14 @@ class Params(NamedTuple):
     walls: Annotated[str, Allowed("characters that are walls")] = WALLS
     only_edges: Annotated[bool, Allowed("reduce walls to their outlines")] = True
     low_thr: Annotated[float, between(0, 10, "smallest Sobel magnitude of an outline")] = 3.7
-    random_agents: Annotated[bool, RANDOM_AGENTS] = True
-    random_goals: Annotated[bool, RANDOM_GOALS] = True
-    remove_border: Annotated[bool, REMOVE_BORDER] = True
-    add_border: Annotated[bool, ADD_BORDER] = False
-    landmark_rad: Annotated[float, LANDMARK_RAD] = 0.05
-    agent_rad_range: Annotated[Range, AGENT_RAD] = (0.03, 0.03)
-    goal_rad_range: Annotated[Range, GOAL_RAD] = None
-    max_free_pos: Annotated[int | None, FREE_POS] = None
+    remove_border: RemoveBorder = True
+    add_border: AddBorder = False
 
 
-def make_map(p: Params, num_agents: int) -> Map:
+Params = joined(__name__, Own, Placed)
+
+
+def make_map(p: Any, num_agents: int) -> Map:
     """Return the map, from the files of ``path``.
 
     Raises:
@@ -123,7 +115,7 @@ FILES = MapFiles(
 )
 
 
-def _maze(file: Path, p: Params, where: str) -> tuple[np.ndarray, np.ndarray]:
+def _maze(file: Path, p: Any, where: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the walls of one file, resized, and its free cells."""
     solid = resize(is_wall(read_octile(file, where), p.walls), p.height, p.width)
     walls = outlines(solid, p.low_thr) if p.only_edges else solid

@@ -8,17 +8,11 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.parameters import Allowed
-from coopbench_envs.pathfinding.maps.common import Generator, Map, Range
+from coopbench_envs.parameters import Allowed, joined
+from coopbench_envs.pathfinding.maps.common import Generator, Map
 from coopbench_envs.pathfinding.maps.mazes import (
-    ADD_BORDER,
-    AGENT_RAD,
-    FREE_POS,
-    GOAL_RAD,
-    LANDMARK_RAD,
-    RANDOM_AGENTS,
-    RANDOM_GOALS,
-    REMOVE_BORDER,
+    Framed,
+    Placed,
     is_wall,
     make_mazes,
     maze_instances,
@@ -32,8 +26,8 @@ NAME = "map 'string_grid'"
 Places = tuple[tuple[int, ...], ...] | None
 
 
-class Params(NamedTuple):
-    """Parameters of the map; every field can be given in ``map_params``."""
+class Own(NamedTuple):
+    """Parameters that other mazes do not have."""
 
     map_str: Annotated[str | None, Allowed("rows of cells; '@', '*' and '#' are walls")] = None
     free_pos_str: Annotated[
@@ -41,17 +35,12 @@ class Params(NamedTuple):
     ] = None
     agent_idx: Annotated[Places, Allowed("(row, column) of each agent; none: drawn")] = None
     goal_idx: Annotated[Places, Allowed("(row, column) of each goal; none: drawn")] = None
-    random_agents: Annotated[bool, RANDOM_AGENTS] = True
-    random_goals: Annotated[bool, RANDOM_GOALS] = True
-    remove_border: Annotated[bool, REMOVE_BORDER] = False
-    add_border: Annotated[bool, ADD_BORDER] = True
-    landmark_rad: Annotated[float, LANDMARK_RAD] = 0.05
-    agent_rad_range: Annotated[Range, AGENT_RAD] = (0.03, 0.03)
-    goal_rad_range: Annotated[Range, GOAL_RAD] = None
-    max_free_pos: Annotated[int | None, FREE_POS] = None
 
 
-def make_map(p: Params, num_agents: int) -> Map:
+Params = joined(__name__, Own, Placed, Framed)
+
+
+def make_map(p: Any, num_agents: int) -> Map:
     """Return the map, from the text of the parameters.
 
     Raises:
@@ -85,7 +74,7 @@ def parse(text: str, free_text: str | None, p: Any, where: str) -> tuple[np.ndar
 
 
 def _explicit(
-    name: str, places: Places, walls: np.ndarray, p: Params, num_agents: int
+    name: str, places: Places, walls: np.ndarray, p: Any, num_agents: int
 ) -> np.ndarray | None:
     """Return the cells that a parameter names, as indices in the map with its border."""
     if places is None:
