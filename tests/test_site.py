@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
 
 import coopbench
 import coopbench_envs
+from coopbench.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -95,6 +97,8 @@ def test_pages_name_and_import_what_exists(page):
             pkgutil.resolve_name(name)
     for path in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)(?<!-v\d)`", text):
         assert (ROOT / path).exists(), path
+    for command in re.findall(r"`coopbench ([a-z]\w*)", text):
+        assert command in typer.main.get_command(app).commands
     for code in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
         for node in ast.walk(ast.parse(textwrap.dedent(code))):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("coopbench"):
