@@ -57,13 +57,13 @@ def warmup(
     workers: int = 1,
     into: Path | None = None,
 ) -> None:
-    """Compile and store all code that is compiled, so that nothing is compiled later.
+    """Compile all code of environments and policies now, and store it.
 
-    That is the code of environments as they are by default and in protocols, which training uses as
-    well, and of the policies that compute much: planners, dispatchers, searched rules and networks.
-    ``into``: write what wheels hold into this folder, for processors of their levels. ``progress``
-    is called with the name of a part, the share of it that is done, and "plays" or "done". Up to
-    ``workers`` processes compile at the same time.
+    The code is that of environments with their default parameters and with those of protocols, and
+    of policies that compute much: planners, dispatchers, searched rules and networks. With
+    ``into``, the code that wheels contain is written to this folder, for the processor levels of
+    wheels. ``progress`` is called with the name of a part, the share of it that is done, and
+    "plays" or "done". Up to ``workers`` processes compile at the same time.
     """
     parts = compilations()
     if into is not None:  # which processes inherit

@@ -239,7 +239,7 @@ class Engine:
         return None if self.spec.opponent is None else self.spec.opponent(self)
 
     def compile(self) -> None:
-        """Look the compiled code up, or compile it, which else the first reset does."""
+        """Load the compiled code, or compile it; otherwise the first reset does this."""
         self._launch  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:

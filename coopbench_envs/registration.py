@@ -57,8 +57,8 @@ def spec(env_id: str) -> "EnvSpec":
     """Return the SPEC of ``env_id``; the namespace ``coopbench/`` may be left out.
 
     ``module:id`` imports ``module`` first, as ``gymnasium.make`` does, and ``FILE.py:SPEC`` is
-    ``register_file``. What names of environments of other packages mean (see ``foreign_names``) is
-    made when its constants are needed.
+    ``register_file``. An environment of another package (see ``foreign_names``) is made when its
+    constants are needed.
 
     Raises ``ValueError`` with the nearest id if there is none of that name, and for a module that
     cannot be imported.

@@ -44,7 +44,7 @@ def protocol_files() -> dict[str, Path]:
 def load_protocol(source: str | Path | Protocol) -> Protocol:
     """Load a protocol by its name (``-v1`` may be left out), or from a TOML file.
 
-    Environments of other packages that a file names may be made from then on.
+    Loading a file permits this package to make the environments of other packages that it names.
 
     Raises ``ProtocolError``, which names the file, the key and what is allowed.
     """

@@ -150,7 +150,8 @@ class Protocol(Strict):
     def budgets_of(self, task: Task) -> dict[str, Budget]:
         """Return how long the models of a task are trained, by kind of learner.
 
-        A task's own budget is for all kinds, and called "". Empty if the protocol trains nothing.
+        A task's own budget holds for all kinds of learners; its key is "". Empty if the protocol
+        trains nothing.
         """
         if task.trained_on is not None:
             return self.budgets_of(self.task_of(task.trained_on))
@@ -259,7 +260,7 @@ class Protocol(Strict):
         return _sha256(self.model_dump(mode="json", exclude=_NOT_PLAYED))
 
     def content(self) -> dict[str, Any]:
-        """Return everything but wording; two protocols with one content are the same protocol."""
+        """Return everything except text; protocols with equal content are the same protocol."""
         return self.model_dump(mode="json", exclude=_WORDING)
 
     @cached_property
@@ -268,7 +269,7 @@ class Protocol(Strict):
         return _sha256(self.content())
 
     def changed(self, **fields: Any) -> "Protocol":
-        """Return the protocol with other ``fields``, checked again; sections are not."""
+        """Return the protocol with other ``fields``; it is checked again, its sections are not."""
         kept = {name: getattr(self, name) for name in Protocol.model_fields}
         return Protocol.model_validate(kept | fields, strict=False)
 

@@ -53,15 +53,16 @@ def crossplay(
 ) -> CrossPlay:
     """Play every policy with every other one, and with itself, on the games of a protocol.
 
-    ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``; by default the
-    protocol's baselines, without those that play with parameters of their own, and all its tasks.
-    Partners and groups of tasks are ignored, and tasks that
-    are identical without them are played once, under the name of the first one. In episode k the
-    policy has seat k mod n and its partner all others; the return of that seat counts.
+    ``protocol``, ``policies``, ``backend`` and ``workers`` are as in ``evaluate``. By default the
+    protocol's baselines play, except those that need parameters of their own, and all tasks are
+    played. Partners and groups of tasks are ignored, and tasks that are identical without them are
+    played once, under the name of the first one. In episode k of a game of n agents the policy has
+    seat k mod n and the other policy has all other seats; the return of that seat counts.
 
-    ``against``: the policy has all seats and plays against the other one, in environments whose
-    parameter ``opponent`` takes a policy; the protocol's score of its team counts. Policies are
-    then named. Raises ``ValueError`` for tasks and policies with which this cannot be done.
+    With ``against``, the policy has all seats and plays against the other policy, in environments
+    whose parameter ``opponent`` takes a policy; the protocol's score of its team counts. All
+    policies must then be given by name. Raises ``ValueError`` for tasks and policies for which this
+    is not possible.
     """
     whole = find_protocol(protocol)
     chosen = [whole.task_of(name) for name in tasks or ()]

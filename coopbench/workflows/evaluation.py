@@ -64,15 +64,16 @@ def evaluate(
     """Play every task of a protocol with every policy, and report the results.
 
     ``protocol`` is a name (``coopbench.protocol_names()``), a TOML file or a ``Protocol``;
-    ``tasks`` chooses some of its tasks, which ``Models`` of a task that is left out play where the
-    protocol says so (``trained_on``). The id of an environment in its place makes a protocol of
-    one task with 100 ``episodes`` from the ``seed`` 0, with these ``parameters`` of the
-    environment, in self-play or with ``partners``: names of policies for the other seats, or {role:
-    names}. Its report shows ``metrics`` (None: those of the game, and fairness), compares policies
-    by ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or "cohens_d" too.
-    The report of an environment or of some tasks is marked as not standard. Environments of other
-    packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a function or class that makes
-    a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the ``parameters``.
+    ``tasks`` chooses some of its tasks; ``Models`` of a task that is left out play the chosen tasks
+    that name it as ``trained_on``. If ``protocol`` is the id of an environment, one task is played:
+    ``episodes`` (default 100) episodes from the ``seed`` (default 0) on, with these ``parameters``
+    of the environment, in self-play or with ``partners``: names of policies for the other seats, or
+    {role: names}. Its report shows ``metrics`` (None: those of the game, and fairness), compares
+    policies by ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or
+    "cohens_d" too. The report of an environment or of some tasks is marked as not standard.
+    Environments of other packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a
+    function or class that makes a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the
+    ``parameters``.
 
     ``policies`` is one policy, several, or a mapping {name: policy}. A policy is a name
     (``coopbench.policies()``, parameters after a colon), a callable ``f(observations) -> actions``
@@ -89,14 +90,13 @@ def evaluate(
     results in the folder are included. Finally the report and the manifest are written, with which
     ``verify`` detects missing cells.
 
-    With ``baselines`` the required baselines of the protocol that need no training are played
-    after these policies, as on the command line. The runs of required learners that ship with this
-    package for the protocol are played, too, unless there are other runs of them among all these;
-    without ``reference`` they are not.
+    With ``baselines`` the required baselines of the protocol that need no training are played after
+    these policies, as on the command line. The shipped runs of required learners are played, too,
+    unless the call or the folder has other runs of these learners, or ``reference`` is False.
 
     With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
     its digest and the ``beacon``, a public value that was unknown when that digest was published.
-    Policies that do not ship with this package must be those that were committed to.
+    Policies that do not ship with this package must be those of the commitment.
 
     ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
@@ -105,7 +105,7 @@ def evaluate(
     ``progress`` is True for bars in a terminal or a notebook, or a function that is called with a
     cell, the share of it that is done, and "plays", "done" or "kept".
 
-    Raises ``ValueError`` for what cannot be played, before anything is.
+    Raises ``ValueError`` for policies and tasks that cannot be played, before any episode is.
     """
     game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
     game |= {"metrics": metrics, "comparison": comparison, "effect": effect}

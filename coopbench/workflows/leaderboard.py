@@ -71,16 +71,15 @@ def leaderboard(
 ) -> Leaderboard:
     """Verify results folders of one protocol and merge them into one table.
 
-    The first folder has to take part, because its protocol is that of the page. A folder in which
-    something differs never takes part. One that has no manifest, or lacks cells that its manifest
-    lists, is not verified: it is refused, or with ``unverified="mark"`` marked. Further folders
-    that are refused, hold no results or have another protocol are left out, and so are policies
-    that are called like others before them; notes say why.
-    A policy with results in several folders counts once if they are the same; if they differ, it
-    counts once for each folder, under a name with the folder's digest.
+    The first folder decides the protocol, so it must pass. Any other folder is left out if a cell
+    differs, if it holds no results, or if it has another protocol. A folder without a manifest, or
+    without cells that its manifest lists, is refused, or with ``unverified="mark"`` marked. A
+    policy with the name of an earlier one is left out. Notes give the reasons. A policy with
+    results in several folders counts once if they are the same; if they differ, it counts once for
+    each folder, under a name with the folder's digest.
 
     Raises:
-        ValueError: the first folder cannot take part; it says why.
+        ValueError: the first folder cannot take part; the message says why.
         FileNotFoundError: there is no such folder, or the first holds no results.
     """
     admits = named("way with unverified folders", unverified, _UNVERIFIED)

@@ -58,8 +58,8 @@ def train(
     that it is not a standard report. Hyperparameters that are not named are those that this package
     has for the protocol, or the learner's defaults.
 
-    Raises ``ValueError`` and ``TypeError`` for what cannot be trained or is not allowed, before
-    anything begins.
+    Raises ``ValueError`` and ``TypeError`` for tasks that the learner cannot be trained on and for
+    arguments that are not allowed, before training begins.
     """
     loaded, root = find_protocol(protocol), Path(out)
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)

@@ -112,15 +112,13 @@ def verify(
     Registered policies, and trained ones whose weights the results hold, play all of their episodes
     again. The episodes of any other policy are played again from its stored actions. Code that the
     results have stored is not executed, unless ``trust`` names the SHA-256 digest of its source, by
-    12 or more of its first digits: it then plays all of its episodes. Only trust what you have
-    read: it runs with your rights.
-    Environments of other packages are made, with the parameters that the results state, only if
-    ``env`` names them; their cells are not verifiable otherwise. A registered environment that is
-    not installed is named by its file, FILE.py:SPEC.
-    Policies that this package does not ship get random numbers that follow from ``key``, a whole
-    number >= 0 of your choice (None: drawn anew), and not from the seeds: where that makes a
-    difference, their mean score is compared by an interval.
-    ``backend`` and ``workers`` are those of ``evaluate``.
+    12 or more of its first digits; it then plays all of its episodes. Trust only code that you have
+    read: it runs with your rights. Environments of other packages are made, with the parameters
+    that the results state, only if ``env`` names them; their cells are not verifiable otherwise. A
+    registered environment that is not installed is named by its file, FILE.py:SPEC. Policies that
+    this package does not ship get random numbers that follow from ``key`` (a whole number >= 0;
+    None: a random one), not from the seeds; if their episodes then differ, their mean score is
+    compared by an interval. ``backend`` and ``workers`` are those of ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """

@@ -19,7 +19,7 @@ _SUMS = {"sum": np.sum, "mean": np.mean}
 
 
 def pymarl(env: str | EnvSpec | Callable[..., Any], **options: Any) -> "PyMARLEnv":
-    """Make an environment for PyMARL, EPyMARL and what follows their ``MultiAgentEnv``.
+    """Make an environment for PyMARL, EPyMARL and other users of their ``MultiAgentEnv``.
 
     ``env`` is the id of a registered environment with choices as actions, or one of another
     package: a name, whose code is executed, or a function or class that makes one. See
