@@ -285,11 +285,6 @@ def test_no_process_outlives_the_one_that_started_it(file, number):
     ("guard", "error"),
     [
         ("if True:", "if __name__ == '__main__':"),
-        pytest.param(
-            "if __name__ != '__main__':\n    sys.exit(3)\nelse:",
-            "ended before it began to work (exit status 3)",
-            marks=pytest.mark.slow("it starts two interpreters"),
-        ),
     ],
 )
 def test_a_script_that_a_worker_cannot_load_is_refused(file, guard, error):

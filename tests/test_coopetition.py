@@ -149,34 +149,3 @@ def test_bounds_hold_for_any_play(levels, name):
         for agent, space in enumerate(engine.observation_spaces):
             assert space.contains(engine.control.obs[0, agent])
         assert engine.state_space.contains(engine.global_state()[0])
-
-
-def test_hidden_weight_is_drawn_and_kept_secret():
-    """SynergySearch: reproducible per seed, anew per episode, settable, seen only if revealed."""
-    engine, other = Engine("SynergySearch-v0", 200), Engine("SynergySearch-v0", 200)
-    seeds = np.arange(200)
-    engine.reset(seeds)
-    first = engine.state.gamma.copy()
-    assert first.min() >= 0.2
-    assert first.max() < 0.9
-    assert abs(first.mean() - 0.55) < 0.05
-    np.testing.assert_array_equal(engine.control.obs[0], engine.control.obs[1])
-    np.testing.assert_array_equal(engine.global_state()[0], engine.global_state()[1])
-    engine.step(np.full(engine.actions.shape, 50.0))
-    np.testing.assert_array_equal(engine.control.obs[0], engine.control.obs[1])
-    np.testing.assert_array_equal(engine.control.measures[0], engine.control.measures[1])
-    engine.reset()
-    assert (engine.state.gamma != first).all()
-    other.reset(seeds, state={"gamma": 0.25})
-    assert (other.state.gamma == 0.25).all()
-    revealing = Engine("SynergySearch-v0", reveal_gamma_in_obs=True)
-    revealing.reset(np.array([0]))
-    assert (
-        revealing.control.obs[0, :, revealing.layout["gamma"].index].ravel().tolist()
-        == [np.float32(first[0])] * 2
-    )
-    assert revealing.global_state()[0, -1] == np.float32(first[0])
-    assert revealing.state_space.contains(revealing.global_state()[0])
-    for wrong in ([0.5], [0.9, 0.2], [0.1, float("inf")]):
-        with pytest.raises(ValueError, match="gamma_range"):
-            Engine("SynergySearch-v0", gamma_range=wrong)

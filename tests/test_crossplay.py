@@ -92,15 +92,6 @@ def test_an_entry_by_other_means(result):
     assert (meeting.low, meeting.high) == pytest.approx((low, high))
 
 
-def test_objects_meet_names(protocol):
-    def nothing(observations):
-        return np.zeros((*observations.shape[:2], 1))
-
-    result = coopbench.crossplay(protocol, [nothing, "always_defect"], tasks=["pair"])
-    assert result.policies == ("nothing", "always_defect")
-    assert np.ptp(result.matrix("pair")) == 0.0  # they do the same
-
-
 def test_what_cannot_be_played_is_told(protocol):
     with pytest.raises(ValueError, match=r"Unknown task 'pairs'.*Did you mean 'pair'"):
         coopbench.crossplay(protocol, NAMES, tasks=["pairs"])

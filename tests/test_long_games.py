@@ -21,6 +21,7 @@ LANES, STEPS = 6, 300
 ROUTING = {"horizon": 100}
 PRICES = {"shaping": 2.0, "arrival_bonus": 3.0, "time_cost": 0.5, "contact_cost": 0.25}
 GRID = {"num_rows": 9, "num_cols": 8, "agent_rad_range": (0.03, 0.09)}
+ROOMS = {"map_params": {"map_str_batch": ["....\n.##.\n....", "####\n#..#\n#..#"]}}
 CAVES = {"num_rows": 40, "num_cols": 40}
 BLOCKS = [
     {"count": 2, "dynamics_params": {"accel": 10.0, "damping": 0.5}},
@@ -45,6 +46,7 @@ COSTLY = {"reward_only_positive": False, "reward_death_value": 5.0, "reward_defe
 CASES = {
     "grid": ("Routing-v1", {"num_agents": 8, "map_params": GRID, **PRICES}),
     "maze": ("Routing-v1", {"num_agents": 12, "map": "labmaze_grid", "on_goal": "stay"}),
+    "two rooms": ("Routing-v1", {"num_agents": 2, "map": "batched_string_grid", **ROOMS}),
     "caves": ("Routing-v1", {"map": "caves_cont", "map_params": CAVES, "on_goal": "lifelong"}),
     "city": ("Routing-v1", {"map": "movingai", "dynamics": "diffdrive"}),
     "lifelong": ("Routing-v0", {"num_agents": 6, "lifelong": True, "map_params": GRID}),

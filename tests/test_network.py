@@ -375,9 +375,7 @@ INFINITE = np.full((1, 48), np.inf, np.float32)
 REFUSED = {
     "not a zip file": (b"nothing",),
     "Unknown kind of network 'percetron'": (gated(kind="percetron", format=1),),
-    "codec": (pack({"header": np.frombuffer(b"\xff", np.uint8)}),),
     "it states steps 'many'": (broken(steps="many"),),
-    "it states learner 3": (broken(learner=3),),
     "it is not a policy": (
         pack({"header": np.frombuffer(b"[1]", np.uint8)}),
         gated(kind=["gru"]),
@@ -438,9 +436,7 @@ REFUSED = {
         wide(4100),
     ),
     "weights of layer 0 .* finite": (broken(weights_0=NAN),),
-    "memory_biases of layer 1 .* finite": (gated(memory_biases_1=INFINITE),),
     "biases of layer 0 .* float32; given float64": (broken(biases_0=np.zeros((2, 16))),),
-    "memory_weights .* float32; given float64": (gated(memory_weights_1=np.zeros((1, 16, 48))),),
 }
 
 

@@ -1,10 +1,8 @@
-"""RecoveryRace-v1: what the market pays, acts that repair damage, and what is observed."""
+"""RecoveryRace-v1: what the market pays, and what is observed."""
 
 import numpy as np
 import pytest
 from venture_play import begun, step
-
-from coopbench_envs.coopetition.ventures.recovery_race_v1 import HARM, HEAL, REPAIR
 
 NAME = "RecoveryRace-v1"
 FIXED = {
@@ -37,24 +35,6 @@ def test_the_market_pays_less_in_good_times_until_they_have_recovered():
     worth = 0.5 * 1.8 * 0.85 * 1.2  # whatever the records are
     np.testing.assert_allclose(engine.control.rewards[0], [0.2 + worth, 0.6 + worth])
     assert engine.state.productivity[0] == pytest.approx(1.8 * 0.85)  # of the coming step, too
-
-
-HEALED = 0.4 * (1 - HEAL)
-
-
-@pytest.mark.parametrize(
-    ("good", "fractions", "damage", "record"),
-    [
-        (True, (1.0, 0.25), (HEALED - 0.4 * REPAIR, HEALED + HARM * 0.5 * 0.6), (0.4, 0.2125)),
-        (True, (0.75, 0.5), (HEALED - 0.2 * REPAIR, HEALED), (0.3375, 0.275)),
-        (False, (1.0, 0.0), (HEALED, HEALED), (0.2, 0.2)),
-    ],
-)
-def test_costly_acts_in_good_times_repair_and_shortfalls_harm(good, fractions, damage, record):
-    engine = _game(good)
-    _play(engine, *fractions)
-    assert engine.state.damage[0] == pytest.approx(damage)
-    assert engine.state.record[0] == pytest.approx(record)
 
 
 def test_what_agents_and_the_global_state_see():

@@ -69,35 +69,6 @@ def test_agents_and_goals_lie_on_distinct_free_cells(name):
         assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
 
 
-def test_discs_that_are_not_there_are_never_met():
-    """A map with fewer walls plays like the same map alone, wherever agents are."""
-    both = make("batched_string_grid", 40, num_agents=2, map_str_batch=[ROOM, "####\n#..#\n#..#\n"])
-    both.reset(np.arange(40))
-    s = both.state
-    lane = int(np.flatnonzero(s.landmark_pos[:, -1, 0] == ABSENT)[0])
-    alone = make("string_grid", num_agents=2, map_str=ROOM)
-    corner = [[-0.35, -0.3], [-9.0, -9.0]]  # also far outside, beside the last bin
-    fields = {"agent_pos": [corner], "goal_pos": [s.goal_pos[lane]]}
-    alone.reset(np.zeros(1), state=fields)
-    assert both.state.bin_first[lane, -1] == alone.constants.map.num_landmarks
-    both.reset(
-        state={
-            "landmark_pos": s.landmark_pos[lane],
-            "agent_pos": corner,
-            "goal_pos": s.goal_pos[lane],
-        }
-    )
-    for t in range(30):
-        np.testing.assert_array_equal(both.control.obs[lane], alone.control.obs[0])
-        action = np.full((1, 2, 2), [[-1.0, 1.0]]) * (1 if t % 2 else -1)
-        alone.step(action)
-        both.step(np.broadcast_to(action, (40, 2, 2)))
-        np.testing.assert_array_equal(both.state.agent_pos[lane], alone.state.agent_pos[0])
-    state = {name: value[lane] for name, value in both.get_state().items()}
-    assert both.spec.picture(both.constants, state, both.agents).dtype == np.uint8
-    assert "#" in both.spec.text(both.constants, state, both.agents)
-
-
 # -- reading -------------------------------------------------------------------------------------
 
 

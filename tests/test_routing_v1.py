@@ -103,42 +103,6 @@ def test_no_way_is_shorter_or_faster_than_the_bound(name):
     assert (s.efficiency >= spl - 1e-12)[stayed].all()  # who stays on it may still move about
 
 
-HALL = "#.........#\n#.........#\n"
-GAP = f"###########\n{HALL}####.###..#\n{HALL}###########"
-
-
-def before_the_wall(rows, rad, goal_rad):
-    """Two agents below a wall; the first one's goal is straight above it, behind the wall."""
-    sizes = {"agent_rad_range": (0.02, 0.13), "goal_rad_range": (goal_rad, goal_rad)}
-    world = {"map_str": rows, "add_border": False, "landmark_rad": 0.1, **sizes}
-    engine = Engine(ID, map="string_grid", num_agents=2, map_params=world)
-    centres = engine.constants.map.centres.reshape(7, 11, 2)
-    state = {"agent_pos": centres[[2, 1], [4, 6]], "goal_pos": centres[[4, 1], [4, 2]]}
-    engine.reset(np.zeros(1), state=state | {"agent_rad": np.array(rad)})
-    return engine
-
-
-def test_the_bound_holds_for_small_agents_beside_large_ones():
-    """The smallest one gets through a gap that is too narrow for the largest one."""
-    engine = before_the_wall(GAP, (0.02, 0.13), 0.05)
-    bound = engine.state.shortest[0, 0]
-    while not engine.state.on_goal[0, 0]:
-        play(engine, np.array([[[0.0, 1.0], [0.0, 0.0]]]))
-        assert not engine.control.done[0]
-    assert engine.state.wall_contacts[0, 0] == 0
-    assert engine.state.path_length[0, 0] >= bound - 1e-9
-
-
-def test_the_bound_holds_for_goals_that_reach_through_a_wall():
-    closed = GAP.replace("####.", "#####")
-    near, far = (
-        before_the_wall(closed, (0.05, 0.05), goal_rad).state.shortest[0, 0]
-        for goal_rad in (0.05, 0.35)
-    )
-    assert near > 0.7  # around the wall
-    assert far <= 0.4 - 0.35 + 1e-9  # straight ahead
-
-
 @pytest.mark.parametrize("on_goal", ["stay", "stop"])
 def test_who_begins_on_its_goal_has_arrived(on_goal):
     engine = Engine(ID, **MAPS["open"], on_goal=on_goal)

@@ -55,12 +55,7 @@ def test_smacs_heuristic_orders_from_afar_if_it_may():
     }
 
 
-def test_heights_are_observed_where_a_map_has_them():
-    engine = Engine(ID, map="2c_vs_64zg", obs_terrain_height=True)
-    engine.reset(np.array([0]))
-    assert engine.observation_spaces[0].shape == (332 + 9,)
-    heights = engine.control.obs[0, 0, 4:13]
-    assert heights[8] == pytest.approx(128 / 255, abs=1e-3)
+def test_heights_that_a_map_does_not_have_are_refused():
     with pytest.raises(ValueError, match=r"obs_terrain_height.* The map '3m' has no heights"):
         Engine(ID, map="3m", obs_terrain_height=True)
 

@@ -8,7 +8,7 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
-from battles import EAST, FIRST, STOP, WEST, begun, play
+from battles import EAST, FIRST, STOP, begun, play
 from scipy.ndimage import label
 from scipy.sparse.csgraph import shortest_path
 
@@ -16,7 +16,6 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.skirmish.army import words
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import bundled_maps
 from coopbench_envs.skirmish.teams import RACES
@@ -143,62 +142,6 @@ def test_legal_targets_follow_from_the_kind(battle, ranges, zealot, stalker):
         for distance, is_legal in ((limit - 0.01, True), (limit + 0.01, False)):
             engine = battle([(kind, 9, 16)], [("MARINE", 9 + distance, 16)], ranges=ranges)
             assert engine.control.masks[0, 0, FIRST] == is_legal
-
-
-def test_a_field_of_view_hides_what_is_behind(battle):
-    engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)], field_of_view=90)
-    assert engine.control.masks[0, 0, FIRST] == 1
-    play(engine, WEST)
-    assert engine.control.masks[0, 0, FIRST] == 0
-    enemies = engine.layout["enemies"]
-    assert not engine.control.obs[0, 0, enemies.start : enemies.stop].any()
-
-
-@pytest.mark.parametrize(
-    ("race", "weights"),
-    [
-        ("protoss", {"stalker": 0.45, "zealot": 0.45, "colossus": 0.1}),
-        ("terran", {"marine": 0.45, "marauder": 0.45, "medivac": 0.1}),
-        ("zerg", {"zergling": 0.45, "baneling": 0.1, "hydralisk": 0.45}),
-    ],
-)
-def test_teams_are_drawn_with_the_weights_of_smacv2(race, weights):
-    lanes, n, m = 1000, 5, 6
-    options = {"teams": "drawn", "race": race, "num_agents": n, "num_enemies": m}
-    engine = Engine(ID, lanes, **options)
-    engine.reset(np.arange(lanes))
-    rules, kinds = engine.constants.rules, engine.state.kind
-    word_of = dict(zip(rules.kind.tolist(), words(engine.constants.army), strict=True))
-    for kind, word in word_of.items():
-        # 4 standard errors; a team is drawn again if it has no unit that may be alone.
-        assert abs((kinds[:, :n] == kind).mean() - weights[word]) < 4 * np.sqrt(0.25 / lanes / n)
-    np.testing.assert_array_equal(kinds[:, n : 2 * n], kinds[:, :n])
-    extra = {word_of[kind] for kind in kinds[:, -1].tolist()}
-    assert extra == set(weights) - {"medivac", "baneling"}
-    alone = [kind for kind, word in word_of.items() if word in ("medivac", "baneling")]
-    assert not np.isin(kinds[:, :n], alone).all(axis=1).any()
-    again = Engine(ID, 3, **options)
-    again.reset(np.array([999, 0, 5]))
-    np.testing.assert_array_equal(again.state.kind, kinds[[999, 0, 5]])
-    np.testing.assert_array_equal(engine.state.hp, rules.kinds.stats[kinds, 0])
-
-
-@pytest.mark.parametrize(
-    ("race", "start"), [("protoss", "drawn"), ("terran", "shifted"), ("zerg", "fixed")]
-)
-def test_drawn_units_see_their_kinds(race, start):
-    engine = Engine(ID, 4, teams="drawn", race=race, num_agents=10, num_enemies=11, start=start)
-    engine.reset(np.arange(4))
-    assert engine.agents[:2] == ("unit_0", "unit_1")
-    assert engine.horizon == 200
-    rules, kinds, part = engine.constants.rules, engine.state.kind, engine.layout["own"]
-    types = rules.kinds.traits[kinds[:, :10], 6]
-    own = engine.control.obs[:, :, part.start : part.stop]
-    np.testing.assert_array_equal(own[:, :, -3:].argmax(axis=2), types)
-    np.testing.assert_array_equal(own[:, :, -3:].sum(axis=2), 1)
-    assert set(np.unique(types)) == {0, 1, 2}
-    fields = {name: field[0] for name, field in engine.state._asdict().items()}
-    assert engine.spec.picture(engine.constants, fields, engine.agents).shape[2] == 3
 
 
 @pytest.mark.parametrize("other", [{"map_file": "map.json"}, {"map": "8m"}])

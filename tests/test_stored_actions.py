@@ -57,14 +57,6 @@ def test_actions_are_packed_without_loss(joint):
     assert np.array_equal(again.episodes, stored.episodes)
 
 
-def test_float32_takes_half():
-    joint = np.random.default_rng(3).random((20, 50, 2, 1), np.float32).astype(np.float64)
-    whole = packed(Actions(np.arange(20), joint))
-    assert len(whole) < joint.nbytes / 2 + 1000
-    with pytest.raises(ValueError, match="unpacks to more"):
-        unpacked(whole, 1000)
-
-
 @pytest.mark.parametrize(
     ("name", "origin"),
     [

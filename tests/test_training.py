@@ -725,19 +725,6 @@ def test_games_that_cannot_be_learned_are_named_first(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_fixed_policy_of_that_name_is_not_mixed_with_runs(protocol, tmp_path):
-    class Fixed:
-        name = "steady"
-
-        def __call__(self, observations):
-            return np.zeros((*observations.shape[:2], 1))
-
-    one = builders.first_task(protocol)
-    coopbench.evaluate(one, [Fixed()], tmp_path)
-    with pytest.raises(ValueError, match="holds a fixed policy of the name 'steady'"):
-        coopbench.train(one, "steady", tmp_path)
-
-
 SMALL = {"lanes": 4, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
 
 

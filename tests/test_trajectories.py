@@ -166,19 +166,6 @@ def test_lanes_that_end_early_are_as_if_alone():
     np.testing.assert_array_equal(together["each exploitation_rate"][2], [1, 0])
 
 
-def test_trust_is_traced_in_the_right_direction():
-    engine = Engine(TRUST)
-    trust = np.array([[1.0, 0.9], [0.2, 1.0]])  # the first trusts the second
-    engine.reset(np.zeros(1, np.uint64), state={"trust": trust})
-    engine.step(np.array([[[30.0], [60.0]]]), DISABLED)
-    trace = engine.spec.trace(engine.constants, engine.state)
-    after = engine.state.trust[0]
-    np.testing.assert_allclose(trace["trust_given"], [[after[0, 1], after[1, 0]]])
-    np.testing.assert_allclose(trace["trust_received"], [[after[1, 0], after[0, 1]]])
-    np.testing.assert_allclose(trace["fraction"], [[0.3, 0.6]])
-    np.testing.assert_allclose(trace["baseline"], [0.4, 0.4])
-
-
 def test_every_game_with_a_trace_has_sensible_values(kind_id):
     spec = coopbench_envs.spec(kind_id)
     block = play_all(ad_hoc(kind_id, episodes=3, horizon=10), "random")

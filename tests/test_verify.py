@@ -22,7 +22,7 @@ from results_folder import (
 import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
-from coopbench.files import gunzipped, gzipped, write_text
+from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
@@ -350,15 +350,6 @@ def test_a_report_states_the_registration_of_its_folder(root):
     assert verify(root).identical
     edit_json(file, lambda c: c["registration"].update(date="2019-01-01T00:00:00+00:00"))
     assert failing(root) == ["report.json"]
-
-
-def test_a_report_of_some_policies_in_their_own_order(source, tmp_path):
-    protocol = read_protocol(source)
-    folder = tmp_path / "r"
-    coopbench.evaluate(protocol, ["tit_for_tat", "random"], folder)
-    report = coopbench.evaluate(protocol, ["random", "constant:0.5"], folder)
-    write_text(folder / "report.json", as_json(report))
-    assert verify(folder).identical
 
 
 def test_missing_and_added_cells_do_not_verify(root):
