@@ -85,7 +85,7 @@ def scored(
     episodes: int,
 ) -> dict[str, float | None]:
     """Normalised scores after training on a task, by tasks played; None if training diverges."""
-    tasks = (task, *protocol.tasks_beside(task.id))
+    tasks = (task, *protocol.tasks_with_partners(task.id))
     beside: dict[str, Any] = {}
     if partners := protocol.training_partners(task.id):
         beside = {"partners": list(partners), "share": protocol.training.share or 0.0}
@@ -117,7 +117,9 @@ class Trial(NamedTuple):
     @property
     def played(self) -> list[str]:
         """The tasks that are played after the trainings."""
-        beside = [played for task in self.tasks for played in self.protocol.tasks_beside(task.id)]
+        beside = [
+            played for task in self.tasks for played in self.protocol.tasks_with_partners(task.id)
+        ]
         return sorted({task.id for task in (*self.tasks, *beside)})
 
     @property

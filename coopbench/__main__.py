@@ -11,10 +11,10 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; an interruption while it loads ends the process with status 130."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # whoever started this process has closed it
+        if getattr(sys, name) is None:  # the parent process has closed it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if usual:  # not where whoever started this process has chosen to ignore interruptions
+    if usual:  # not where the parent process has chosen to ignore interruptions
         signal.signal(signal.SIGINT, _stop)
     from coopbench.cli.main import main as run
 

@@ -175,8 +175,8 @@ def make_folder(folder: Path) -> None:
 def make_below(root: Path, place: str | Path) -> Path:
     """Make a folder below a folder of results, unless it is there, and return it.
 
-    Raises ``ValueError`` for a link on the way: whoever made the folder may have put it there, and
-    what is written would come to lie, or replace files, somewhere else.
+    Raises ``ValueError`` for a link on the way: a stranger's folder may hold one, through which
+    files would be written or replaced somewhere else.
     """
     folder = root
     for part in Path(place).parts:

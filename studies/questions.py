@@ -76,9 +76,9 @@ def of_late_changes(protocol: Protocol, table: EpisodeTable) -> Iterator[Row]:
     In self-play and beside the partners of training, in units of the normalised scores there.
     """
     for task in protocol.trained_tasks:
-        beside = protocol.tasks_beside(task.id)
+        beside = protocol.tasks_with_partners(task.id)
         played = {task.id: (task, protocol.report.score)}
-        played |= {other.id: (other, protocol.score_beside or "") for other in beside[:1]}
+        played |= {other.id: (other, protocol.score_with_partners or "") for other in beside[:1]}
         for name, (other, metric) in played.items():
             width = other.bounds.high - other.bounds.low
             for policy in dict.fromkeys(course.cell.policy for course in table.progress):

@@ -184,7 +184,7 @@ def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
     assert protocol.chosen(progress) == best
 
 
-def test_a_run_stores_its_score_beside_partners(tmp_path):
+def test_a_run_stores_its_score_with_partners_partners(tmp_path):
     parts = {"episodes": 4, "selection": (900, 4), "steps": 200, "interval": 100}
     protocol = pooled(tmp_path, partners="focal", share=0.5, **parts)
     settings = TINY["ippo"] | {"lanes": 4}

@@ -56,7 +56,7 @@ class CertifiedTask(ReportRow):
 
 
 class _Play(NamedTuple):
-    """Who plays, and the score with its interval."""
+    """A player, and its score with its interval."""
 
     name: str
     score: float

@@ -55,7 +55,7 @@ class Comparison(ReportRow):
     high: float
     p_value: float  # level at which the interval touches 0; nan where there is no test
     p_holm: float  # adjusted over the tasks of the group, for this pair of policies
-    p_decision: float  # adjusted alike, of the larger p: of the test, or of runs nobody has seen
+    p_decision: float  # adjusted alike, of the larger p: of the test, or of unobserved runs
     shown: bool  # whether the difference is claimed: p_decision below alpha
     not_shown: str  # why p_holm below alpha is no claim; else empty
     hedges_g: float
@@ -84,7 +84,7 @@ class GroupComparison(ReportRow):
     low: float  # two-way interval of the difference
     high: float
     p_value: float  # of the pair's one test over the group
-    p_decision: float  # the larger p: of the test, or of runs that nobody has seen
+    p_decision: float  # the larger p: of the test, or of unobserved runs
     shown: bool  # whether the difference is claimed: p_decision below alpha
     not_shown: str
     trimmed_difference: float  # of the trimmed means of task means
@@ -253,8 +253,8 @@ def standardised(
 ) -> tuple[np.ndarray, np.ndarray, Literal["pooled", "paired"]]:
     """Return the values of two score matrices whose deviation standardises their difference.
 
-    They are episodes of two fixed policies and means of the runs of two learners. Beside a learner
-    a fixed policy does not vary: the deviation is then that of the learner's runs.
+    They are episodes of two fixed policies and means of the runs of two learners. A fixed policy
+    does not vary over runs: with a learner, the deviation is that of the learner's runs.
     """
     one, two = (side.values if side.fixed else side.run_means for side in (first, second))
     if first.fixed == second.fixed:

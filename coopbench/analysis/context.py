@@ -1,4 +1,4 @@
-"""Context of focal scores: what a policy earns beside the best response, and what partners earn.
+"""Context of focal scores: what a policy earns compared with the best response, and its partners.
 
 A score with partners is selfish: 0 is the best rule that does not look at its partners, 1 the best
 response to each. The same episodes also say what all agents earn together, and what the partners

@@ -40,7 +40,7 @@ def sides(score: str) -> Places:
 
 @dataclass(frozen=True, eq=False)
 class Meeting(ReportRow):
-    """Mean return of one policy's seat beside a partner, or score of its team against it."""
+    """Mean return of one policy's seat with a partner, or score of its team against it."""
 
     task: str
     policy: str  # in one seat, seat k mod n in episode k, or in all

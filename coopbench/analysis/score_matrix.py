@@ -314,8 +314,8 @@ def score_scales(protocol: Protocol, table: EpisodeTable) -> dict[str, Scale]:
     """Return the scale of every task: its bounds, or the range of all its episodes.
 
     The latter, (x - min) / (max - min + 1e-6) over all policies, runs and checkpoints, is that of
-    Gorsane et al. 2022; it changes whenever a policy is added. It is nan on a task that nobody has
-    played.
+    Gorsane et al. 2022; it changes whenever a policy is added. It is nan on a task without
+    episodes.
     """
     if protocol.report.normalisation != "minmax":
         bounds = {task.id: task.bounds for task in protocol.task}
@@ -338,7 +338,7 @@ def _range(table: EpisodeTable, task: str, score: str) -> Scale:
 def scale_ends(
     protocol: Protocol, task: Task, matrices: Sequence[ScoreMatrix]
 ) -> tuple[float, float] | None:
-    """Return the ends of the scale of the score: where runs could be that nobody has seen.
+    """Return the ends of the scale of the score: where unobserved runs could be.
 
     They are the task's bounds, or what a run in ``matrices`` has reached beyond them;
     no other contestant moves them. None where the protocol has no agreed bounds: a scale from the

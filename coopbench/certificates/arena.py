@@ -211,8 +211,8 @@ def observed(engine: Engine, table: Table, seats: np.ndarray) -> np.ndarray:
 class Partners:
     """Policies in the other seats.
 
-    A policy acts for all seats of a game at once, so the seats in which it sits, in whatever lanes,
-    are gathered into full games, each in its own place: what it plays there can depend on that.
+    A policy acts for all seats of a game at once, so the seats in which it sits, in all lanes, are
+    gathered into full games, each in its own place: what it plays there can depend on that.
     """
 
     def __init__(self, engine: Engine, table: Table, seated: np.ndarray) -> None:

@@ -30,7 +30,7 @@ FIRST = 4  # episodes whose returns are stored one by one
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 _HARDLY = 0.1  # share of victories below which nothing follows from who has more of them
 
-# Players of a certificate, by name: text, and parameters of the battle beside the map's.
+# Players of a certificate, by name: text, and parameters of the battle in addition to its map.
 PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     "random": ("random legal actions", {}),
     "unmasked": ("best plan found, without the mask", {}),
@@ -44,9 +44,9 @@ PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
     LEARNED: ("learned", {}),
     LEARNED_BLIND: ("learned without observations", {}),
 }
-# Those that see no more than which choices are legal; ``unmasked`` does not even see that.
+# Players that see only which choices are legal; ``unmasked`` does not see that either.
 _BLIND = ("masked", "unmasked", LEARNED_BLIND)
-# Those who react to what they see, with legal actions only.
+# Players that react to what they see, with legal actions only.
 _SCRIPTS = ("attack_nearest", "smac_heuristic", "focus_fire", "kite")
 
 
@@ -102,7 +102,7 @@ class BattleCertificate:
 
     @property
     def players(self) -> tuple[str, ...]:
-        """Names of those who have played."""
+        """Names of the players that have figures."""
         trained = (LEARNED, LEARNED_BLIND)
         return tuple(name for name in PLAYERS if name not in trained or name in self.training)
 
@@ -160,7 +160,7 @@ class BattleCertificate:
 
     @property
     def is_hardly_won(self) -> bool:
-        """Whether by the intervals nobody, blind or reactive, wins a tenth of the episodes."""
+        """Whether no play, blind or reactive, is shown to win a tenth of the episodes."""
         return max(self.figures[self.reactive].win_high, self.blind.win_high) < _HARDLY
 
     def to_json(self) -> str:

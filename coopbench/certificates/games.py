@@ -1,4 +1,4 @@
-"""Certificates: what a version 1 game asks of its agents, in figures that anybody can reproduce.
+"""Certificates: what a version 1 game asks of its agents, in reproducible figures.
 
 A certificate holds the best rules that a search has found, as playable data, and what they and
 fixed policies earn: in the repeated game against single policies, and in every task of a protocol.

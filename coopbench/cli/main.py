@@ -107,7 +107,7 @@ def _end(error: Exception) -> NoReturn:
     from coopbench.errors import CoopbenchError, DamagedResultError, WorkerError
     from coopbench.playing.jobs import comes_from_own_code
 
-    if isinstance(error, BrokenPipeError):  # whoever reads has stopped; results are written
+    if isinstance(error, BrokenPipeError):  # the reader has stopped; results are written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     if isinstance(error, (WorkerError, DamagedResultError)):

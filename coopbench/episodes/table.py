@@ -29,7 +29,7 @@ class Cell:
         """Relative folder of the cell's results; different policies never share one.
 
         A plain name stands in it as it is, with one ``@`` at most. Every other one has a part that
-        is easy to read, then ``@@`` and so many digits of its digest that nobody finds two alike.
+        is easy to read, then ``@@`` and enough digits of its digest that no two are alike.
         """
         slug = self.policy.replace(":", "@")
         plain = re.fullmatch(r"\w[\w.,=-]*(:[\w.,=-]+)?", self.policy, re.ASCII)

@@ -34,7 +34,7 @@ def to_marl_eval(
     per training seed, without those that failed. A fixed one has the run ``run_0`` with the same
     episodes as ``step_0`` too, since marl-eval reads no run without a step.
 
-    A metric with another's name between its underscores (own_return, beside return) is written
+    A metric with another's name between its underscores (own_return, with return) is written
     with hyphens, because marl-eval loses it when the other is normalised.
 
     Raises:

@@ -19,7 +19,7 @@ from coopbench.episodes.names import one_line
 from coopbench.exchange.runs import ABSOLUTE, Names, Options, Reading, Run, read_import
 from coopbench_envs.parameters import named
 
-_BESIDE = ("step_count", "elapsed_time")  # stand among the metrics of an evaluation, but are none
+_NO_METRICS = ("step_count", "elapsed_time")  # further keys of an evaluation
 
 
 def read_marl_eval(path: Path, options: Options) -> Reading:
@@ -154,7 +154,7 @@ def _parts(checks: _Checks, parts: Any, where: str) -> Iterator[_Part]:
 
 
 def _samples(entry: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
-    metrics = [metric for metric in entry if metric not in _BESIDE]
+    metrics = [metric for metric in entry if metric not in _NO_METRICS]
     if not metrics:
         raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
     return {metric: _numbers(entry[metric], f"{where} / {metric}") for metric in metrics}

@@ -11,7 +11,7 @@ from coopbench_envs.parameters import named
 
 
 def has_mlflow(place: Path) -> bool:
-    """Whether a folder has a run: a folder ``metrics`` beside a ``meta.yaml``."""
+    """Whether a folder has a run: a folder ``metrics`` next to a ``meta.yaml``."""
     return place.is_dir() and bool(_runs(place))
 
 

@@ -73,7 +73,7 @@ class Models:
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """Who has a cell: what its policy's name means in a protocol, and what plays under it.
+    """The contestant of a cell: what its name means in a protocol, and what plays under it.
 
     ``origin`` is "trained" for the policy of a learner, "fixed" for one that the registry makes
     from its name alone, and else "foreign": one that is not registered, or is made of a file

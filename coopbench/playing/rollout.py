@@ -267,7 +267,7 @@ class PlayJob(CellJob):
             return 0
         selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            seated = self.protocol.tasks_beside(self.task.trained_on or self.cell.task)
+            seated = self.protocol.tasks_with_partners(self.task.trained_on or self.cell.task)
             episodes += selection.count * (1 + len(seated)) * len(self.policy.policies)
         return self.steps_of(episodes)
 
@@ -279,7 +279,7 @@ class PlayJob(CellJob):
         """Play the cell; of a training run first its checkpoints, then the best of them."""
         start, policy, progress = time.perf_counter(), self.policy, None
         if isinstance(policy, Checkpoints):
-            # The choice is made on the task that was trained on, whatever is played then.
+            # The choice is made on the task that was trained on, also where another one is played.
             trained = self.task.trained_on or self.cell.task
             chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
             place = self.protocol.chosen(chosen)
@@ -315,11 +315,11 @@ def play_selection(
         values(
             play(protocol, replace(cell, task=task.id), policy, seeds=seeds), protocol.report.score
         )
-        for task in protocol.tasks_beside(cell.task)
+        for task in protocol.tasks_with_partners(cell.task)
     ]
     return {
         name: np.mean(with_partners, axis=0)
-        if name == protocol.score_beside
+        if name == protocol.score_with_partners
         else values(block, name)
         for name in tuple(metrics) or protocol.selection_metrics_of(task)
     }

@@ -59,7 +59,7 @@ def _keys(location: tuple[Any, ...]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the sections in the type of a field: in lists and tables, and beside None."""
+    """Yield the sections in the type of a field: in lists, in tables, and in unions with None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

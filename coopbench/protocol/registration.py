@@ -65,7 +65,7 @@ def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) 
     only group of the protocol.
 
     Raises:
-        ValueError: for another form, an unknown place, somebody who is no contestant, or "=" where
+        ValueError: for another form, an unknown place, a name that is no contestant, or "=" where
             the protocol has no margin or the place is a group.
     """
     match = _FORM.fullmatch(text.strip())

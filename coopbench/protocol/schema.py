@@ -20,7 +20,7 @@ from coopbench.protocol.limits import LIMITS, Limits, check_limits
 from coopbench.protocol.report import Reporting, check_report
 from coopbench.protocol.seeds import Seeds
 from coopbench.protocol.task import Budget, Task, check_tasks, groups_of
-from coopbench.protocol.training import Training, check_training, partners_met, tasks_beside
+from coopbench.protocol.training import Training, check_training, partners_met, tasks_with_partners
 from coopbench_envs.parameters import named
 
 _TASKS, _PARTNERS = 1000, 2000  # of a protocol
@@ -203,31 +203,31 @@ class Protocol(Strict):
         training, score = self.training, self.report.score
         if training is not None and training.evaluates == "last":
             return len(progress) - 1
-        beside = self.score_beside
-        if beside is None or beside not in progress.metrics:
+        partnered = self.score_with_partners
+        if partnered is None or partnered not in progress.metrics:
             return progress.best(score)
         share = (training and training.share) or 0.0
-        means = (1.0 - share) * progress.means(score) + share * progress.means(beside)
+        means = (1.0 - share) * progress.means(score) + share * progress.means(partnered)
         return int(np.argmax(means))
 
     @property
-    def score_beside(self) -> str | None:
+    def score_with_partners(self) -> str | None:
         """Name of the score of checkpoints with the partners of training; None without them."""
         partners = None if self.training is None else self.training.partners
         return None if partners is None else f"{self.report.score}.{partners}"
 
     def selection_metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics that are stored of the checkpoints of models trained on a task."""
-        beside = () if self.score_beside is None else (self.score_beside,)
-        return tuple(dict.fromkeys(("return", *self.report.metrics_of(task), *beside)))
+        partnered = () if self.score_with_partners is None else (self.score_with_partners,)
+        return tuple(dict.fromkeys(("return", *self.report.metrics_of(task), *partnered)))
 
     def training_partners(self, task_id: str) -> tuple[str, ...]:
         """Return the partners with which the models of a trained task are trained."""
         return partners_met(self.training, self.task, task_id)
 
-    def tasks_beside(self, task_id: str) -> tuple[Task, ...]:
+    def tasks_with_partners(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks whose partners the models of a trained task meet in training."""
-        return tuple(tasks_beside(self.training, self.task, task_id))
+        return tuple(tasks_with_partners(self.training, self.task, task_id))
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.

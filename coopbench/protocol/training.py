@@ -71,11 +71,13 @@ def held_out_parameters(tasks: Sequence[Task]) -> str:
 
 def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
     """Return the partners with which the models of a task are trained; empty if there are none."""
-    beside = tasks_beside(training, tasks, trained)
-    return tuple(dict.fromkeys(name for task in beside for name in task.partner_names))
+    partnered = tasks_with_partners(training, tasks, trained)
+    return tuple(dict.fromkeys(name for task in partnered for name in task.partner_names))
 
 
-def tasks_beside(training: Training | None, tasks: Sequence[Task], trained: str) -> list[Task]:
+def tasks_with_partners(
+    training: Training | None, tasks: Sequence[Task], trained: str
+) -> list[Task]:
     """Return the tasks whose partners training on a task meets; empty if it meets none."""
     group = None if training is None else training.partners
     return [task for task in tasks if group and (task.group, task.trained_on) == (group, trained)]

@@ -19,7 +19,7 @@ _NAMED = 6  # keys that are named
 
 
 def are_same(one: Protocol, two: Protocol) -> bool:
-    """Whether two protocols are one and the same, whatever the words that describe them."""
+    """Whether two protocols are the same; the words that describe them may differ."""
     return one.content() == two.content()
 
 
@@ -62,8 +62,8 @@ def _keys(one: dict[str, Any], two: dict[str, Any], where: str = "") -> Iterator
 def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     """Return a protocol with the tasks of these names, in its own order; with all, if none.
 
-    A part of a protocol has another digest, and its report is not a standard one. Its charts
-    and what it says of training beside partners, or on tasks that are left out, are left out, too.
+    A part of a protocol has another digest, and its report is not a standard one. It has no charts,
+    and no training with partners or on tasks that are left out.
     Raises ``ValueError`` with the nearest task for an unknown name, and ``ProtocolError`` if the
     chosen tasks need others.
     """

@@ -2,7 +2,7 @@
 
 The questions of the checklist are those of Gorsane et al. 2022 (arXiv 2209.10485) and Pineau et al.
 2021 (JMLR 22, 164), those about policies of model cards (Mitchell et al. 2019, FAT*), in our own
-words. What neither the protocol nor the results say is missing, and shown so.
+words. Questions that protocol and results do not answer are shown as missing.
 """
 
 import json
@@ -53,7 +53,7 @@ class Item:
 
     topic: str
     item: str
-    state: str  # "yes", "no", "missing": nobody has said it, or "not needed": it does not apply
+    state: str  # "yes", "no", "missing": not stated, or "not needed": it does not apply
     known: str
 
 
@@ -71,7 +71,7 @@ class Answered(Findings):
 
     @cached_property
     def cards(self) -> dict[str, dict[str, str]]:
-        """What is known of every policy, {policy: {label: text}}; what is not, is missing."""
+        """Facts about every policy, {policy: {label: text}}; unknown ones are marked as missing."""
         return {
             name: {label: text or SIGNS[LACKING] for label, text in _card(self, name)}
             for name in policies(self)

@@ -50,8 +50,8 @@ class Row(ReportRow):
     low: float  # two-way interval of it
     high: float
     trimmed_mean: float  # over tasks, of the mean normalised scores
-    tie: str  # of policies that cannot be told apart, "A" is the best; empty where nobody else is
-    first: float  # interval of the rank, 1 is the best; nan where nobody else is in the group
+    tie: str  # of policies that cannot be told apart, "A" is the best; empty for a single policy
+    first: float  # interval of the rank, 1 is the best; nan for a single policy
     last: float
     unit: str  # of inference, "episodes" or "runs"
     count: int  # of them per task, at least

@@ -121,7 +121,7 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
 
 
 def _policies(recording: Recording) -> str:
-    """Who plays, and where if there are several."""
+    """Name the policies, with their seats if there are several."""
     seats: dict[str, list[str]] = {}
     for agent, player in zip(recording.agents, recording.players, strict=True):
         seats.setdefault(player, []).append(agent)

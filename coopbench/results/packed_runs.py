@@ -12,7 +12,7 @@ Where the score is an agent's mean return, the return of all agents is as many t
 rounding. It is then stored as what it differs by, in units of its last bit, and the header has the
 number of agents by task: unlike numbers that differ in every bit, this takes no space.
 
-Episodes are not stored: policies play them again, to the same bits, in whoever's evaluation.
+Episodes are not stored: policies play them again, to the same bits, in any evaluation.
 Runs of learners that a protocol requires ship with this package, in ``baselines/trained``.
 """
 
@@ -115,7 +115,7 @@ def _is_one_for_all(protocol: Protocol) -> bool:
 
 def _metrics(protocol: Protocol) -> list[str]:
     """Return the metrics of selection episodes that learning curves and choices need."""
-    names = (_SUM, protocol.report.score, protocol.score_beside)
+    names = (_SUM, protocol.report.score, protocol.score_with_partners)
     return [name for name in dict.fromkeys(names) if name is not None]
 
 

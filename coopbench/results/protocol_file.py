@@ -68,9 +68,8 @@ def _check_places(task: dict[str, Any]) -> None:
 def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:
     """Raise ``ValueError`` if a task reads other files than those whose checksum it states.
 
-    A folder that states it comes from somebody who has the files: errors about their content
-    reveal nothing new. Of any
-    other file, the error says only this one sentence.
+    The author of a folder that states it has the files: errors about their content reveal nothing
+    new. Of any other file, the error says only this one sentence.
     """
     place = place_of(env, parameters)
     if place is None:

@@ -376,7 +376,7 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 
 
 def files_of(meta: dict[str, Any]) -> list[str]:
-    """Return the names of the files of a finished cell, beside its metadata."""
+    """Return the names of the files of a finished cell, without its metadata."""
     progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []

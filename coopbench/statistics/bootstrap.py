@@ -104,7 +104,7 @@ def bootstrap_intervals(
         levels = _levels(sides, form, row, centre, method, (1.0 - confidence) / 2.0)
         known = bool(np.isfinite(levels).all())
         low, high = np.quantile(row, levels).tolist() if known else (np.nan, np.nan)
-        # The estimate of a function of this package has its own bits, whatever the form's are.
+        # The vectorised form of a function of this package may differ from it in the last bits.
         estimate = float(statistic(*map(stacked, sides))) if statistic in _FORMS else centre
         notes = _notes(sides, method, statistic is estimates.iqm) + _level_notes(levels, reps)
         intervals.append(Interval(estimate, low, high, method, reps, tuple(notes)))

@@ -12,7 +12,7 @@ from coopbench.statistics.scores import Scores, Tasks, as_tasks, as_vector, colu
 
 
 def mean(scores: Scores) -> float:
-    """Average the task means, so that every task weighs the same whatever its number of runs."""
+    """Average the task means, so that tasks with few and with many runs weigh the same."""
     return float(np.mean(_task_means(as_tasks(scores))))
 
 

@@ -1,7 +1,7 @@
 """Effects of unobserved runs: failures too rare to be in a small sample.
 
-Five runs of a learner of which a fifth fails show no failure in a third of all cases. No rule that
-looks at these runs alone can know it; what can be known is how many failures n runs could hide.
+Five runs of a learner of which a fifth fails show no failure in a third of all cases. The runs
+themselves do not tell; how many failures n runs could hide can be computed.
 """
 
 import numpy as np

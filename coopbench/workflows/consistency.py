@@ -104,7 +104,7 @@ def size_discrepancies(protocol: Protocol, task: Task, stored: Stored) -> Iterat
     allowed = _STEPS + _PER_BYTE * stored.size
     claims = {"episodes": (len(block) + _LANES) * int(block.lengths.max())}
     if stored.policy is not None and stored.progress is not None and selection is not None:
-        sets = 1 + len(protocol.tasks_beside(task.trained_on or task.id))
+        sets = 1 + len(protocol.tasks_with_partners(task.trained_on or task.id))
         horizon = int(game.constants.horizon)
         claims["selection episodes"] = sets * (selection.count + _LANES) * horizon
     for what, steps in claims.items():
@@ -142,8 +142,8 @@ def _progress_discrepancies(
         return
     task = protocol.task_of(progress.cell.task)
     # What a protocol reports may change after the training; what it chooses by may not.
-    beside = () if protocol.score_beside is None else (protocol.score_beside,)
-    needed = {"return", protocol.report.score, *beside}
+    partnered = () if protocol.score_with_partners is None else (protocol.score_with_partners,)
+    needed = {"return", protocol.report.score, *partnered}
     allowed = {*known_metrics(task.spec), *protocol.selection_metrics_of(task)}
     if not needed <= {*progress.metrics} <= allowed:
         yield Discrepancy(

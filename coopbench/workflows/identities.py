@@ -1,7 +1,7 @@
 """Identities: whether policies and training runs of a folder are what their names tell apart.
 
-Whoever copies a run gets a narrower interval, and whoever copies a policy under a second name gets
-a second place. Equal names, sources and weights are faults. Equal play is only named: two policies
+A copied run makes an interval narrower, and a copy of a policy under a second name takes a second
+place. Equal names, sources and weights are faults. Equal play is only named: two policies
 may have learned the same.
 """
 

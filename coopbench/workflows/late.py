@@ -42,7 +42,7 @@ def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str
     """Write the commitment to the policies of a results folder; return the file and its SHA-256.
 
     The file is ``out``, or ``commitment.json`` in the folder. Policies that ship with this package
-    are left out: everybody has them.
+    are left out: all users have them.
 
     Raises:
         FileNotFoundError: the folder holds no results.
@@ -154,7 +154,7 @@ def late_checks(
 
 
 def _ships(protocol: Protocol, policy: str) -> bool:
-    """Return whether a name is that of a fixed policy of this package, which everybody has."""
+    """Return whether a name is that of a fixed policy that ships with this package."""
     contestant = contestant_of(protocol, policy)
     return contestant.origin == "fixed" and contestant.shipped
 

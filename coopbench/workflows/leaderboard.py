@@ -126,7 +126,7 @@ def leaderboard(
 
 
 def _refusal(folder: Examined, admits: bool, protocol: Protocol | None) -> str:
-    """Say why a folder must not take part, beside those of a ``protocol``; empty if it may.
+    """Say why a folder must not take part with those of a ``protocol``; empty if it may.
 
     Folders that are not verified take part only if it ``admits`` them.
     """

@@ -245,7 +245,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
 def _named(stored: store.Stored) -> str | None:
     """Return the name from which the policy of a cell is made; None if it is not made of one.
 
-    A name with a file is not: results say what is read from where, and they may be anybody's.
+    A name with a file is not: the folder, which may be a stranger's, would choose what is read.
     """
     name: str | None = stored.meta["plays"]
     return None if name is None or reads_file(name) else name

@@ -63,7 +63,7 @@ class TrainJob(CellJob):
 
     @property
     def task(self) -> Task:
-        """The setting that it is trained on: a task, or one that nobody is evaluated on."""
+        """The setting that it is trained on: a task, or one without an evaluation."""
         return {task.id: task for task in self.protocol.training_tasks}[self.cell.task]
 
     @property

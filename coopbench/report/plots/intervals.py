@@ -1,4 +1,4 @@
-"""Intervals of policies, one row each, with their values beside the plot."""
+"""Intervals of policies, one row each, with their values to the right of the plot."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def open_markers(rows: Sequence[Any]) -> str:
 
 
 def write_values(ax: Any, texts: Sequence[str]) -> None:
-    """Write the numbers beside the plot, flush right."""
+    """Write the numbers to the right of the plot, flush right."""
     digit = 0.62 * SMALL  # points
     reach = 6 + digit * max((len(text.replace(",", "")) for text in texts), default=0)
     for y, text in enumerate(texts):

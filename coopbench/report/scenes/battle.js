@@ -156,7 +156,7 @@ function Scene(model) {
     if (!alive(k, u)) { return [[title, "fallen"]]; }
     var rows = [[title, "alive"], ["its health", Math.round(100 * health[i] / full) + " %"]];
     if (model.reserves[u]) { rows.push(["its " + model.reserves[u], Math.round(100 * reserve[i] / full) + " %"]); }
-    return rows.concat([["it aims at", target >= 0 && alive(k, target) ? name(target) : "nobody"]]);
+    return rows.concat([["it aims at", target >= 0 && alive(k, target) ? name(target) : "no unit"]]);
   }
 
   this.smooth = true;

@@ -69,5 +69,5 @@ class BattleCourse(Course):
         return packed(self._course(name), kind)
 
     def _shares(self, name: str) -> str:
-        # Who is almost dead still shows something.
+        # A unit that is almost dead still shows something.
         return packed(np.ceil(_SHARES * self._course(name)), "u1")

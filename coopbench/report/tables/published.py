@@ -245,5 +245,5 @@ def anarchy_table(findings: Findings) -> Table | None:
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
         unit="The largest welfare of a step over that of its worst Nash equilibrium, by private "
-        "payoffs: 1 means that selfish play loses nothing. It belongs to the game, whoever plays.",
+        "payoffs: 1 means that selfish play loses nothing. It follows from the game alone.",
     )
