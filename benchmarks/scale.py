@@ -112,7 +112,7 @@ def write(root: Path, episodes: int) -> None:
 def measure(root: Path) -> dict[str, float]:
     """Make the report of a folder; seconds of wall and process, GiB of memory at most."""
     marks = [(time.perf_counter(), time.process_time())]
-    report = load_report(root, reference=False)
+    report = load_report(root)
     marks.append((time.perf_counter(), time.process_time()))
     report.save(root / "report")
     marks.append((time.perf_counter(), time.process_time()))

@@ -45,7 +45,7 @@ def models(name="mine", **changed):
 @pytest.fixture(scope="module")
 def results(protocol, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    policies = ["random", "constant:0.35", models(gift={101: "constant:0.8", 102: "random"})]
+    policies = ["constant:0.35", models(gift={101: "constant:0.8", 102: "random"}), "random"]
     return coopbench.evaluate(protocol, policies, out=folder), folder
 
 
@@ -102,6 +102,7 @@ def test_the_run_is_the_unit(results):
 def test_a_report_from_the_folder_equals_the_first(results):
     report, folder = results
     again = coopbench.load_report(folder)
+    assert again.episodes.policies == ("constant:0.35", "mine", "random")  # required ones last
     for what in ("estimates", "aggregates", "comparisons"):
         assert getattr(again, what) == getattr(report, what)
     assert again.deviations == report.deviations
@@ -230,7 +231,7 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     runs = {101: "constant:0.5", 100: COURSE, 102: coopbench.Failed("nan")}
     for seed, model in runs.items():
         mine = coopbench.Models("mine", {seed: model})
-        report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
+        report = coopbench.evaluate(one, [mine, "random"], out=tmp_path)
     assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
     assert report.notes == ("Earlier runs of mine in the folder are included: 100, 101.",)
     again = coopbench.load_report(tmp_path)

@@ -1,9 +1,10 @@
 """Loading: the report of stored results, made anew from their episodes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from coopbench.analysis.environments import action_notes, environment_notes
+from coopbench.baselines.registry import parse_name
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
@@ -21,8 +22,11 @@ _MOVING = (
 )
 
 
-def load_report(folder: str | Path) -> Report:
+def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Report:
     """Make the report of a results folder from its episodes.
+
+    The policies ``first`` come first, the others by name. Without ``first``, the policies that the
+    protocol does not require come before those that it requires, as in a report of ``evaluate``.
 
     Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
     runs in some cells and none in others. Damaged cells are left out and named.
@@ -36,14 +40,24 @@ def load_report(folder: str | Path) -> Report:
         reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
+    if first is None:
+        first = _required_last(protocol, {cell.policy for cell, _ in cells})
     return report_of(
         protocol,
         cells,
-        protocol.report.baselines,
+        first,
         tuple(notes),
         registration=read_registration(root),
         results="" if notes else results_digest(root, protocol),
     )
+
+
+def _required_last(protocol: Protocol, policies: Iterable[str]) -> list[str]:
+    """Return policies by name, then the required baselines and the required learners."""
+    settings = protocol.report
+    required = [*settings.baselines, *settings.learned]
+    own = sorted(name for name in policies if parse_name(name).kind not in settings.learned)
+    return [*(name for name in own if name not in required), *required]
 
 
 def report_of(
