@@ -15,7 +15,7 @@ import pytest
 import coopbench
 from coopbench import catalogue, doctor
 from coopbench.certificates import replay
-from coopbench.cli.main import COMMANDS, RETIRED
+from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench_envs.engine import Engine
@@ -59,12 +59,6 @@ def test_help_names_every_command(command):
     for name in (*COMMANDS, "plan"):
         assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
         assert command(name, "--help").out
-
-
-@pytest.mark.parametrize(("name", "now"), RETIRED.items())
-def test_a_retired_name_answers_with_the_new_one(command, name, now):
-    assert f"use '{now}'" in command(name, "routing-easy", status=2).message
-    assert name not in COMMANDS
 
 
 def test_everything_is_listed_shown_and_planned(command):

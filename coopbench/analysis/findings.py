@@ -31,7 +31,7 @@ from coopbench.analysis.reproduction import (
     published_returns,
     sensitivities,
 )
-from coopbench.analysis.score_matrix import score_scales, units_of
+from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
@@ -127,6 +127,19 @@ class Findings:
             return ()
         pairs = self.protocol, self.comparisons, self.group_comparisons
         return outcomes(self.registration, *pairs)
+
+    @cached_property
+    def policies(self) -> tuple[str, ...]:
+        """All policies in the order of the report, then required ones that are missing."""
+        present = self.episodes.policies
+        return (*present, *self.protocol.missing(present))
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of inference of every policy: "episodes", or "runs" if it was trained."""
+        cells = [block.cell for block in self.episodes]
+        trained = {cell.policy for cell in cells if cell.run is not None}
+        return {cell.policy: RUNS if cell.policy in trained else EPISODES for cell in cells}
 
     @cached_property
     def shipped(self) -> frozenset[str]:

@@ -43,15 +43,6 @@ for command_name, command in COMMANDS.items():
     app.command(command_name)(command)
 app.add_typer(planning.plan, name="plan")
 
-# Earlier names of commands, and what there is instead.
-RETIRED = {
-    "bench": "python benchmarks/games.py",
-    "match": "python -m studies.series",
-    "power": "coopbench plan power",
-    "register": "coopbench plan register",
-    "rail-import": "coopbench import",
-}
-
 # Commands that write finished cells into a folder and resume there.
 _RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
 _TOO_LARGE = {
@@ -82,9 +73,6 @@ def _options(
 
 def main() -> None:
     """Run the command line: errors are one message without a traceback; 130 after Ctrl-C."""
-    retired = next(iter(sys.argv[1:]), "")
-    if retired in RETIRED:
-        fail(f"'coopbench {retired}' is no command any more; use '{RETIRED[retired]}'.", 2)
     layout: dict[str, Any] = {}
     if not wraps():  # frames have a width, too
         layout["terminal_width"] = UNWRAPPED

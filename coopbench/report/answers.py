@@ -23,7 +23,7 @@ from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.report.facts import training_text
 from coopbench.report.numbers import MISSING, level_text
-from coopbench.report.tables.entries import decisions_text, policies, units
+from coopbench.report.tables.entries import decisions_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
 YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
@@ -74,7 +74,7 @@ class Answered(Findings):
         """Facts about every policy, {policy: {label: text}}; unknown ones are marked as missing."""
         return {
             name: {label: text or SIGNS[LACKING] for label, text in _card(self, name)}
-            for name in policies(self)
+            for name in self.policies
         }
 
     @cached_property
@@ -228,7 +228,7 @@ def _numbers(study: Answered) -> Answers:
     text += f"; none of {_counted(len(unbounded), 'estimate')}" if unbounded else ""
     yield "Estimates have intervals", _yes_if(not unbounded), text
     by_unit: dict[str, list[str]] = {}
-    for name, unit in units(study).items():
+    for name, unit in study.units.items():
         by_unit.setdefault(unit, []).append(name)
     text = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in by_unit.items())
     yield "Unit of inference", YES, text

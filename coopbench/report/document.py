@@ -29,7 +29,7 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
-from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, policies, style_order
+from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, style_order
 from coopbench.report.tables.overall import (
     extra_tables,
     first_tables,
@@ -164,7 +164,7 @@ def _task(findings: Findings, task: Task) -> Iterator[Block]:
     compared, agents = comparison_table(findings, task), agent_table(findings, task)
     yield Facts(task_facts(findings, task))
     yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
-    shown = ALWAYS if len(policies(findings)) <= _MOST_COMPARED else FILES
+    shown = ALWAYS if len(findings.policies) <= _MOST_COMPARED else FILES
     yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=shown)
     if agents is not None:
         yield Details("By agent", (agents,))

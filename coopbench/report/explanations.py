@@ -6,7 +6,7 @@ from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.score_matrix import EPISODES, RUNS
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
-from coopbench.report.tables.entries import decisions_text, unit_names, units
+from coopbench.report.tables.entries import decisions_text, unit_names
 
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
@@ -38,7 +38,7 @@ def explanations(findings: Findings) -> dict[str, str]:
     return {
         **_units(findings),
         f"Mean, {level} interval": _INTERVAL,
-        **(_UNSEEN if RUNS in set(units(findings).values()) else {}),
+        **(_UNSEEN if RUNS in set(findings.units.values()) else {}),
         "SD": "Standard deviation of run means, and of the episodes of one run; divisor n - 1.",
         **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
         **(_BOUNDS_WITH_PARTNERS if _has_certified_partners(findings) else {}),
@@ -57,7 +57,7 @@ def explanations(findings: Findings) -> dict[str, str]:
         f"{settings.alpha:g} where the difference may be claimed.",
         "Decisions": f"{decisions_text(findings)} The decision on a pair does not depend on "
         "the other policies in the report.",
-        **(_CLAIMS if RUNS in set(units(findings).values()) else {}),
+        **(_CLAIMS if RUNS in set(findings.units.values()) else {}),
         **_equivalence(findings),
         "Hedges g": "The difference divided by the pooled standard deviation (of runs if a "
         "learner is involved, otherwise of episodes), corrected for small-sample bias "
@@ -112,7 +112,7 @@ def _has_certified_partners(findings: Findings) -> bool:
 
 
 def _units(findings: Findings) -> dict[str, str]:
-    present, text = set(units(findings).values()), ""
+    present, text = set(findings.units.values()), ""
     if EPISODES in present or not present:
         text = (
             "Fixed policies are evaluated as given: their intervals show how much a number would "

@@ -16,7 +16,6 @@ from coopbench.analysis.rankings import ProfilePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
-from coopbench.report.tables.entries import units
 from coopbench_envs.parameters import named
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
@@ -117,7 +116,7 @@ def contents(findings: Answered) -> dict[str, Any]:
         "standard": findings.is_standard,
         "deviations": list(findings.deviations),
         "registration": _registration(findings),
-        "unit_of_inference": units(findings),
+        "unit_of_inference": findings.units,
         "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
         "protocol": protocol.model_dump(mode="json"),
         **rows,

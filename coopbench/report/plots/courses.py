@@ -17,14 +17,14 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.entries import policies, style_order
+from coopbench.report.tables.entries import style_order
 
 
 def scores(findings: Findings, task: str, ax: Any = None) -> Any:
     """Draw mean and interval of the score of every policy on ``task``; return the axes."""
     score = findings.protocol.report.score
     rows = {row.policy: (row.mean, row.low, row.high) for row in findings.estimates_of(task, score)}
-    ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
+    ax = ax if ax is not None else new_axes(height_of(len(findings.policies)))
     draw_intervals(ax, findings, rows)
     ax.set_xlabel(plain(score), fontsize=SMALL)
     write_title(ax, task)

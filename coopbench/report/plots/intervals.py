@@ -7,7 +7,7 @@ from typing import Any
 from coopbench.analysis.findings import Findings
 from coopbench.report.numbers import Scale, is_point, scale_of
 from coopbench.report.plots.style import INK, SMALL, Style, frame, plain, styles
-from coopbench.report.tables.entries import policies, style_order
+from coopbench.report.tables.entries import style_order
 
 Ends = tuple[float, float, float]  # value, low and high end of its interval
 
@@ -16,7 +16,7 @@ def draw_intervals(ax: Any, findings: Findings, rows: Mapping[str, Ends]) -> Non
     """Draw one row per policy: an open marker without an interval, "missing" without a value."""
     from matplotlib.ticker import MaxNLocator
 
-    names = policies(findings)
+    names = findings.policies
     looks, scale = styles(style_order(findings)), _value_scale(rows)
     frame(ax)
     for y, name in enumerate(names):

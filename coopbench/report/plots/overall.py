@@ -28,7 +28,7 @@ from coopbench.report.plots.style import (
     styles,
     write_title,
 )
-from coopbench.report.tables.entries import policies, style_order
+from coopbench.report.tables.entries import style_order
 from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot
@@ -52,7 +52,7 @@ def aggregate(
         row.policy: (row.estimate, row.low, row.high)
         for row in findings.aggregates_of(statistic, group)
     }
-    ax = ax if ax is not None else new_axes(height_of(len(policies(findings))))
+    ax = ax if ax is not None else new_axes(height_of(len(findings.policies)))
     draw_intervals(ax, findings, rows)
     reach = [value for ends in rows.values() for value in ends if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
@@ -180,7 +180,7 @@ def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -
     """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
     looks = styles(style_order(findings))
     # A method that has a model for every task looks like its first model.
-    first = {findings.protocol.family(name)[0]: name for name in reversed(policies(findings))}
+    first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
     return [
         Line(
             policy,

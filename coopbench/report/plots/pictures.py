@@ -23,7 +23,7 @@ from coopbench.report.plots.overall import (
     profiles,
 )
 from coopbench.report.plots.style import WIDTH, Picture
-from coopbench.report.tables.entries import listed, policies, unit_names
+from coopbench.report.tables.entries import listed, unit_names
 
 
 def overall_pictures(findings: Findings) -> list[Picture]:
@@ -102,7 +102,7 @@ def _statistics(findings: Findings, group: str) -> Any:
     from matplotlib.figure import Figure
 
     shown = shown_statistics()
-    height = len(shown) * height_of(len(policies(findings)))
+    height = len(shown) * height_of(len(findings.policies))
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(len(shown), squeeze=False)[:, 0]
     first, *others = shown

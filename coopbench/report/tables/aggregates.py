@@ -36,7 +36,6 @@ from coopbench.report.tables.entries import (
     listed,
     missing_entries,
     number_entry,
-    policies,
     policy_entry,
     unit_names,
     unit_text,
@@ -139,7 +138,7 @@ def _rows(
         count = count_entry(by_statistic[0][policy], findings.aggregates)
         return (name, *values, _rank(ranked.get(policy), notes), count, information_entry(policy))
 
-    return tuple(entries_of(policy) for policy in policies(findings))
+    return tuple(entries_of(policy) for policy in findings.policies)
 
 
 def _best(rows: Mapping[str, Aggregate], statistic: Statistic) -> set[str]:

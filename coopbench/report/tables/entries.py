@@ -17,18 +17,12 @@ SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
 
 
-def policies(findings: Findings) -> tuple[str, ...]:
-    """Return all policies in the order of the report, then required ones that are missing."""
-    present = findings.episodes.policies
-    return (*present, *findings.protocol.missing(present))
-
-
 def style_order(findings: Findings) -> tuple[str, ...]:
     """Return all policies in the order of their colours.
 
     Required ones come first, so that they look the same in all reports of a protocol.
     """
-    names, settings = policies(findings), findings.protocol.report
+    names, settings = findings.policies, findings.protocol.report
     required = (*settings.baselines, *settings.learned)
     first = tuple(name for name in required if name in names)
     return (*first, *(name for name in names if name not in first))
@@ -92,15 +86,6 @@ def listed(names: Sequence[str]) -> str:
     """Join names to the beginning of a title: "Mean, gap and rank"."""
     text = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return text[:1].upper() + text[1:]
-
-
-def units(findings: Findings) -> dict[str, str]:
-    """Return the unit of inference of every policy: "episodes", or "runs" if it was trained."""
-    names: dict[str, str] = {}
-    for block in findings.episodes:
-        policy, unit = block.cell.policy, EPISODES if block.cell.run is None else RUNS
-        names[policy] = RUNS if RUNS in (unit, names.get(policy)) else unit
-    return names
 
 
 def unit_text(rows: Iterable[tuple[str, int]], scope: str = "") -> str:

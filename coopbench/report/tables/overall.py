@@ -24,7 +24,6 @@ from coopbench.report.tables.entries import (
     bounds_text,
     group_meanings,
     number_entry,
-    policies,
     policy_entry,
     policy_text,
     unit_names,
@@ -47,7 +46,7 @@ def overview_table(findings: Findings) -> Table:
     score = findings.protocol.report.score
     scales = score_scales(findings.protocol, findings.episodes)
     rows = {(row.task, row.policy): row for row in findings.estimates if row.metric == score}
-    names = [name for name in policies(findings) if any(policy == name for _, policy in rows)]
+    names = [name for name in findings.policies if any(policy == name for _, policy in rows)]
     groups = []
     for group, meaning in group_meanings(findings.protocol).items():
         body = [

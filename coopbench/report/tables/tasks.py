@@ -17,7 +17,6 @@ from coopbench.report.tables.entries import (
     interval_entry,
     missing_entries,
     number_entry,
-    policies,
     policy_entry,
     policy_text,
     unit_names,
@@ -47,7 +46,7 @@ def task_table(findings: Findings, task: Task) -> Table:
     )
     groups = []
     for metric in findings.protocol.report.metrics_of(task):
-        rows = [by_metric.get((policy, metric)) for policy in policies(findings)]
+        rows = [by_metric.get((policy, metric)) for policy in findings.policies]
         scale = scale_of_rows([row for row in rows if row is not None], "mean")
         entries = tuple(
             (
@@ -58,7 +57,7 @@ def task_table(findings: Findings, task: Task) -> Table:
                     else _task_row(row, scale, notes, estimates)
                 ),
             )
-            for policy, row in zip(policies(findings), rows, strict=True)
+            for policy, row in zip(findings.policies, rows, strict=True)
         )
         meaning = meanings.get(metric, "")
         if metric == findings.protocol.report.score:
@@ -107,7 +106,7 @@ def agent_table(findings: Findings, task: Task) -> Table | None:
     }
     notes, columns = Footnotes(), _agent_columns(findings, task, names, unit_names(rows))
     groups = []
-    for policy in policies(findings):
+    for policy in findings.policies:
         agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
         body = tuple(
             _agent_row([by_metric[policy, agent, name] for name in names], scales, notes, rows)
@@ -192,7 +191,7 @@ def _score_table(findings: Findings, whose: str, tasks: Sequence[Task]) -> Table
 
     body = tuple(
         (policy_entry(findings, name), *map(partial(entry, name), columns, scales))
-        for name in policies(findings)
+        for name in findings.policies
     )
     unit = unit_text((row.unit, row.count) for row in rows)
     return Table(
