@@ -102,6 +102,7 @@ class Engine:
         self.lanes, self.threads = lanes, threads
         self.parameters = resolve(self.spec.params, parameters, self.spec.id)
         self.constants = self.spec.constants(self.parameters)
+        self.horizon = self._horizon()
         self.agents = self.spec.agents(self.constants)
         self.layout = dict(self.spec.layout(self.constants))
         named = self.spec.action_layout
@@ -117,7 +118,6 @@ class Engine:
         self._row_order = order or "C"
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
-        self.horizon = int(self.constants.horizon)
         self._opponent  # noqa: B018  # one that cannot play is refused here
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.kernels.present is not None
@@ -185,6 +185,16 @@ class Engine:
     def _run(self, op: int) -> None:
         """Let the driver do ``op`` in all lanes."""
         self._crew.run(self._launch, op)
+
+    def _horizon(self) -> int:
+        """Return the steps of an episode at most; ``ValueError`` for constants without a number."""
+        steps = getattr(self.constants, "horizon", None)
+        if not isinstance(steps, int | np.integer):
+            raise ValueError(
+                f"Constants of {self.spec.id} must have a whole number 'horizon', the steps of an "
+                f"episode; given {steps!r}. Give Params a field horizon, and pass it on."
+            )
+        return int(steps)
 
     def _check_agents(self) -> None:
         """Raise ``ValueError`` if agents share a name or see vectors of different lengths."""

@@ -18,12 +18,12 @@ ROWS = ("obs", "masks", "state")
 class Finals(NamedTuple):
     """What SAME_STEP keeps of the last step of a finished episode; as the fields of ``Control``."""
 
-    obs: np.ndarray
-    measures: np.ndarray
-    returns: np.ndarray
-    masks: np.ndarray
-    alive: np.ndarray
-    state: np.ndarray
+    obs: np.ndarray  # (lanes, agents, features) float32
+    measures: np.ndarray  # (lanes, metrics) float64
+    returns: np.ndarray  # (lanes, agents) float64
+    masks: np.ndarray  # (lanes, agents, actions) int8
+    alive: np.ndarray  # (lanes, agents) bool
+    state: np.ndarray  # (lanes, size) float32
 
 
 class Host(NamedTuple):
@@ -32,7 +32,7 @@ class Host(NamedTuple):
     constants: Any
     state: Any
     control: Control
-    actions: np.ndarray
+    actions: np.ndarray  # (lanes, agents) int64, or (lanes, agents, dim) float64
     finals: Finals
 
 

@@ -122,7 +122,8 @@ def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
     """Build ``params`` from the ``chosen`` values, with defaults for the others.
 
     Raises:
-        TypeError: a key is unknown; the message names the nearest parameter.
+        TypeError: a key is unknown; the message names the nearest parameter. Or a parameter has
+            neither a value nor a default.
         ValueError: a value has the wrong type or lies outside what is allowed.
     """
     hints = _hints(params)
@@ -131,6 +132,10 @@ def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
         if name not in hints:
             raise TypeError(unknown("parameter", name, hints, where))
         values[name] = _checked(name, value, hints[name], where)
+    defaults = getattr(params, "_field_defaults", {})
+    for name in hints:
+        if name not in values and name not in defaults:
+            raise TypeError(f"Parameter {name!r} of {where} is missing, and has no default.")
     return params(**values)
 
 

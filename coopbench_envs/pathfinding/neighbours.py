@@ -27,8 +27,8 @@ class Bins(NamedTuple):
 
     x_low: float  # corner of the bins
     y_low: float
-    per_length: float
-    along_x: int
+    per_length: float  # bins per unit of length
+    along_x: int  # number of bins
     along_y: int
     skin: float  # extra range of the lists of possible contacts; affects speed, not results
     room: int  # entries in the lists of possible contacts of all agents together

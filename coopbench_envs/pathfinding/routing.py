@@ -86,12 +86,12 @@ class Rules(NamedTuple):
     """Numbers of one task that its map and its dynamics do not have, ``c.rules``."""
 
     max_time: float  # time of arrival of an agent that never arrives
-    window: float
-    max_obs: int
-    pos_shaping_factor: float
-    contact_force: float
-    contact_margin: float
-    lifelong: bool
+    window: float  # range of sight, from disc to disc
+    max_obs: int  # objects that an agent observes
+    pos_shaping_factor: float  # reward per unit of length
+    contact_force: float  # per length of overlap
+    contact_margin: float  # length over which contact softens
+    lifelong: bool  # an agent that arrives gets a new goal
     shortens: bool  # forces longer than 1 are shortened to length 1
     stops: bool  # agents that have arrived can no longer move
 
@@ -100,7 +100,7 @@ class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
     num_agents: int
-    horizon: int
+    horizon: int  # steps of an episode
     map_code: int  # position of the map in MAPS
     map: Map
     drive: Drives

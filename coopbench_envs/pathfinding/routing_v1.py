@@ -92,13 +92,13 @@ Params = joined(__name__, routing.Shared, Further)
 class Own(NamedTuple):
     """Numbers of one task that version 0 does not have, ``c.own``."""
 
-    patience: int
+    patience: int  # steps in one place, off the goal, that count as a deadlock
     top_speed: np.ndarray  # (agents,) at a constant action of length 1
     pace: float  # largest of them; velocities are observed in units of it
     diagonal: float  # of the world; distances of goals are observed in units of it
     half_cell: float  # less a little
-    max_agents: int
-    max_obstacles: int
+    max_agents: int  # that an agent observes
+    max_obstacles: int  # that an agent observes
     shaping: float  # reward of an agent per length by which its way becomes shorter
     arrival_bonus: float  # of an agent
     time_cost: float  # of an agent's step off its goal
@@ -109,7 +109,7 @@ class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
     num_agents: int
-    horizon: int
+    horizon: int  # steps of an episode
     map_code: int  # position of the map in MAPS
     map: Map
     drive: Drives

@@ -18,12 +18,12 @@ PLACE, SHAPE, AXIS = range(3)  # of s.city: its middle cell, 100 * tracks + exit
 class Yard(NamedTuple):
     """Arrays that rails are laid with; lane first, but for the last two."""
 
-    rail: np.ndarray
+    rail: np.ndarray  # codes of cells
     closed: np.ndarray  # cells that no line leads through: the ring, and cities
     label: np.ndarray  # the search that has last reached a place
     previous: np.ndarray  # the place from which it has been reached
     queue: np.ndarray
-    delta: np.ndarray
+    delta: np.ndarray  # (4,) difference of cells of a step in each heading
     is_type: np.ndarray  # (65536,) whether a code is a type of cell
 
 

@@ -125,13 +125,13 @@ class Rewards(NamedTuple):
 
     code: int  # position in REWARDS
     shaping: float  # weight of the potential; with fair rules
-    cancellation_factor: float
-    cancellation_buffer: float
-    min_penalty: float
-    not_served_penalty: float
-    late_factor: float
-    early_factor: float
-    collision_factor: float
+    cancellation_factor: float  # penalty per step of travel, of a train that never departs
+    cancellation_buffer: float  # steps added to this travel
+    min_penalty: float  # at least, of a train on the map at the end
+    not_served_penalty: float  # per missed stop
+    late_factor: float  # penalty per step late at a stop
+    early_factor: float  # penalty per step too early away from a stop
+    collision_factor: float  # penalty, times the speed, of a train stopped by others
 
 
 class Shown(NamedTuple):
@@ -149,7 +149,7 @@ class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
     num_agents: int
-    horizon: int
+    horizon: int  # steps of an episode at most
     map: Map
     drive: Drive
     rules: Rules

@@ -40,13 +40,13 @@ class _Train(NamedTuple):
     """A train as the arrays hold it."""
 
     position: Sequence[Any]
-    heading: int
+    heading: int  # 0 to 3
     target: Sequence[Any]
-    target_headings: list[int]
-    top: tuple[int, int]
-    speed: tuple[int, int]
-    departure: int
-    due: int
+    target_headings: list[int]  # (4,) whether the heading arrives
+    top: tuple[int, int]  # numerator and denominator
+    speed: tuple[int, int]  # numerator and denominator
+    departure: int  # earliest step
+    due: int  # latest step of arrival
     waypoints: list[tuple[int, ...]]
 
 

@@ -65,9 +65,9 @@ class Army(NamedTuple):
     obeys: bool  # enemies do what ``State.orders`` says, as agents do what their actions say
     attack_x: float  # where the enemies walk
     attack_y: float
-    type_bits: int
-    ally_shields: bool
-    enemy_shields: bool
+    type_bits: int  # entries that tell kinds of units apart
+    ally_shields: bool  # shields of agents are shown
+    enemy_shields: bool  # shields of enemies are shown
     has_healers: bool  # among the agents
     has_splash: bool  # some unit explodes or fires beams
     max_reward: float  # of a won battle, before it is scaled
@@ -76,11 +76,11 @@ class Army(NamedTuple):
 class Rewards(NamedTuple):
     """How blows, deaths and the outcome are paid."""
 
-    sparse: bool
-    only_positive: bool
-    death: float
-    win: float
-    defeat: float
+    sparse: bool  # 1 for a victory, -1 for a defeat, otherwise 0
+    only_positive: bool  # losses of agents are not subtracted
+    death: float  # of an enemy
+    win: float  # of a victory
+    defeat: float  # of a defeat
     negative: float  # share at which what agents lose is subtracted
     scale: float  # by which the sum is multiplied
 

@@ -29,14 +29,14 @@ PATHING, HEIGHTS = 8, 9  # points of the grids
 class Shown(NamedTuple):
     """Which parts observations and the global state have."""
 
-    all_health: bool
-    own_health: bool
-    last_action: bool
-    timestep: bool
-    pathing_grid: bool
-    terrain_height: bool
-    state_last_action: bool
-    state_timestep: bool
+    all_health: bool  # health and shield of units in sight
+    own_health: bool  # own health and shield
+    last_action: bool  # last actions of allies in sight
+    timestep: bool  # elapsed share of the episode
+    pathing_grid: bool  # which of 8 points around can be walked on
+    terrain_height: bool  # height of the ground at 9 points
+    state_last_action: bool  # last actions, in the global state
+    state_timestep: bool  # elapsed share of the episode, in the global state
     reversed_types: bool  # enemies' kinds are numbered backwards, where SMAC does so
 
 

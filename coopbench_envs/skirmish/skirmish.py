@@ -22,7 +22,7 @@ from coopbench_envs.skirmish.tasks import Params, basics_of, battle, scenario_of
 class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
-    horizon: int
+    horizon: int  # steps of an episode
     order_range: float  # cells within which orders to attack or heal are legal
     army: Army
     shown: Shown

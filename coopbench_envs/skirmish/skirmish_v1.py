@@ -84,14 +84,14 @@ Params = joined(__name__, tasks.Params, Own)
 class Constants(NamedTuple):
     """Numbers and arrays of one task, as the kernels read them."""
 
-    horizon: int
+    horizon: int  # steps of an episode
     army: Army
     rules: Rules
     starts: Starts
     teams: Teams
     shown: Shown
     rewards: Rewards
-    abs_bug: bool
+    abs_bug: bool  # pay what enemies regain, as SMAC does by mistake
 
 
 def constants(p: Any) -> Constants:

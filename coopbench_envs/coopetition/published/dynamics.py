@@ -48,7 +48,7 @@ class Constants(NamedTuple):
     """Numbers and arrays of one game, as the kernels read them."""
 
     num_agents: int
-    horizon: int
+    horizon: int  # steps of an episode
     endowment: np.ndarray  # (agents,) units an agent can invest each step
     baseline: np.ndarray  # (agents,) units below which others read defection
     alpha: np.ndarray  # (agents,) bargaining shares of the synergy, sum 1
@@ -56,14 +56,14 @@ class Constants(NamedTuple):
     theta: float  # weight of the own investment's value
     gamma: float  # weight of the synergy
     trust_gain: float  # per step, at full signal
-    trust_loss: float
+    trust_loss: float  # per step, at full signal
     damage_gain: float  # reputation damage per step, at full defection
-    damage_decay: float
+    damage_decay: float  # share of the damage that is forgotten per step
     dependence_loss: float  # how much more trust is lost per unit of dependence
     sensitivity: float  # of the trust signal, per unit of investment
-    initial_trust: float
-    initial_damage: float
-    reward_type: int
+    initial_trust: float  # of each in every other one, in [0, 1]
+    initial_damage: float  # of each against every other one, in [0, 1]
+    reward_type: int  # position in REWARD_TYPES
     reward_factor: float  # reward_scale, over the largest endowment if normalised
 
 

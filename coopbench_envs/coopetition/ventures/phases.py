@@ -40,7 +40,7 @@ class Phase(NamedTuple):
     name: str
     length: float  # in proportion to the other phases
     level: float
-    factor: float
+    factor: float  # on the value of a unit
 
 
 Constants = model.extended(ventures.Constants, __name__, **CONSTANTS)

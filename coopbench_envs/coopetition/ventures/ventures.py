@@ -43,7 +43,7 @@ class Constants(NamedTuple):
     """Numbers and arrays of one game, as the kernels read them; ranges are [lowest, highest]."""
 
     num_agents: int
-    horizon: int
+    horizon: int  # steps of an episode
     endowment: np.ndarray  # (agents,) units that an agent can invest each step
     share: np.ndarray  # (agents,) part of the venture's worth that is an agent's, sum 1
     initial_trust: np.ndarray  # (2,)

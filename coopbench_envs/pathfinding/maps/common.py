@@ -28,11 +28,11 @@ class Map(NamedTuple):
     centres: np.ndarray  # (cells, 2), row by row along x
     columns: int  # cells along x
     num_free: int  # the first cells of ``State.deck``, where agents and goals may begin
-    num_landmarks: int
-    landmark_rad: float
-    agent_rad_low: float
-    agent_rad_high: float
-    goal_rad_low: float
+    num_landmarks: int  # discs of obstacles and walls
+    landmark_rad: float  # radius of each
+    agent_rad_low: float  # agents' radii are drawn from here
+    agent_rad_high: float  # up to here
+    goal_rad_low: float  # goals' radii likewise
     goal_rad_high: float
     goal_share: float  # > 0: goal radius per agent radius, in place of a range
     width: float  # extent along x
