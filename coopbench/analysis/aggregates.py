@@ -23,7 +23,7 @@ from coopbench.analysis.score_matrix import (
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.statistics import TwoWay
+from coopbench.statistics import TwoWay, linear_statistics
 
 IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
@@ -60,7 +60,7 @@ def _share_below(means: np.ndarray) -> np.ndarray:
 # A further entry, or one of another package, appears in all files, tables and plots.
 STATISTICS = {
     "mean": Statistic(
-        weights=statistics.mean_weights,
+        weights=linear_statistics.mean_weights,
         label="Mean",
         name="mean",
         meaning="mean over tasks of the mean normalised score",
@@ -68,7 +68,7 @@ STATISTICS = {
         axis="mean of",
     ),
     "trimmed_mean": Statistic(
-        weights=statistics.trimmed_weights,
+        weights=linear_statistics.trimmed_weights,
         label="Trimmed mean",
         name="trimmed mean",
         meaning="mean of the middle half of the mean normalised scores of the tasks",
@@ -78,7 +78,7 @@ STATISTICS = {
         axis="trimmed mean of",
     ),
     "optimality_gap": Statistic(
-        weights=statistics.gap_weights,
+        weights=linear_statistics.gap_weights,
         constant=_share_below,
         label="Optimality gap",
         name="optimality gap",
@@ -90,7 +90,7 @@ STATISTICS = {
         lowest=True,
     ),
     "median": Statistic(
-        weights=statistics.median_weights,
+        weights=linear_statistics.median_weights,
         label="Median",
         name="median",
         meaning="median over tasks of the mean normalised score",

@@ -3,14 +3,10 @@
 ``studies/certificates`` and ``studies/battles`` make them. Definitions: docs/games.md.
 """
 
-from coopbench.certificates.games import (
-    Certificate,
-    Criterion,
-    Figure,
-    load_certificate,
-    read_certificate,
-)
-from coopbench.certificates.replay import Sizes, replayed
-
-__all__ = ["Certificate", "Criterion", "Figure", "Sizes", "load_certificate", "read_certificate"]
-__all__ += ["replayed"]
+from coopbench.certificates.games import Certificate as Certificate
+from coopbench.certificates.games import Criterion as Criterion
+from coopbench.certificates.games import Figure as Figure
+from coopbench.certificates.games import load_certificate as load_certificate
+from coopbench.certificates.games import read_certificate as read_certificate
+from coopbench.certificates.replay import Sizes as Sizes
+from coopbench.certificates.replay import replayed as replayed

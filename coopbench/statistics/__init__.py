@@ -4,87 +4,46 @@ Arrays in, values out: nothing here reads files or knows environments. Scores ar
 Importing is cheap; scipy is loaded by the first function that needs it.
 """
 
-from coopbench.statistics.bootstrap import bootstrap_interval, bootstrap_intervals
-from coopbench.statistics.curves import area_under_curve, steps_to_threshold
-from coopbench.statistics.estimates import (
-    iqm,
-    mean,
-    median,
-    optimality_gap,
-    performance_profile,
-    probability_of_improvement,
+from coopbench.statistics.bootstrap import bootstrap_interval as bootstrap_interval
+from coopbench.statistics.bootstrap import bootstrap_intervals as bootstrap_intervals
+from coopbench.statistics.curves import area_under_curve as area_under_curve
+from coopbench.statistics.curves import steps_to_threshold as steps_to_threshold
+from coopbench.statistics.estimates import iqm as iqm
+from coopbench.statistics.estimates import mean as mean
+from coopbench.statistics.estimates import median as median
+from coopbench.statistics.estimates import optimality_gap as optimality_gap
+from coopbench.statistics.estimates import performance_profile as performance_profile
+from coopbench.statistics.estimates import probability_of_improvement as probability_of_improvement
+from coopbench.statistics.fairness import equality as equality
+from coopbench.statistics.fairness import gini as gini
+from coopbench.statistics.fairness import jain as jain
+from coopbench.statistics.fairness import mixed_signs as mixed_signs
+from coopbench.statistics.fairness import nash_welfare as nash_welfare
+from coopbench.statistics.improvement_and_profile import (
+    improvement_interval as improvement_interval,
 )
-from coopbench.statistics.fairness import equality, gini, jain, mixed_signs, nash_welfare
-from coopbench.statistics.improvement_and_profile import improvement_interval, profile_interval
-from coopbench.statistics.intervals import Interval, t_interval
-from coopbench.statistics.linear_statistics import (
-    gap_weights,
-    iqm_of_runs,
-    mean_weights,
-    median_weights,
-    trimmed_weights,
-)
-from coopbench.statistics.power import detectable, power, runs_needed
-from coopbench.statistics.two_samples import cohens_d, hedges_g, holm, welch
-from coopbench.statistics.two_way import (
-    Grid,
-    Spread,
-    TwoWay,
-    complete_grid,
-    half_widths,
-    one_sided,
-    p_values,
-)
-from coopbench.statistics.unobserved_failures import (
-    binomial_interval,
-    runs_behind_best,
-    unseen_interval,
-    unseen_p,
-    unseen_share,
-)
-
-__all__ = [
-    "Grid",
-    "Interval",
-    "Spread",
-    "TwoWay",
-    "area_under_curve",
-    "binomial_interval",
-    "bootstrap_interval",
-    "bootstrap_intervals",
-    "cohens_d",
-    "complete_grid",
-    "detectable",
-    "equality",
-    "gap_weights",
-    "gini",
-    "half_widths",
-    "hedges_g",
-    "holm",
-    "improvement_interval",
-    "iqm",
-    "iqm_of_runs",
-    "jain",
-    "mean",
-    "mean_weights",
-    "median",
-    "median_weights",
-    "mixed_signs",
-    "nash_welfare",
-    "one_sided",
-    "optimality_gap",
-    "p_values",
-    "performance_profile",
-    "power",
-    "probability_of_improvement",
-    "profile_interval",
-    "runs_behind_best",
-    "runs_needed",
-    "steps_to_threshold",
-    "t_interval",
-    "trimmed_weights",
-    "unseen_interval",
-    "unseen_p",
-    "unseen_share",
-    "welch",
-]
+from coopbench.statistics.improvement_and_profile import profile_interval as profile_interval
+from coopbench.statistics.intervals import Interval as Interval
+from coopbench.statistics.intervals import t_interval as t_interval
+from coopbench.statistics.linear_statistics import iqm_of_runs as iqm_of_runs
+from coopbench.statistics.linear_statistics import mean_weights as mean_weights
+from coopbench.statistics.linear_statistics import trimmed_weights as trimmed_weights
+from coopbench.statistics.power import detectable as detectable
+from coopbench.statistics.power import power as power
+from coopbench.statistics.power import runs_needed as runs_needed
+from coopbench.statistics.two_samples import cohens_d as cohens_d
+from coopbench.statistics.two_samples import hedges_g as hedges_g
+from coopbench.statistics.two_samples import holm as holm
+from coopbench.statistics.two_samples import welch as welch
+from coopbench.statistics.two_way import Grid as Grid
+from coopbench.statistics.two_way import Spread as Spread
+from coopbench.statistics.two_way import TwoWay as TwoWay
+from coopbench.statistics.two_way import complete_grid as complete_grid
+from coopbench.statistics.two_way import half_widths as half_widths
+from coopbench.statistics.two_way import one_sided as one_sided
+from coopbench.statistics.two_way import p_values as p_values
+from coopbench.statistics.unobserved_failures import binomial_interval as binomial_interval
+from coopbench.statistics.unobserved_failures import runs_behind_best as runs_behind_best
+from coopbench.statistics.unobserved_failures import unseen_interval as unseen_interval
+from coopbench.statistics.unobserved_failures import unseen_p as unseen_p
+from coopbench.statistics.unobserved_failures import unseen_share as unseen_share

@@ -1,19 +1,13 @@
 """Plots of a report, which can be drawn on axes of your own."""
 
-from coopbench.report.plots.courses import curves, scores
-from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
-from coopbench.report.plots.overall import aggregate, chart, heat_map, improvements, profiles
-
-__all__ = [
-    "aggregate",
-    "chart",
-    "curves",
-    "efficiency",
-    "heat_map",
-    "improvements",
-    "learning_curves",
-    "medians",
-    "profiles",
-    "scores",
-    "tasks_led",
-]
+from coopbench.report.plots.courses import curves as curves
+from coopbench.report.plots.courses import scores as scores
+from coopbench.report.plots.learning import efficiency as efficiency
+from coopbench.report.plots.learning import learning_curves as learning_curves
+from coopbench.report.plots.learning import medians as medians
+from coopbench.report.plots.learning import tasks_led as tasks_led
+from coopbench.report.plots.overall import aggregate as aggregate
+from coopbench.report.plots.overall import chart as chart
+from coopbench.report.plots.overall import heat_map as heat_map
+from coopbench.report.plots.overall import improvements as improvements
+from coopbench.report.plots.overall import profiles as profiles
