@@ -42,6 +42,7 @@ class Codec:
         )
         self.form, self.shape = self._form()
         self.width = _width(self.observation_spaces)
+        self._starts = np.array([getattr(space, "start", 0) for space in self.action_spaces])
         self._samplers = [deepcopy(space) for space in self.action_spaces]
 
     def _form(self) -> tuple[Form, tuple[int, ...]]:
@@ -216,19 +217,36 @@ class Codec:
         row[: len(flat)] = flat
         return row
 
-    def decoded(self, actions: np.ndarray, seat: int) -> Any:
-        """Return the action of a seat, from the stored actions of a lane, as its space has it.
+    def decoded(self, actions: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
+        """Return the actions of the agents that are ``alive``, (lanes, agents), by lane and name.
 
-        Numbers beyond the bounds of a Box are replaced by the bounds.
+        ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it. Numbers
+        beyond the bounds of a Box are replaced by the bounds.
         """
-        space = self.action_spaces[seat]
+        spaces = self.action_spaces
+        if self.form == BY_AGENT:
+            seated = list(enumerate(zip(self.agents, spaces, strict=True)))
+            return [
+                {
+                    name: gym.spaces.unflatten(space, row[seat, : gym.spaces.flatdim(space)])
+                    for seat, (name, space) in seated
+                    if there[seat]
+                }
+                for row, there in zip(actions, alive, strict=True)
+            ]
         if self.form == CHOICES:
-            return int(actions[seat]) + int(space.start)
-        if self.form == VECTORS:
-            vector = actions[seat].reshape(space.shape)
-            return np.clip(vector, space.low, space.high).astype(space.dtype)
-        flat = actions[seat, : gym.spaces.flatdim(space)]
-        return gym.spaces.unflatten(space, flat)
+            rows: Any = (actions + self._starts).tolist()
+        else:
+            vectors = []
+            for seat, space in enumerate(spaces):
+                vector = actions[:, seat].reshape(-1, *space.shape)
+                vectors.append(np.clip(vector, space.low, space.high).astype(space.dtype))
+            rows = zip(*vectors, strict=True)
+        named = [dict(zip(self.agents, row, strict=True)) for row in rows]
+        if not alive.all():
+            for lane, seat in np.argwhere(~alive):
+                del named[lane][self.agents[seat]]
+        return named
 
     def sampled(self, states: np.ndarray, masks: np.ndarray | None) -> Any:
         """Return random actions of all lanes as a policy does; ``states`` (lanes, agents) advance.

@@ -7,8 +7,9 @@ import numpy as np
 
 from coopbench_envs.core import streams
 from coopbench_envs.drivers import DISABLED
-from coopbench_envs.foreign.engine import ForeignEngine, number_in
+from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign.worlds import number_in
 
 __all__ = ["info_names"]
 

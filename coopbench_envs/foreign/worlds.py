@@ -1,6 +1,8 @@
 """Worlds: one environment of another package behind one interface, whatever its own is."""
 
+import hashlib
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -8,13 +10,14 @@ import numpy as np
 import pettingzoo
 from pettingzoo.utils.conversions import aec_to_parallel
 
-__all__ = ["Turn", "World", "world_of"]
+__all__ = ["Turn", "World", "digest_of", "number_in", "world_of"]
 
 _RESETS = "(observation, info)"
 _STEPS = "(observation, reward, terminated, truncated, info)"
 
 # Attributes in which environments state the steps of their longest episode.
 _LIMITS = ("max_episode_steps", "max_cycles", "max_steps", "episode_limit", "max_iter", "horizon")
+_ALONE, _NOBODY = frozenset({"agent_0"}), frozenset[str]()  # who takes part, of one agent
 _MASKED = {"observation", "action_mask"}  # keys of observations that carry the legal choices
 
 
@@ -73,21 +76,23 @@ def world_of(env: Any, name: str) -> World:
     )
 
 
-def _called(call: Callable[[], Any], parts: str, what: str) -> tuple[Any, ...]:
+def _called(
+    call: Callable[..., Any], parts: str, what: str, *given: Any, **named: Any
+) -> tuple[Any, ...]:
     """Call ``reset`` or ``step``; ``ValueError`` unless it returns a tuple of these parts."""
     count = parts.count(",") + 1
     try:
-        returned = call()
+        returned = call(*given, **named)
     except ValueError as error:
         if "values to unpack" not in str(error):  # by a wrapper around what returns too few
             raise
         raise ValueError(_misfit(str(error), parts, what)) from error
     if isinstance(returned, tuple) and len(returned) == count:
         return returned
-    given = f"a {type(returned).__name__}"
+    kind = f"a {type(returned).__name__}"
     if isinstance(returned, tuple | list):
-        given += f" of {len(returned)} parts"
-    raise ValueError(_misfit(f"given {given}", parts, what))
+        kind += f" of {len(returned)} parts"
+    raise ValueError(_misfit(f"given {kind}", parts, what))
 
 
 def _misfit(given: str, parts: str, what: str) -> str:
@@ -150,13 +155,13 @@ class _Parallel(_Named):
 
     def reset(self, seed: int) -> Turn:
         what = f"reset(seed=...) of {self._name}"
-        observations, infos = _called(lambda: self._env.reset(seed=seed), _RESETS, what)
+        observations, infos = _called(self._env.reset, _RESETS, what, seed=seed)
         return self._turn(observations, {}, {}, {}, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
         given = {self._ids[n]: a for n, a in actions.items()}
         what = f"step(actions) of {self._name}"
-        return self._turn(*_called(lambda: self._env.step(given), _STEPS, what))
+        return self._turn(*_called(self._env.step, _STEPS, what, given))
 
     def _turn(self, *parts: Any) -> Turn:
         shown, rewards, terminated, truncated, infos = (
@@ -240,7 +245,7 @@ class _Single:
     """An environment of Gymnasium: a world with one agent."""
 
     def __init__(self, env: Any, name: str) -> None:
-        self._env, self._name = env, name
+        self._env, self._name, self._step = env, name, f"step(action) of {name}"
         self.agents: tuple[str, ...] = ("agent_0",)
         self.observation_spaces = (_plain(env.observation_space),)
         self.action_spaces = (env.action_space,)
@@ -252,29 +257,28 @@ class _Single:
 
     def reset(self, seed: int) -> Turn:
         what = f"reset(seed=...) of {self._name}"
-        observation, info = _called(lambda: self._env.reset(seed=seed), _RESETS, what)
+        observation, info = _called(self._env.reset, _RESETS, what, seed=seed)
         return self._turn(observation, 0.0, False, False, info)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
-        what = f"step(action) of {self._name}"
-        return self._turn(*_called(lambda: self._env.step(actions["agent_0"]), _STEPS, what))
+        return self._turn(*_called(self._env.step, _STEPS, self._step, actions["agent_0"]))
 
     def close(self) -> None:
         self._env.close()
 
-    def _turn(self, observation: Any, *others: Any) -> Turn:
-        reward, terminated, truncated, info = others
-        (agent,) = self.agents
-        mask = _mask(observation, {agent: info}, agent)
-        over = bool(terminated or truncated)
+    def _turn(
+        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
+    ) -> Turn:
+        agent, infos = "agent_0", {"agent_0": info}
+        mask = _mask(observation, infos, agent)
         return Turn(
             {agent: _unmasked(observation)},
             {agent: reward},
             {agent: bool(terminated)},
             {agent: bool(truncated)},
-            {agent: info},
+            infos,
             {agent: mask[0]} if mask else {},
-            frozenset() if over else frozenset(self.agents),
+            _NOBODY if terminated or truncated else _ALONE,
         )
 
 
@@ -295,6 +299,8 @@ def _by_name(part: Any, kind: str, name: str) -> dict[str, Any]:
 
 def _is_masked(observation: Any) -> bool:
     """Whether an observation, or its space, is one with the legal choices beside it."""
+    if isinstance(observation, np.ndarray):  # most are, and a test for Mapping takes longer
+        return False
     return isinstance(observation, Mapping | gym.spaces.Dict) and set(observation) == _MASKED
 
 
@@ -312,4 +318,43 @@ def _mask(observation: Any, infos: Mapping[str, Any], agent: str) -> tuple[Any, 
     if _is_masked(observation):
         return (observation["action_mask"],)
     info = infos.get(agent)
-    return (info["action_mask"],) if isinstance(info, Mapping) and "action_mask" in info else ()
+    if not info or not isinstance(info, Mapping) or "action_mask" not in info:
+        return ()
+    return (info["action_mask"],)
+
+
+def number_in(info: Any, name: str) -> float | None:
+    """Return the number that ``info`` holds under a name, or under a path ``name.name``."""
+    if not isinstance(info, Mapping):
+        return None
+    if name in info:
+        value = info[name]
+        if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
+            value = value.item()
+        return float(value) if isinstance(value, Real) else None
+    first, _, rest = name.partition(".")
+    return number_in(info.get(first), rest) if rest else None
+
+
+def digest_of(turn: Turn) -> bytes:
+    """Return a digest of all that an environment has said, except for infos."""
+    sha = hashlib.sha256()
+    _feed(sha, turn[:4])
+    return sha.digest()
+
+
+def _feed(sha: Any, value: Any) -> None:
+    """Feed a nested value of dictionaries, sequences, arrays and numbers into a hash."""
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            sha.update(str(key).encode() + b"\0")
+            _feed(sha, value[key])
+    elif isinstance(value, str) or value is None:
+        sha.update(repr(value).encode())
+    elif isinstance(value, tuple | list) and not all(isinstance(v, Real) for v in value):
+        for part in value:
+            _feed(sha, part)
+    else:
+        array = np.asarray(value)
+        content = array.tobytes() if array.dtype.kind in "biufc" else repr(value).encode()
+        sha.update(str(array.shape).encode() + content)
