@@ -29,6 +29,7 @@ class Game:
     constants: Any  # what its kernels read
     layout: Mapping[str, Part]  # named parts of one agent's observation
     action_space: Any  # of agent 0, Box or Discrete
+    choices: int  # the largest number of choices of an agent; 0 unless all have Discrete actions
     low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
     high: np.ndarray
     action_layout: Mapping[str, Part]  # named parts of one agent's action; empty if it has one
@@ -59,6 +60,7 @@ class Game:
         agents = environment.agents(constants)
         spaces = [environment.action_space(constants, a) for a in range(len(agents))]
         boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
+        discrete = all(isinstance(space, gym.spaces.Discrete) for space in spaces)
         bounded = boxes and len({space.shape for space in spaces}) == 1
         low = np.stack([space.low for space in spaces]) if bounded else np.zeros(0)
         high = np.stack([space.high for space in spaces]) if bounded else np.zeros(0)
@@ -70,6 +72,7 @@ class Game:
             constants,
             dict(environment.layout(constants)),
             spaces[0],
+            max(int(getattr(space, "n", 0)) for space in spaces) if discrete else 0,
             low.astype(np.float64),
             high.astype(np.float64),
             {} if action_layout is None else dict(action_layout(constants)),

@@ -1,6 +1,7 @@
 """Plays a policy on a batch of games: its memory, and checks of what it returns."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import gymnasium as gym
@@ -85,6 +86,29 @@ class Player:
         actions, self._memory = self._policy.act(*arguments)
         return self._checked(actions, observations)
 
+    def check(self, policy: Any) -> None:
+        """Raise ``ValueError`` if ``policy`` returns actions that do not fit, before it plays.
+
+        A copy of it acts once, on zeros. What cannot be tried so is found when it plays: a policy
+        that needs the state or a memory, cannot be copied, or does not act on zeros, a function
+        with variables of its own, and a game whose observations are no arrays.
+        """
+        function = getattr(policy, "policy", policy)
+        if self.game.codec is not None or getattr(function, "__closure__", None):
+            return
+        if self._uses_state or not isinstance(self._policy, (_Plain, Torch)):
+            return
+        features = max(part.stop for part in self.game.layout.values())
+        seen = np.zeros((1, len(self.game.agents), features), np.float32)
+        drawn = np.random.get_state()
+        try:
+            actions, _ = _adapted(deepcopy(policy), self.game).act(seen, None)
+        except Exception:  # of code that expects what it sees in the game
+            return
+        finally:
+            np.random.set_state(drawn)
+        self._shaped(actions, seen)
+
     def _legal(self, masks: np.ndarray | None) -> np.ndarray | None:
         if not isinstance(self.game.action_space, gym.spaces.Discrete):
             return None
@@ -101,6 +125,13 @@ class Player:
         if self.game.codec is not None:
             encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
             return encoded
+        array = self._shaped(actions, observations)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
+        return np.array(array, np.float64 if self.game.choices == 0 else np.int64)
+
+    def _shaped(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        """Return actions as an array; ``ValueError`` for another shape or kind than the game's."""
         space = self.game.action_space
         shape = (*observations.shape[:2], *tuple(space.shape))
         try:
@@ -115,9 +146,7 @@ class Player:
                 f"({'integers' if kinds == 'iu' else 'numbers'}: lanes, agents"
                 f"{', dim' if space.shape else ''}) for observations {observations.shape}."
             )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
-        return np.array(array, np.int64 if kinds == "iu" else np.float64)
+        return array
 
 
 def seated(policy: Any, engine: Lanes) -> Player:

@@ -39,6 +39,7 @@ class Predicting:
                 f"Policy {label(model)!r} predicts from observations of shape {tuple(shape)}; "
                 f"{game.env_id} has {rows} for each agent and {joint} in joint control."
             )
+        _check_actions(model, game)
         self._row = tuple(shape)
         self._action = tuple(game.action_space.shape)
         self._discrete = isinstance(game.action_space, gym.spaces.Discrete)
@@ -94,6 +95,26 @@ def _scaling(space: Any, game: Game) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     factor = (game.high - game.low) / np.where(high > low, high - low, 1.0)
     return game.low - factor * low, factor
+
+
+def _check_actions(model: Any, game: Game) -> None:
+    """Raise ``ValueError`` for a model that says that it has other actions than the game."""
+    space = getattr(model, "action_space", None)
+    if not isinstance(space, gym.spaces.Space) or game.codec is not None:
+        return
+    if game.choices:
+        counts = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
+        fits = counts.size in (1, len(game.agents)) and 0 < counts.min() <= counts.max()
+        fits &= counts.max() <= game.choices
+        allowed = f"{game.choices} choices for each agent"
+    else:
+        fits = isinstance(space, gym.spaces.Box)
+        fits = fits and int(np.prod(space.shape)) in (game.low.size, game.low[0].size)
+        allowed = f"{game.low[0].size} numbers for each agent, or {game.low.size} in joint control"
+    if not fits:
+        raise ValueError(
+            f"Policy {label(model)!r} predicts actions in {space}; {game.env_id} has {allowed}."
+        )
 
 
 def _ends(space: gym.spaces.Box) -> tuple[np.ndarray, np.ndarray]:

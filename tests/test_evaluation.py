@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import gymnasium
 import numpy as np
 import pytest
 from builders import Invests, make_task, small_protocol
@@ -230,6 +231,41 @@ def test_plans_are_checked_before_anything_runs(protocol):
         plan(protocol, ["random", Invests(0.5, "random")])
     with pytest.raises(ValueError, match=r"greedy.* cannot play"):
         coopbench.evaluate(protocol, ["random", "greedy"])
+
+
+class Predicts:
+    """A model of another library for agents with three numbers each."""
+
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (3,))
+
+    def predict(self, observations):
+        return np.zeros((len(observations), 3)), None
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (lambda o: np.zeros((*o.shape[:2], 2)), r"shape \(1, 2, 2\).*expected \(1, 2, 1\)"),
+        (Predicts(), r"predicts actions in Box\(.*; coopbench/.* has 1 numbers for each agent"),
+    ],
+)
+def test_actions_that_do_not_fit_are_found_before_anything_is_played(protocol, policy, message):
+    task = protocol.task[0].id
+    with pytest.raises(ValueError, match=f"Task '{task}' cannot be played: .*{message}"):
+        plan(protocol, [policy])
+
+
+def test_the_check_of_actions_changes_nothing_of_a_policy(protocol):
+    class Counts:
+        seen = 0
+
+        def act(self, observations):
+            self.seen += 1
+            return np.full((*observations.shape[:2], 1), np.random.random() * np.nan)
+
+    policy, drawn = Counts(), np.random.get_state()[2]
+    plan(protocol, [policy])
+    assert (policy.seen, np.random.get_state()[2]) == (0, drawn)
 
 
 def test_callables_are_played_anew(protocol, tmp_path):

@@ -126,8 +126,7 @@ def check_game(policy: str, shape: Shape, game: Game) -> None:
         environment=game.env_id,
         agents=None if shape.agents is None else len(game.agents),
         features=features,
-        # A game says the choices of its first agent alone; others may have more.
-        actions=shape.actions if discrete else game.high.shape[1],
+        actions=game.choices if discrete else game.high.shape[1],
         discrete=discrete,
     )
     if actual != shape:

@@ -36,9 +36,9 @@ def plan(protocol: Protocol, policies: PolicyArguments) -> list[Planned]:
     play their own task or all tasks, as the protocol's training says.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
-    policy that cannot play a task, for hyperparameters that are not data, for models that are not
-    those of the protocol, and for a method with training runs on some tasks only; ``TypeError``
-    for an object that is not a policy.
+    policy that cannot play a task, for actions that do not fit one (see ``Player.check``), for
+    hyperparameters that are not data, for models that are not those of the protocol, and for a
+    method with training runs on some tasks only; ``TypeError`` for an object that is not a policy.
     """
     resolved = columns(protocol, policies)
     cells = [
@@ -83,11 +83,21 @@ def _check(protocol: Protocol, cells: Sequence[Planned]) -> None:
             game = game_of(protocol.played_in(cell))
         for policy in _played(model):
             if not isinstance(policy, str):
-                Player(policy, game)  # raises if it is not a policy
+                _check_object(policy, game, cell)
+                if isinstance(model, Trained):
+                    model.policy.check(game)
                 hyperparameters(policy)
             elif (cell.task, policy) not in checked:
                 make_policy(policy, game)
                 checked.add((cell.task, policy))
+
+
+def _check_object(policy: PolicyLike, game: Game, cell: Cell) -> None:
+    """Raise ``TypeError`` for what is no policy, ``ValueError`` for one that does not fit."""
+    try:
+        Player(policy, game).check(policy)
+    except ValueError as error:
+        raise ValueError(f"Task {cell.task!r} cannot be played: {error}") from error
 
 
 def _check_granted(contestant: Contestant) -> None:
