@@ -82,7 +82,8 @@ def check_environment(name: str, **parameters: Any) -> list[Fault]:
 
 
 def _place(function: Any) -> str:
-    code = plain(function).__code__
+    """Return FILE:LINE of a kernel, or of a function that describes an environment."""
+    code = plain(getattr(function, "func", function)).__code__  # of a partial, what it calls
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
@@ -172,20 +173,25 @@ def _own(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
 
 def _layout(engine: Engine) -> Iterator[Fault]:
     """Yield parts of observations that are no parts of the vector, and places without a name."""
-    size = engine.observation_spaces[0].shape[0]
-    named = np.zeros(size, np.int64)
+    size, where = engine.observation_spaces[0].shape[0], _place(engine.spec.layout)
+    names: list[list[str]] = [[] for _ in range(size)]
     for name, part in engine.layout.items():
         if part.stop > size:
-            text = f"layout part {name!r} ends at {part.stop}, and observations have {size} places."
-            yield Fault(engine.spec.id, f"{text} Correct layout or observation_space.")
-        named[part.start : part.stop] += 1
-    if engine.layout and (named != 1).any():
-        place = int(np.flatnonzero(named != 1)[0])
-        yield Fault(
-            engine.spec.id,
-            f"place {place} of observations belongs to {named[place]} parts of layout; it must "
-            f"belong to one. Correct layout or observation_space.",
-        )
+            yield Fault(
+                where,
+                f"layout part {name!r} ends at {part.stop}, and observations have {size} numbers. "
+                f"Shorten the part, or make observation_space as long as the layout.",
+            )
+        for place in range(part.start, min(part.stop, size)):
+            names[place].append(name)
+    for place, named in enumerate(names):
+        if engine.layout and len(named) != 1:
+            text = f"no part of layout has place {place} of observations; add one that does"
+            if named:
+                both = " and ".join(map(repr, named))
+                text = f"layout parts {both} both have place {place} of observations; move one"
+            yield Fault(where, f"{text}, or correct observation_space.")
+            return
 
 
 class _Pass:

@@ -22,6 +22,7 @@ FAULTS = {
     "memory": (", dtype=np.int64, start=0)", ", dtype=np.int64)", "reset or prepare must write"),
     "chance": ("rewards[i, a] = gain", "rewards[i, a] = np.random.random()", "same seed and act"),
     "layout": ('"own_choice": 1', '"own_choice": 2', "'others_choices' ends at 4"),
+    "gap": ('"own_choice": 1', '"own_choice": 0', "no part of layout has place 2 of"),
 }
 
 
@@ -44,7 +45,7 @@ def test_each_fault_is_named_with_its_place(tmp_path, fault):
         assert not found
         return
     assert re.search(message, found), found
-    assert f"{file.name}:" in found or fault == "layout"
+    assert re.search(rf"{file.name}:\d+: ", found)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_the_check_finds_no_fault():
 
 
 def test_food_is_lifted_by_enough_agents_beside_it():
-    env = ParallelEnv(SPEC.id)
+    env = ParallelEnv(SPEC.id, num_agents=3, size=8)
     env.reset(seed=1, options={"state": {k: np.array(v) for k, v in STATE.items()}})
     alone = env.step({"forager_0": STAY, "forager_1": LIFT, "forager_2": LIFT})[1]
     assert sum(alone.values()) == 0.0

@@ -21,11 +21,11 @@ STAY, NORTH, SOUTH, WEST, EAST, LIFT = range(6)
 class Params(NamedTuple):
     """Parameters of one task."""
 
-    num_agents: Annotated[int, between(1, 10, "agents")] = 3
-    size: Annotated[int, between(5, 50, "rows and columns")] = 8
+    num_agents: Annotated[int, between(1, 10, "agents")] = 2
+    size: Annotated[int, between(5, 50, "rows and columns")] = 5
     foods: Annotated[int, between(1, 10, "pieces of food")] = 2
     max_level: Annotated[int, between(1, 9, "highest level of an agent")] = 2
-    horizon: Annotated[int, between(1, 10_000, "steps of an episode")] = 50
+    horizon: Annotated[int, between(1, 10_000, "steps of an episode")] = 25
 
 
 State = state(
@@ -111,18 +111,18 @@ def step(c, s, i, rng, actions, rewards, terminated):
 
 @kernel
 def observe(c, s, i, obs):
-    scale = 1.0 / (c.num_agents * c.max_level)
     for a in range(c.num_agents):
-        for b in range(c.num_agents):  # itself first
+        row, column = s.place[i, a, 0], s.place[i, a, 1]
+        for b in range(c.num_agents):  # itself first, and the others relative to it
             other = (a + b) % c.num_agents
-            obs[i, a, 3 * b] = s.place[i, other, 0] / c.size
-            obs[i, a, 3 * b + 1] = s.place[i, other, 1] / c.size
+            obs[i, a, 3 * b] = (s.place[i, other, 0] - (b > 0) * row) / c.size
+            obs[i, a, 3 * b + 1] = (s.place[i, other, 1] - (b > 0) * column) / c.size
             obs[i, a, 3 * b + 2] = s.level[i, other] / c.max_level
-        for f in range(c.foods):
-            first = 3 * (c.num_agents + f)
-            obs[i, a, first] = s.food_place[i, f, 0] / c.size
-            obs[i, a, first + 1] = s.food_place[i, f, 1] / c.size
-            obs[i, a, first + 2] = s.food[i, f] * scale
+        for f in range(c.foods):  # zeros where it is eaten
+            first, there = 3 * (c.num_agents + f), s.food[i, f] > 0
+            obs[i, a, first] = there * (s.food_place[i, f, 0] - row) / c.size
+            obs[i, a, first + 1] = there * (s.food_place[i, f, 1] - column) / c.size
+            obs[i, a, first + 2] = s.food[i, f] / (c.num_agents * c.max_level)
 
 
 @kernel
@@ -150,7 +150,7 @@ SPEC = EnvSpec(
     params=Params,
     constants=lambda p: p,
     agents=lambda c: tuple(f"forager_{a}" for a in range(c.num_agents)),
-    observation_space=lambda c, a: Box(0, 1, (3 * (c.num_agents + c.foods),), np.float32),
+    observation_space=lambda c, a: Box(-1, 1, (3 * (c.num_agents + c.foods),), np.float32),
     action_space=lambda c, a: Discrete(6),
     layout=lambda c: consecutive({"agents": (c.num_agents, 3), "foods": (c.foods, 3)}),
     metrics={"eaten": "share of the levels of all food that was eaten, in [0, 1]"},
