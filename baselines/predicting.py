@@ -109,7 +109,7 @@ def _check_actions(model: Any, game: Game) -> None:
         allowed = f"{game.choices} choices for each agent"
     else:
         fits = isinstance(space, gym.spaces.Box)
-        fits = fits and int(np.prod(space.shape)) in (game.low.size, game.low[0].size)
+        fits = fits and int(np.prod(space.shape or ())) in (game.low.size, game.low[0].size)
         allowed = f"{game.low[0].size} numbers for each agent, or {game.low.size} in joint control"
     if not fits:
         raise ValueError(

@@ -594,10 +594,10 @@ def reset_seed(seed: Any, episode: Any) -> int:
     For episode 0 it is the seed itself if it is below 2**31, which every environment accepts; all
     others are mixed from the two numbers.
     """
-    seed, episode = int(seed), int(episode)
-    if episode == 0 and seed < _SEEDS:
-        return seed
-    return _mixed(seed, episode // _AHEAD)[episode % _AHEAD]
+    start, number = int(seed), int(episode)
+    if number == 0 and start < _SEEDS:
+        return start
+    return _mixed(start, number // _AHEAD)[number % _AHEAD]
 
 
 @lru_cache(maxsize=4096)
