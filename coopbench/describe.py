@@ -214,14 +214,14 @@ def _further(protocol: Protocol) -> dict[str, str]:
         if training is not None and training.evaluates == "last":
             facts["Checkpoints"] = f"all play the seeds {seeds}; the last one is evaluated"
     if report.normalisation == "minmax":
-        facts["Normalised scores"] = (
+        facts["Normalized scores"] = (
             "0 and 1 are the lowest and the highest score of all episodes of a report on the task, "
             "so scores of two reports cannot be compared"
         )
     for group, domain in (report.domain or {}).items():
         facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
     if report.margin is not None:
-        facts["Equivalence"] = f"within {report.margin:g} of normalised score"
+        facts["Equivalence"] = f"within {report.margin:g} of normalized score"
     if report.effect:
         facts["Effect sizes"] = "Cohen's d, in addition to Hedges' g"
     varied = dict.fromkeys(task.varies for task in protocol.task if task.varies is not None)

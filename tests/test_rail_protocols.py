@@ -49,7 +49,7 @@ def test_instances_can_be_played(name):
 
 
 def test_scores_of_the_challenge_by_hand():
-    """The normalised return of three instances from arrivals, due times and distances alone."""
+    """The normalized return of three instances from arrivals, due times and distances alone."""
     task = load_protocol("rail-published-1").task[3]
     for level in range(3):
         engine, total = episode(task, level, "shortest_path")
@@ -108,7 +108,7 @@ def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
     lines = str(scores).splitlines()
     assert [line.endswith(f", {mean}") for line in lines if line.startswith("Round")] == [True] * 2
     for task, share in shares.items():
-        line = f"{task}: normalised return {scores.means[task]:.5f}, share arrived {share:.3f}"
+        line = f"{task}: normalized return {scores.means[task]:.5f}, share arrived {share:.3f}"
         assert line in lines
     saved = json.loads(scores.save(tmp_path / "scores.json").read_text())
     assert saved["arrived"] == scores.arrived

@@ -282,7 +282,7 @@ def test_agents_count_in_the_seats_of_the_policy(report):
 def test_ad_hoc_has_no_aggregate():
     report = make_report(ad_hoc=True)
     assert aggregate_table(report) is None
-    assert "normalised" not in as_text(report.document)
+    assert "normalized" not in as_text(report.document)
 
 
 def test_one_policy_one_episode():
@@ -369,7 +369,7 @@ def test_no_difference_is_claimed_only_through_a_test(trained, report):
     names = [c.name for c in comparison_table(report, report.protocol.task[0]).columns]
     assert names[-1] == "Hedges g"  # no margin; and no correlation, as all but one hold still
     assert "declares no margin" in explanations(report)["Equivalence"]
-    assert "0.05 of normalised score" in explanations(trained)["Equivalence"]
+    assert "0.05 of normalized score" in explanations(trained)["Equivalence"]
 
 
 # --- groups, and more tasks than one can look at -------------------------------------------------

@@ -252,5 +252,5 @@ def test_the_command_writes_data(tmp_path, command):
     assert [set(row) for row in scores["episodes"]] == [names] * 8
     normalised = np.array([row["normalised"] for row in scores["episodes"]])
     assert scores["round_two"] == pytest.approx((1 + normalised).sum())
-    assert f"Round 1, mean normalised return: {scores['round_one']:.5f}" in printed
-    assert f"Round 2, sum of 1 + normalised return: {scores['round_two']:.3f}" in printed
+    assert f"Round 1, mean normalized return: {scores['round_one']:.5f}" in printed
+    assert f"Round 2, sum of 1 + normalized return: {scores['round_two']:.3f}" in printed

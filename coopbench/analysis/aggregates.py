@@ -1,4 +1,4 @@
-"""Aggregates: statistics of the normalised scores of a policy over all tasks of a group."""
+"""Aggregates: statistics of the normalized scores of a policy over all tasks of a group."""
 
 import math
 import warnings
@@ -29,7 +29,7 @@ IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes
 _GROUP = "coopbench.statistics"  # of entry points
-BEHIND = 0.25  # of normalised score below the best run of a task: such a run counts as behind
+BEHIND = 0.25  # of normalized score below the best run of a task: such a run counts as behind
 
 
 def _nothing(means: np.ndarray) -> float | np.ndarray:
@@ -37,14 +37,14 @@ def _nothing(means: np.ndarray) -> float | np.ndarray:
 
 
 class Statistic(NamedTuple):
-    """A statistic of the mean normalised scores of tasks, with its words in tables and plots."""
+    """A statistic of the mean normalized scores of tasks, with its words in tables and plots."""
 
     weights: Callable[[np.ndarray], np.ndarray]  # of task means, see linear_statistics
     label: str  # head of its column
     name: str  # in running text
     meaning: str  # of its column, and what it says in "How to read it"
     reading: str
-    axis: str  # text at the axis of its plot, before "normalised" and the score
+    axis: str  # text at the axis of its plot, before "normalized" and the score
     shown: bool = True  # in tables, LaTeX and plots; otherwise only in files for machines
     lowest: bool = False  # whether less is better
     # Task means -> what is added to the weighted sum.
@@ -63,15 +63,15 @@ STATISTICS = {
         weights=linear_statistics.mean_weights,
         label="Mean",
         name="mean",
-        meaning="mean over tasks of the mean normalised score",
-        reading="The mean over tasks of the mean normalised score: every task counts alike.",
+        meaning="mean over tasks of the mean normalized score",
+        reading="The mean over tasks of the mean normalized score: every task counts alike.",
         axis="mean of",
     ),
     "trimmed_mean": Statistic(
         weights=linear_statistics.trimmed_weights,
         label="Trimmed mean",
         name="trimmed mean",
-        meaning="mean of the middle half of the mean normalised scores of the tasks",
+        meaning="mean of the middle half of the mean normalized scores of the tasks",
         reading="The trimmed mean is the mean of the middle half of the task means: a quarter of "
         "the tasks, rounded down, is dropped at each end. It is over task means for learners and "
         "fixed policies alike.",
@@ -82,8 +82,8 @@ STATISTICS = {
         constant=_share_below,
         label="Optimality gap",
         name="optimality gap",
-        meaning="mean shortfall of the task means from the normalised score 1; less is better",
-        reading="How far task means fall short of the normalised score 1 on average. Less is "
+        meaning="mean shortfall of the task means from the normalized score 1; less is better",
+        reading="How far task means fall short of the normalized score 1 on average. Less is "
         "better (Agarwal et al. 2021).",
         axis="optimality gap of",
         shown=False,
@@ -93,8 +93,8 @@ STATISTICS = {
         weights=linear_statistics.median_weights,
         label="Median",
         name="median",
-        meaning="median over tasks of the mean normalised score",
-        reading="The median over tasks of the mean normalised score.",
+        meaning="median over tasks of the mean normalized score",
+        reading="The median over tasks of the mean normalized score.",
         axis="median over tasks of",
         shown=False,
     ),
@@ -135,7 +135,7 @@ def _installed() -> dict[str, Statistic]:
 
 @dataclass(frozen=True, eq=False)
 class Aggregate(ReportRow):
-    """A statistic of the mean normalised scores of the tasks of a group, for one policy."""
+    """A statistic of the mean normalized scores of the tasks of a group, for one policy."""
 
     group: str  # empty if the protocol has no groups: then over all tasks
     policy: str
@@ -159,7 +159,7 @@ class Aggregate(ReportRow):
 
 
 def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:
-    """Aggregate the normalised scores of every policy in every group whose tasks it finished.
+    """Aggregate the normalized scores of every policy in every group whose tasks it finished.
 
     One row for each of ``all_statistics``, and for a learner the interquartile mean of its runs. An
     ad-hoc protocol has no agreed bounds, hence no aggregate.

@@ -75,7 +75,7 @@ class Comparison(ReportRow):
 
 @dataclass(frozen=True, eq=False)
 class GroupComparison(ReportRow):
-    """Difference between two policies in the mean normalised score over the tasks of a group."""
+    """Difference between two policies in the mean normalized score over the tasks of a group."""
 
     group: str  # empty if the protocol has no groups: then over all tasks
     first: str

@@ -162,7 +162,7 @@ class Findings:
 
     @property
     def scores(self) -> dict[str, dict[str, np.ndarray]]:
-        """Normalised scores {policy: {task: (units,)}}, of episodes or of runs; see samples."""
+        """Normalized scores {policy: {task: (units,)}}, of episodes or of runs; see samples."""
         scales = score_scales(self.protocol, self.episodes)
         scores: dict[str, dict[str, np.ndarray]] = {}
         for task, policy in self.episodes.pairs:

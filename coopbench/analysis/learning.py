@@ -21,7 +21,7 @@ from coopbench.statistics import Grid, TwoWay, complete_grid
 from coopbench.statistics.two_way import FEWEST
 from coopbench.statistics.unobserved_failures import FEW
 
-THRESHOLD = 0.5  # normalised score of which the steps are counted
+THRESHOLD = 0.5  # normalized score of which the steps are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Curve(ReportRow):
     """Score of one policy at its checkpoints, on one task or over the tasks of a group.
 
     On a task the estimate is the mean over runs of their mean score (Gorsane et al. 2022), over a
-    group the trimmed mean over tasks of the mean normalised score. Bands are the two-way
+    group the trimmed mean over tasks of the mean normalized score. Bands are the two-way
     intervals of single points, not of the whole curve at once.
     """
 
@@ -72,7 +72,7 @@ class Efficiency(ReportRow):
 
     group: str
     policy: str
-    area: float  # under the curve, divided by the steps that it spans: a mean normalised score
+    area: float  # under the curve, divided by the steps that it spans: a mean normalized score
     area_low: float  # two-way interval; nan where a curve has one point
     area_high: float
     threshold: float
@@ -182,7 +182,7 @@ def _task_curve(protocol: Protocol, group: str, task: str, policy: str, course: 
 
 @dataclass(frozen=True)
 class _GroupCourse:
-    """Normalised scores of a policy on all tasks of a group at the steps that all tasks have."""
+    """Normalized scores of a policy on all tasks of a group at the steps that all tasks have."""
 
     group: str
     policy: str

@@ -46,7 +46,7 @@ class ChartPoint(ReportRow):
 def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate the score of every method that has several models; ``count`` is their number.
 
-    One row per task, in units of the score, and one per group, over the models' means of normalised
+    One row per task, in units of the score, and one per group, over the models' means of normalized
     scores; the latter's task is "all of" the group, or "all tasks".
     """
     rows, settings, scales = [], protocol.report, score_scales(protocol, table)

@@ -10,12 +10,12 @@ from coopbench.analysis.score_matrix import group_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-GOOD = 0.9  # normalised score of the learner in the last column
+GOOD = 0.9  # normalized score of the learner in the last column
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Standard deviations in normalised score."""
+    """Standard deviations in normalized score."""
 
     runs: float  # of run means
     episodes: float  # of the difference between two policies, from episode to episode
@@ -23,7 +23,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a number of runs per learner and task can show; differences in normalised score.
+    """What a number of runs per learner and task can show; differences in normalized score.
 
     On a task at the level of the first step of Holm's method over the tasks that are judged
     together, so that a difference is found although the pair differs on no other; over the group at

@@ -1,6 +1,6 @@
 """Rankings: how policies compare over whole groups of tasks, and how sure that is.
 
-All of them use normalised scores, so that a policy takes part in a group when it has finished all
+All of them use normalized scores, so that a policy takes part in a group when it has finished all
 of its tasks.
 """
 
@@ -48,7 +48,7 @@ class ProfilePoint(ReportRow):
 
     group: str
     policy: str
-    threshold: float  # normalised score
+    threshold: float  # normalized score
     estimate: float  # share of units of all tasks, in [0, 1]
     low: float  # t interval of this point alone, over units
     high: float

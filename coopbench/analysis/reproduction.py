@@ -31,7 +31,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 
 FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
-LEAD = 1 / 32  # normalised score; one of 32 episodes, the least by which shares of wins can differ
+LEAD = 1 / 32  # normalized score; one of 32 episodes, the least by which shares of wins can differ
 _EQUAL = "all returns of the report are equal: there is nothing to normalise by"
 _ONE_RUN = "one run: nothing is known of its spread between runs"
 
@@ -41,7 +41,7 @@ _ONE_RUN = "one run: nothing is known of its spread between runs"
 
 @dataclass(frozen=True, eq=False)
 class PublishedReturn(ReportRow):
-    """Mean return of one run on one task, normalised over all policies, runs and tasks."""
+    """Mean return of one run on one task, normalized over all policies, runs and tasks."""
 
     task: str
     policy: str
@@ -52,7 +52,7 @@ class PublishedReturn(ReportRow):
 
 @dataclass(frozen=True, eq=False)
 class PublishedAggregate(ReportRow):
-    """Statistics of the normalised returns of one policy over the tasks of a group."""
+    """Statistics of the normalized returns of one policy over the tasks of a group."""
 
     group: str  # empty if the protocol has no groups: then over all tasks
     policy: str
@@ -87,7 +87,7 @@ def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[Publishe
 def published_aggregates(
     protocol: Protocol, table: EpisodeTable, published: Sequence[PublishedReturn]
 ) -> tuple[PublishedAggregate, ...]:
-    """Aggregate the normalised returns of every policy over the tasks of a group that it played.
+    """Aggregate the normalized returns of every policy over the tasks of a group that it played.
 
     ``published`` are these returns, by run. Interquartile mean and optimality gap are over the
     matrix of runs and tasks, their intervals from the stratified bootstrap over runs (Agarwal et
@@ -108,7 +108,7 @@ def published_aggregates(
 def _columns(
     rows: dict[tuple[str, str], list[float]], policy: str, tasks: tuple[Task, ...]
 ) -> list[np.ndarray]:
-    """Return the normalised returns of the runs on every task that a policy has played."""
+    """Return the normalized returns of the runs on every task that a policy has played."""
     return [np.array(rows[policy, t.id]) for t in tasks if (policy, t.id) in rows]
 
 
@@ -222,7 +222,7 @@ class FinalMedian(ReportRow):
     high: float
     step: int  # of the checkpoint, the earliest of several
     runs: int
-    leads: bool  # by at least ``LEAD`` of normalised score before every other policy of the table
+    leads: bool  # by at least ``LEAD`` of normalized score before every other policy of the table
     flag: str
 
 
@@ -230,7 +230,7 @@ class FinalMedian(ReportRow):
 class MedianPoint(ReportRow):
     """Median and quartiles over runs at one checkpoint, on one task or over several.
 
-    Over several tasks it is the mean of their normalised medians, and of their quartiles.
+    Over several tasks it is the mean of their normalized medians, and of their quartiles.
     """
 
     group: str  # of the task; empty: over all tasks of the protocol
@@ -379,7 +379,7 @@ def _medians_at(
 
 
 def _leads(policy: str, medians: Mapping[str, float], width: float) -> bool:
-    """Return whether a policy is ahead of every other one by ``LEAD`` of normalised score."""
+    """Return whether a policy is ahead of every other one by ``LEAD`` of normalized score."""
     others = [value for other, value in medians.items() if other != policy]
     return bool(others) and (medians[policy] - max(others)) / width >= LEAD
 

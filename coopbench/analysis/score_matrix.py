@@ -85,7 +85,7 @@ class ScoreMatrix:
 
 
 class UnitScores(NamedTuple):
-    """Normalised scores of one policy on the tasks of a group."""
+    """Normalized scores of one policy on the tasks of a group."""
 
     unit: str  # of inference
     tasks: list[np.ndarray]  # (units,) each
@@ -99,7 +99,7 @@ class Scale:
     width: float
 
     def normalise(self, scores: np.ndarray) -> np.ndarray:
-        """Map scores to normalised scores; those beyond the bounds are not clipped."""
+        """Map scores to normalized scores; those beyond the bounds are not clipped."""
         return (scores - self.low) / self.width
 
 
@@ -250,11 +250,11 @@ def common_episodes(one: ScoreMatrix, two: ScoreMatrix) -> tuple[ScoreMatrix, Sc
 def group_matrices(
     protocol: Protocol, table: EpisodeTable
 ) -> dict[str, dict[str, tuple[ScoreMatrix, ...]]]:
-    """Return normalised scores, {group: {policy: one matrix per task}}.
+    """Return normalized scores, {group: {policy: one matrix per task}}.
 
     A policy is in a group only if its score is defined in all episodes of all tasks of the group;
     a group that no policy has finished is left out. An ad-hoc protocol has no agreed bounds, hence
-    no normalised scores.
+    no normalized scores.
     """
     scales = score_scales(protocol, table)
     return {
@@ -270,7 +270,7 @@ def group_matrices(
 
 
 def group_units(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, UnitScores]]:
-    """Return normalised scores by unit of inference, {group: {policy: scores}}.
+    """Return normalized scores by unit of inference, {group: {policy: scores}}.
 
     As ``group_matrices``, but the score of a run need not be defined in all of its episodes.
     """
@@ -356,16 +356,16 @@ def _reached(ends: Iterable[float], matrices: Sequence[ScoreMatrix]) -> tuple[fl
 
 
 def has_agreed_bounds(protocol: Protocol) -> bool:
-    """Whether the scale of normalised scores is the protocol's, and not that of a table."""
+    """Whether the scale of normalized scores is the protocol's, and not that of a table."""
     return not protocol.ad_hoc and protocol.report.normalisation != "minmax"
 
 
 def group_ends(
     protocol: Protocol, group: str, members: Sequence[Sequence[ScoreMatrix]]
 ) -> tuple[float, float] | None:
-    """Return the mean over the tasks of a group of ``scale_ends``, as normalised scores.
+    """Return the mean over the tasks of a group of ``scale_ends``, as normalized scores.
 
-    ``members`` are the normalised scores of one policy or of two, one matrix per task. None where
+    ``members`` are the normalized scores of one policy or of two, one matrix per task. None where
     ``scale_ends`` is None.
     """
     if not has_agreed_bounds(protocol):

@@ -50,7 +50,7 @@ _KINDS = (
 )
 _ORIGIN = "These results were made elsewhere: no episode was played again, and nothing is verified."
 _MOVING = (
-    "0 and 1 of normalised scores are the lowest and highest value of each task in this file: they "
+    "0 and 1 of normalized scores are the lowest and highest value of each task in this file: they "
     "move when an algorithm is added, so scores of two files cannot be compared."
 )
 _SHOWN = 20  # lines about what was left out; of more only the number
@@ -70,7 +70,7 @@ def import_results(
     ``metric`` is the score that is compared and aggregated. ``absolute`` says what the file's
     absolute metrics are, a key of ``ABSOLUTE``. With the ``scale`` "minmax" 0 and 1 are the lowest
     and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all algorithms,
-    runs and evaluations (Gorsane et al. 2022); with "given" the file's scores are normalised
+    runs and evaluations (Gorsane et al. 2022); with "given" the file's scores are normalized
     already. Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task",
     "run", "step" or "episode": name in the file}; ``names`` is a pattern of the names of runs or of
     their folders, such as "{task}__{algorithm}__{run}__*". What cannot be compared with the rest is

@@ -35,7 +35,7 @@ def to_marl_eval(
     episodes as ``step_0`` too, since marl-eval reads no run without a step.
 
     A metric with another's name between its underscores (own_return, with return) is written
-    with hyphens, because marl-eval loses it when the other is normalised.
+    with hyphens, because marl-eval loses it when the other is normalized.
 
     Raises:
         ValueError: for unknown names, for names that marl-eval cannot keep apart (upper and lower

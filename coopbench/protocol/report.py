@@ -170,7 +170,7 @@ def _check_domains(report: Reporting, tasks: Sequence[Task]) -> None:
 
 
 def _check_normalisation(report: Reporting, tasks: Sequence[Task]) -> None:
-    """Check that every task has bounds, or that scores are normalised without them and a margin."""
+    """Check that every task has bounds, or that scores are normalized without them and a margin."""
     if report.normalisation != "minmax":
         for task in tasks:
             if "bounds" not in task.model_fields_set:

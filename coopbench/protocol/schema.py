@@ -30,7 +30,7 @@ _WORDING: dict[str, Any] = {
     "protocol": {"description", "citation", "differs"},
     "training": {"tuning"},
 }
-# What the digest leaves out as well: how results are normalised, compared and shown.
+# What the digest leaves out as well: how results are normalized, compared and shown.
 _SHOWN_OF_TASKS = {"bounds", "axes", "metrics", "varies"}
 _NOT_PLAYED: dict[str, Any] = {
     "protocol": _WORDING["protocol"],

@@ -143,7 +143,7 @@ def _scores(findings: Findings) -> dict[str, str]:
             "0 and 1. It does not depend on which other policies were evaluated."
         )
     return {
-        "Normalised score": score,
+        "Normalized score": score,
         **{statistic.label: statistic.reading for statistic in shown_statistics().values()},
         **(_of_runs(findings) if findings.aggregates else {}),
     }
@@ -182,7 +182,7 @@ def _groups(findings: Findings) -> dict[str, str]:
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "
         "Intervals are Newcombe's (2006, Statistics in Medicine 25: 559-573), for runs on these "
         "episodes, and never have a width of zero. All pairs of one unit are in improvements.csv.",
-        "Profile": f"The share of the normalised scores of all tasks and {over} above a "
+        "Profile": f"The share of the normalized scores of all tasks and {over} above a "
         "threshold: the higher the line, the better; where lines cross, neither policy is better "
         "throughout. Shares of episodes and shares of runs are drawn apart. Bands hold for each "
         "threshold separately (Agarwal et al. 2021; Dolan and More 2002, Mathematical Programming "
@@ -201,7 +201,7 @@ def _equivalence(findings: Findings) -> dict[str, str]:
         text = (
             "Two one-sided tests (Schuirmann 1987, Journal of Pharmacokinetics and "
             "Biopharmaceutics 15: 657-680) that two means differ by less than the margin which the "
-            f"protocol declares, {margin:g} of normalised score; adjusted like Holm p. "
+            f"protocol declares, {margin:g} of normalized score; adjusted like Holm p. "
             '"No difference" is claimed only through this test, never through a large p value.'
         )
     return {"Equivalence": text}

@@ -46,10 +46,10 @@ class Row(ReportRow):
 
     group: str  # empty if the protocol has no groups
     policy: str
-    mean: float  # over tasks of the mean normalised scores
+    mean: float  # over tasks of the mean normalized scores
     low: float  # two-way interval of it
     high: float
-    trimmed_mean: float  # over tasks, of the mean normalised scores
+    trimmed_mean: float  # over tasks, of the mean normalized scores
     tie: str  # of policies that cannot be told apart, "A" is the best; empty for a single policy
     first: float  # interval of the rank, 1 is the best; nan for a single policy
     last: float
@@ -108,9 +108,9 @@ def _table(standings: Standings, group: str) -> Table:
     columns = (
         Column("Policy", "who was evaluated", numeric=False),
         Column("Rank", "all ranks that the policy may have: it cannot be told apart from others"),
-        Column("Mean", f"over tasks of the mean normalised {protocol.report.score}"),
+        Column("Mean", f"over tasks of the mean normalized {protocol.report.score}"),
         Column(f"{level} interval", "of the mean, for new runs and new episodes"),
-        Column("Trimmed mean", "over tasks, of the mean normalised score"),
+        Column("Trimmed mean", "over tasks, of the mean normalized score"),
         Column("n", "episodes or training runs per task"),
         Column("Acts on", "what the policy bases its actions on", numeric=False),
         Column(

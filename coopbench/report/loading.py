@@ -17,7 +17,7 @@ from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
 
 _MOVING = (
-    "0 and 1 of normalised scores are the lowest and the highest episode of this report: these "
+    "0 and 1 of normalized scores are the lowest and the highest episode of this report: these "
     "scores change when policies are added, and cannot be compared with those of other reports."
 )
 

@@ -37,8 +37,8 @@ from coopbench_envs.engine import DISABLED, Engine
 
 SCHEMA = 1
 ARRIVED = "arrived"  # metric of which a protocol can ask that a task reaches a share
-WORST = -1.0  # normalised return of an episode that was not played to its end
-_ROUNDING = 1e-9  # by which a normalised return may exceed 0 through rounding alone
+WORST = -1.0  # normalized return of an episode that was not played to its end
+_ROUNDING = 1e-9  # by which a normalized return may exceed 0 through rounding alone
 
 Outcome = Literal["played", "timed out", "failed", "left out"]
 TellTask = Callable[[str, float], None]  # task, done in [0, 1]
@@ -72,7 +72,7 @@ class TimedScores:
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean normalised return over all episodes of every task."""
+        """Mean normalized return over all episodes of every task."""
         return {
             task.id: float(np.mean([e.normalised for e in self.episodes if e.task == task.id]))
             for task in self.protocol.task
@@ -89,13 +89,13 @@ class TimedScores:
 
     @property
     def round_one(self) -> float:
-        """Mean over tasks of their mean normalised return, in [-1, 0]."""
+        """Mean over tasks of their mean normalized return, in [-1, 0]."""
         tests = [[e.normalised for e in self.episodes if e.task == t] for t in self.means]
         return math.fsum(math.fsum(test) / len(test) for test in tests) / len(tests)
 
     @property
     def round_two(self) -> float:
-        """Sum over episodes of 1 + normalised return; at most their number."""
+        """Sum over episodes of 1 + normalized return; at most their number."""
         return math.fsum(1.0 + episode.normalised for episode in self.episodes)
 
     @property
@@ -117,10 +117,10 @@ class TimedScores:
             f"{self.protocol.name}, policy {self.policy!r}, {self.seconds:.1f} s",
             f"Limits: {self.protocol.limits}.",
             f"Episodes: {len(outcomes)}, of which {', '.join(counts)}.",
-            f"Round 1, mean normalised return: {self.round_one:.5f} (from -1 to 0){share}",
-            f"Round 2, sum of 1 + normalised return: {sums}{share}",
+            f"Round 1, mean normalized return: {self.round_one:.5f} (from -1 to 0){share}",
+            f"Round 2, sum of 1 + normalized return: {sums}{share}",
             *(
-                f"{task}: normalised return {mean:.5f}, share arrived {self.arrived[task]:.3f}"
+                f"{task}: normalized return {mean:.5f}, share arrived {self.arrived[task]:.3f}"
                 for task, mean in self.means.items()
                 if task in self.arrived
             ),
@@ -302,7 +302,7 @@ class _TimedTask:
         return int(self._engine.state.time[0])
 
     def play(self, k: int, policy: TimedPolicy) -> tuple[float, str]:
-        """Play episode k; return its normalised return, and why it is undefined if it is."""
+        """Play episode k; return its normalized return, and why it is undefined if it is."""
         engine, seats = self._engine, self._seats[k : k + 1]
         start = {name: np.asarray(field)[k] for name, field in self._start.items()}
         policy.join(self._game)

@@ -3,7 +3,7 @@
     python -m studies.rail.scores [--protocol NAME] [--tests 0-8] [--policy NAME ...]
 
 Plays the ten levels of every test, as ``coopbench evaluate NAME`` does, and prints a table in
-Markdown: share arrived with its 95 % interval over levels, and the score, which is 1 + normalised
+Markdown: share arrived with its 95 % interval over levels, and the score, which is 1 + normalized
 return, or the return of the challenge of 2020 (at most 0) under its protocols. The last row has the
 means over tests. Comments have the seconds of processor time that an episode takes.
 """

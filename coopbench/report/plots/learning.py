@@ -74,7 +74,7 @@ def _name_line(ax: Any, name: str, y: float, *, below: bool) -> None:
 
 
 def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> Any:
-    """Draw the normalised score of every policy with checkpoints over the tasks of a group.
+    """Draw the normalized score of every policy with checkpoints over the tasks of a group.
 
     The group is the protocol's first unless it is named. x is the number of steps trained, y the
     trimmed mean over tasks, with the interval of each point. Dotted lines are fixed policies, as in
@@ -92,7 +92,7 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
         ],
     )
     score = plain(findings.protocol.report.score)
-    ax.set_ylabel(f"trimmed mean of\nnormalised {score}", fontsize=SMALL)
+    ax.set_ylabel(f"trimmed mean of\nnormalized {score}", fontsize=SMALL)
     write_title(ax, group or "all tasks")
     return ax
 
@@ -100,14 +100,14 @@ def efficiency(findings: Findings, group: str | None = None, ax: Any = None) -> 
 def medians(findings: Findings, ax: Any = None) -> Any:
     """Draw the mean over all tasks of the median over runs, along the training, with quartiles.
 
-    x is the number of steps trained, y the mean of the tasks' medians of normalised scores; bands
+    x is the number of steps trained, y the mean of the tasks' medians of normalized scores; bands
     go from the mean of the lower quartiles to that of the upper ones. Returns the axes.
     """
     rows = _over_all(findings)
     columns = ("median", "low", "high")
     curves = [_curve(policy, points, columns) for policy, points in rows.items()]
     ax = _draw(findings, curves, ax)
-    ax.set_ylabel(f"median normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
+    ax.set_ylabel(f"median normalized {plain(findings.protocol.report.score)}", fontsize=SMALL)
     write_title(ax, "all tasks")
     return ax
 

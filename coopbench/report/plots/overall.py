@@ -40,7 +40,7 @@ def aggregate(
     """Draw a statistic of every policy over the tasks of a group; return the axes.
 
     The group is the protocol's first unless it is named; ``statistic`` is a key of
-    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalised scores from 0
+    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalized scores from 0
     to 1 at least.
     """
     names = tuple(findings.protocol.groups)
@@ -58,7 +58,7 @@ def aggregate(
     low, high = min([0.0, *reach]), max([1.0, *reach])
     ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
     axis, score = by_key[statistic].axis, plain(findings.protocol.report.score)
-    label = f"{axis} normalised {score}"
+    label = f"{axis} normalized {score}"
     ax.set_xlabel(label, fontsize=SMALL)
     if len(names) > 1:
         write_title(ax, group)
@@ -68,7 +68,7 @@ def aggregate(
 def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = None) -> Any:
     """Draw the performance profiles of the policies of one unit in a group; return the axes.
 
-    x is a normalised score, y the share of scores above it with its pointwise band. ``unit`` is
+    x is a normalized score, y the share of scores above it with its pointwise band. ``unit`` is
     "episodes" or "runs": shares of episodes cannot be compared with shares of runs. By default it
     is that of the first policy.
     """
@@ -80,7 +80,7 @@ def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = 
             by_policy.setdefault(point.policy, []).append(point)
     ax = draw_lines(_lines(findings, by_policy, "threshold"), ax)
     ax.set_ylim(-0.03, 1.03)
-    ax.set_xlabel(f"normalised {plain(findings.protocol.report.score)}", fontsize=SMALL)
+    ax.set_xlabel(f"normalized {plain(findings.protocol.report.score)}", fontsize=SMALL)
     ax.set_ylabel(f"share of {unit or 'scores'} above", fontsize=SMALL)
     write_title(ax, group or "all tasks")
     return ax

@@ -32,7 +32,7 @@ def overall_pictures(findings: Findings) -> list[Picture]:
     names, level = listed([one.name for one in shown.values()]), level_text(findings.protocol)
     for group, (end, whose) in _finished(findings).items():
         rows = [row for row in findings.aggregates if row.group == group]
-        caption = f"{names} of normalised scores{whose} with {level} interval."
+        caption = f"{names} of normalized scores{whose} with {level} interval."
         caption += open_markers([row for row in rows if row.statistic in shown])
         drawn.append(Picture(f"scores{end}", caption, partial(_statistics, findings, group)))
     return drawn
@@ -85,7 +85,7 @@ def _group_charts(findings: Findings) -> Iterator[Picture]:
         units = dict.fromkeys(point.unit for point in findings.profiles if point.group == group)
         for unit in units:
             caption = (
-                f"Performance profiles{whose}: share of {unit} whose normalised score is "
+                f"Performance profiles{whose}: share of {unit} whose normalized score is "
                 f"above the threshold, with pointwise {level} band."
             )
             kind = f"-{unit}" if len(units) > 1 else ""
@@ -151,7 +151,7 @@ def _training_charts(findings: Findings) -> Iterator[Picture]:
     score, level = findings.protocol.report.score, level_text(findings.protocol)
     for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
         caption = (
-            f"Sample efficiency: trimmed mean over tasks of the mean normalised {score} "
+            f"Sample efficiency: trimmed mean over tasks of the mean normalized {score} "
             f"at every checkpoint, with the {level} interval of each point, over runs and "
             "episodes. Dotted: the evaluation of the best fixed policy, and of the best that "
             "ignores its observations."
@@ -160,12 +160,12 @@ def _training_charts(findings: Findings) -> Iterator[Picture]:
         yield Picture(name, caption, partial(efficiency, findings, group))
     if any(not row.task for row in findings.medians):
         caption = (
-            f"Mean over all tasks of the median over runs of the normalised {score} at every "
+            f"Mean over all tasks of the median over runs of the normalized {score} at every "
             "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
         )
         yield Picture("medians", caption, partial(medians, findings))
         caption = (
             f"Number of tasks on which the median over runs is the highest by at least 1/"
-            f"{1 / LEAD:g} of the normalised {score}, at every checkpoint."
+            f"{1 / LEAD:g} of the normalized {score}, at every checkpoint."
         )
         yield Picture("tasks-led", caption, partial(tasks_led, findings))

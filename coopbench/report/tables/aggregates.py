@@ -66,7 +66,7 @@ def aggregate_table(findings: Findings) -> Table | None:
     scope = "the tasks of each group" if len(groups) > 1 else "all tasks"
     names = listed([*(statistic.name for statistic in shown_statistics().values()), "rank"])
     return Table(
-        title=f"{names} by the normalised {findings.protocol.report.score} over {scope}",
+        title=f"{names} by the normalized {findings.protocol.report.score} over {scope}",
         columns=columns,
         groups=tuple(groups),
         footnotes=notes.all(),
@@ -192,7 +192,7 @@ def runs_table(findings: Findings) -> Table | None:
         if any(row.group == name for row in rows)
     )
     return Table(
-        title=f"Runs of learners by the normalised {findings.protocol.report.score}",
+        title=f"Runs of learners by the normalized {findings.protocol.report.score}",
         columns=(
             Column("Policy", "who is trained", numeric=False),
             Column("IQM", "interquartile mean of all run means, pooled over tasks"),
@@ -251,7 +251,7 @@ def summary_tables(findings: Findings) -> list[Table]:
     tables = [
         _table(
             findings,
-            f"Mean normalised {score}",
+            f"Mean normalized {score}",
             means,
             f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, "
             "for new training runs and episodes; without ±: nothing varies, or there is none.",

@@ -53,7 +53,7 @@ def _group_table(findings: Findings, group: str) -> Table:
     )
     score, tasks = findings.protocol.report.score, rows[0].tasks
     return Table(
-        title=f"Comparisons over {group or 'all tasks'}: mean normalised {score}",
+        title=f"Comparisons over {group or 'all tasks'}: mean normalized {score}",
         columns=(
             Column("Comparison", "first vs second", numeric=False),
             Column("Difference", "of the means over tasks, first minus second"),
@@ -124,7 +124,7 @@ def _equality(findings: Findings) -> str:
         return ""
     return (
         f"Equivalence p below {settings.alpha:g}: the two differ by less than "
-        f"{settings.margin:g} of normalised score. "
+        f"{settings.margin:g} of normalized score. "
         '"No difference" is claimed only by this test, and set in bold only for fixed policies: '
         "for learners, unobserved runs could refute it."
     )
@@ -133,7 +133,7 @@ def _equality(findings: Findings) -> str:
 def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
     score, level = findings.protocol.report.score, level_text(findings.protocol)
     margin = findings.protocol.report.margin
-    equal = f"test that the two differ by less than {margin} of normalised score, adjusted"
+    equal = f"test that the two differ by less than {margin} of normalized score, adjusted"
     return (
         Column("Comparison", "first vs second", numeric=False),
         Column("Difference", f"mean {score} of the first minus that of the second"),
@@ -201,7 +201,7 @@ def power_table(
         return (Entry(f"{row.runs}", row.runs), *cells)
 
     return Table(
-        title=f"What runs can show under {protocol.name}, in normalised {protocol.report.score}",
+        title=f"What runs can show under {protocol.name}, in normalized {protocol.report.score}",
         columns=(
             Column("Runs", "per learner and task"),
             Column("Unseen", "share of runs that could fail unseen"),

@@ -128,7 +128,7 @@ def count_entry(row: Any, rows: Iterable[Any]) -> Entry:
 
 
 def bounds_text(findings: Findings) -> str:
-    """Say what the normalised scores 0 and 1 are."""
+    """Say what the normalized scores 0 and 1 are."""
     if findings.protocol.report.normalisation == "minmax":
         return "0 and 1 are the lowest and the highest episode of this report"
     return "0 and 1 are the bounds"

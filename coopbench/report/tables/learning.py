@@ -46,7 +46,7 @@ def efficiency_table(findings: Findings) -> Table | None:
     scale = scale_of([r.area for r in rows], [(r.area_high - r.area_low) / 2 for r in rows])
     groups = groups_of(rows, "group", lambda row: _efficiency_row(findings, row, scale, notes))
     return Table(
-        title=f"Sample efficiency: normalised {findings.protocol.report.score} along the training",
+        title=f"Sample efficiency: normalized {findings.protocol.report.score} along the training",
         columns=columns,
         groups=groups,
         footnotes=notes.all(),
@@ -111,7 +111,7 @@ def final_medians_table(findings: Findings) -> Table | None:
         unit=f"{_unit(rows)}; quartiles describe these runs and bound nothing. The highest median "
         f"over runs of their mean {score} among the checkpoints of the last {FINAL_STEPS:,} steps, "
         f"and the quartiles there. A policy leads where its median is the highest by at least 1/"
-        f"{1 / LEAD:g} of the normalised score (Samvelyan et al. 2019, with shares of wins).",
+        f"{1 / LEAD:g} of the normalized score (Samvelyan et al. 2019, with shares of wins).",
         kind="Over",
     )
 

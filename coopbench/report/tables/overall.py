@@ -42,7 +42,7 @@ from coopbench.report.tables.tasks import estimate_row
 
 
 def overview_table(findings: Findings) -> Table:
-    """Return the mean normalised score of every policy that has any, on every task."""
+    """Return the mean normalized score of every policy that has any, on every task."""
     score = findings.protocol.report.score
     scales = score_scales(findings.protocol, findings.episodes)
     rows = {(row.task, row.policy): row for row in findings.estimates if row.metric == score}
@@ -59,7 +59,7 @@ def overview_table(findings: Findings) -> Table:
         groups.append(Group(group if meaning else "", meaning, tuple(body)))
     means = f"mean over {unit_names(rows.values())}; {bounds_text(findings)}"
     return Table(
-        title=f"Mean normalised {score} on every task",
+        title=f"Mean normalized {score} on every task",
         columns=(
             Column("Task", "what is played", numeric=False),
             *(Column(policy_text(findings, name), means) for name in names),
@@ -79,7 +79,7 @@ def model_table(findings: Findings) -> Table | None:
     notes, level, score = Footnotes(), level_text(findings.protocol), findings.protocol.report.score
     columns = (
         Column("Task", "what is played; below the tasks of a group, all of them", numeric=False),
-        Column("Mean", f"mean over models of their mean {score}; of a group, normalised"),
+        Column("Mean", f"mean over models of their mean {score}; of a group, normalized"),
         Column("SD", "standard deviation over models, divisor n - 1"),
         Column(f"{level} interval", "t interval of the mean over models; sorted by width"),
         Column("n", "models, each trained on another task"),
@@ -131,7 +131,7 @@ def missing_table(findings: Findings) -> Table | None:
 
 
 def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
-    """Return a mean as normalised score; a dash where the policy has not played the task."""
+    """Return a mean as normalized score; a dash where the policy has not played the task."""
     if row is None or scale is None:
         return Entry(MISSING)
     return number_entry((row.mean - scale.low) / scale.width, Scale(3))
@@ -190,7 +190,7 @@ def context_table(findings: Findings) -> Table | None:
         ),
         groups=tuple(groups),
         footnotes=(),
-        unit="A normalised score of 1 is that of the best response to each partner, when the "
+        unit="A normalized score of 1 is that of the best response to each partner, when the "
         "partner is known in advance; 0 is that of the best rule that ignores its partners. That "
         "rule already earns most of the best response's return, so a small share of the return is "
         "a large part of the score. A negative score means less than that rule earns, not less "
@@ -250,10 +250,10 @@ def certificate_table(findings: Findings) -> Table | None:
                 "best play that observes only the time and the mask; with partners, best script",
                 numeric=False,
             ),
-            Column("Its score", "normalised, in episodes of the certificate"),
+            Column("Its score", "normalized, in episodes of the certificate"),
             Column("95 % interval", "for new episodes; sorted by its lower end"),
             Column("Best play found", "of those in the certificate", numeric=False),
-            Column("Score", "normalised, in episodes of the certificate"),
+            Column("Score", "normalized, in episodes of the certificate"),
             Column("Its 95 % interval", "for new episodes; sorted by its lower end"),
             Column("Required", "most that simple play may score"),
             Column("Met", "whether its interval ends below that", numeric=False),

@@ -1,4 +1,4 @@
-"""Tables that publications ask for: normalised returns, interquartile means, one row per algorithm.
+"""Tables that publications ask for: normalized returns, interquartile means, one row per algorithm.
 
 A report has those that its protocol asks for, and the price of anarchy of published games.
 """
@@ -19,14 +19,14 @@ from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 
 def published_table(findings: Findings) -> Table | None:
-    """Return the returns normalised as published; None where the protocol does not ask for them."""
+    """Return the returns normalized as published; None where the protocol does not ask for them."""
     rows = findings.published_aggregates
     if not rows:
         return None
     notes, level = Footnotes(), level_text(findings.protocol)
     groups = groups_of(rows, "group", lambda row: _published_row(row, notes))
     return Table(
-        title="Normalised return as published",
+        title="Normalized return as published",
         columns=(
             Column("Policy", "who is evaluated", numeric=False),
             Column("IQM", "interquartile mean of the matrix of runs and tasks"),

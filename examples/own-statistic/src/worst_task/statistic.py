@@ -1,4 +1,4 @@
-"""The worst task: the lowest of the mean normalised scores of the tasks."""
+"""The worst task: the lowest of the mean normalized scores of the tasks."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ STATISTIC = Statistic(
     weights=weights,
     label="Worst task",
     name="worst task",
-    meaning="lowest of the mean normalised scores of the tasks",
-    reading="The mean normalised score on the task where it is lowest.",
+    meaning="lowest of the mean normalized scores of the tasks",
+    reading="The mean normalized score on the task where it is lowest.",
     axis="worst task, mean of",
 )
