@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -23,7 +24,8 @@ class Predicting:
     ``predict`` returns actions, or like Stable-Baselines3 a pair of actions and memory. A model
     with Box actions between other bounds than the game's, as of a model that was trained through
     ``RescaleAction``, has its actions scaled from its bounds to those of the game; ``rescaled``
-    says so.
+    says so. Observations are normalized by the statistics of the ``VecNormalize`` that the model
+    was trained in, where it still holds it.
 
     Raises ``ValueError`` for a model of observations of another shape, and during play for one with
     memory, which has to be a policy with ``initial`` and ``act``.
@@ -45,6 +47,7 @@ class Predicting:
         self._discrete = isinstance(game.action_space, gym.spaces.Discrete)
         self._scaling = _scaling(getattr(model, "action_space", None), game)
         self.rescaled = "" if self._scaling is None else _bounds_text(model.action_space, game)
+        self._normalize = _normalization(model)
         named = inspect.signature(model.predict).parameters
         self._options = {"deterministic": True} if "deterministic" in named else {}
 
@@ -54,7 +57,8 @@ class Predicting:
 
     def act(self, observations: np.ndarray, memory: None) -> tuple[np.ndarray, None]:
         """Return the actions that the model predicts, (lanes, agents, dim) or (lanes, agents)."""
-        predicted = self._model.predict(observations.reshape(-1, *self._row), **self._options)
+        rows = observations.reshape(-1, *self._row)
+        predicted = self._model.predict(self._normalize(rows), **self._options)
         if isinstance(predicted, tuple):
             predicted, state = predicted
             if state is not None:
@@ -72,6 +76,18 @@ class Predicting:
             offset, factor = self._scaling
             actions = offset + factor * actions
         return actions, None
+
+
+def _normalization(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the normalization of observations by which a model of Stable-Baselines3 was trained.
+
+    A model that was loaded without its environment has none.
+    """
+    environment = getattr(model, "get_vec_normalize_env", lambda: None)()
+    if environment is None or not environment.norm_obs:
+        return np.asarray
+    normalize: Callable[[np.ndarray], np.ndarray] = environment.normalize_obs
+    return normalize
 
 
 def _scaling(space: Any, game: Game) -> tuple[np.ndarray, np.ndarray] | None:

@@ -116,6 +116,7 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
         (["merge", "nowhere", "--out", "r"], "nowhere holds no results"),
         (["evaluate", "--polcy", "random"], "--polcy"),
+        (["plan", "power", "routing-easy", "--run-sd", "-1"], "greater than or equal to 0"),
         (["evaluat"], "evaluat"),
     ],
 )

@@ -129,6 +129,27 @@ def test_a_model_trained_through_rescale_action_is_scaled_to_the_game():
     assert "rescaled on trustdilemma-v1 are scaled from [-1, 1] to [0, 1]" in report.notes[0]
 
 
+def test_a_model_trained_in_vec_normalize_sees_normalized_observations():
+    normalizing = pytest.importorskip("stable_baselines3.common.vec_env").VecNormalize
+    environment = normalizing(coopbench_envs.sb3_vec_env(ENV, 2))
+    environment.obs_rms.mean[:] = 3.0
+
+    class Normalized:
+        """Invests everything where the observations are those of its training."""
+
+        def get_vec_normalize_env(self):
+            return environment
+
+        def predict(self, observation):
+            return (observation.max(axis=1, keepdims=True) < 0).astype(np.float32), None
+
+    def everything(observations):
+        return np.ones((*observations.shape[:2], 1))
+
+    report = coopbench.evaluate(ENV, {"model": Normalized(), "all": everything}, **SHORT)
+    assert np.array_equal(_returns(report, "model"), _returns(report, "all"))
+
+
 def test_actions_outside_of_the_space_are_counted_in_every_report(tmp_path):
     def beyond(observations):
         actions = np.full((*observations.shape[:2], 1), 0.5)

@@ -104,7 +104,8 @@ def _end(error: Exception) -> NoReturn:
         fail(f"{type(error).__name__}: {message(error)}", 1)
     if isinstance(error, (MemoryError, OverflowError, RecursionError)):
         fail(f"{_TOO_LARGE[type(error)]} ({message(error) or type(error).__name__}).", 2)
-    if isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
+    said = isinstance(error, OSError) and error.errno is None  # raised by this package
+    if said or isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
         fail(message(error), 2)
     if isinstance(error, OSError):
         cause = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"

@@ -128,7 +128,8 @@ def contestant_of(protocol: schema.Protocol, name: str) -> Contestant:
 
 
 # What callers of ``evaluate`` name: one model for all tasks, or all models of a method; one of
-# them, several, or {name in the results: policy}.
+# them, several, or {name in the results: policy}. Public functions annotate it in quotes, so that
+# help and editors print this name instead of 800 characters.
 PolicyArgument: TypeAlias = Model | Models
 PolicyArguments: TypeAlias = (
     PolicyArgument | Iterable[PolicyArgument] | Mapping[str, PolicyArgument]

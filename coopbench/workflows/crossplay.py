@@ -44,7 +44,7 @@ class CrossPlay(Meetings):
 
 def crossplay(
     protocol: str | Path | Protocol,
-    policies: PolicyArguments | None = None,
+    policies: "PolicyArguments | None" = None,
     tasks: Sequence[str] | None = None,
     progress: TellTask | None = None,
     backend: str = "serial",

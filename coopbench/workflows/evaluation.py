@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.table import Cell, Failure, Played
@@ -40,16 +40,48 @@ from coopbench_envs.foreign_names import name_of_function
 _RESERVED = ("episodes", "seed", "partners", "env", "metrics", "comparison", "effect")
 
 
+@overload
 def evaluate(
-    protocol: str | Path | Protocol | Callable[..., Any],
-    policies: PolicyArguments,
+    protocol: str | Path | Protocol,
+    policies: "PolicyArguments",
     out: str | Path | None = None,
     backend: str = "serial",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
-    episodes: int | None = None,
-    seed: int | None = None,
+    tasks: str | Sequence[str] | None = None,
+    baselines: bool = False,
+    reference: bool = True,
+    late: str | Path | None = None,
+    beacon: str | None = None,
+) -> Report: ...
+@overload
+def evaluate(
+    protocol: str | Callable[..., Any],
+    policies: "PolicyArguments",
+    out: str | Path | None = None,
+    backend: str = "serial",
+    progress: CellProgress | bool | None = None,
+    workers: int | None = None,
+    *,
+    episodes: SupportsIndex | None = None,
+    seed: SupportsIndex | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    metrics: Sequence[str] | None = None,
+    comparison: str | None = None,
+    effect: str | None = None,
+) -> Report: ...
+def evaluate(
+    protocol: str | Path | Protocol | Callable[..., Any],
+    policies: "PolicyArguments",
+    out: str | Path | None = None,
+    backend: str = "serial",
+    progress: CellProgress | bool | None = None,
+    workers: int | None = None,
+    *,
+    episodes: SupportsIndex | None = None,
+    seed: SupportsIndex | None = None,
     parameters: Mapping[str, Any] | None = None,
     partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     metrics: Sequence[str] | None = None,

@@ -95,7 +95,9 @@ def warmup(
     ] = 1,
     into: Annotated[
         Path | None,
-        typer.Option(help="Folder to write the code of a wheel into, instead of the cache."),
+        typer.Option(
+            file_okay=False, help="Folder to write the code of a wheel into, instead of the cache."
+        ),
     ] = None,
 ) -> None:
     """Compile environments, planners and rules now, so that nothing is compiled later."""

@@ -40,8 +40,9 @@ def power(
     runs: Annotated[
         list[int] | None,
         typer.Option(
+            min=3,
             help="Number of training runs; repeat for more. Default: 3, 5, 10, 20, 30 and the "
-            "protocol's."
+            "protocol's.",
         ),
     ] = None,
     results: Annotated[
@@ -49,13 +50,15 @@ def power(
         typer.Option(help="Results folder of a pilot study, from which variances are estimated."),
     ] = None,
     run_sd: Annotated[
-        float, typer.Option(help="Without --results: standard deviation of run means, as scores.")
+        float,
+        typer.Option(min=0, help="Without --results: standard deviation of run means, as scores."),
     ] = 0.05,
     episode_sd: Annotated[
         float,
         typer.Option(
+            min=0,
             help="Without --results: standard deviation over episodes of the difference between "
-            "two policies, as scores."
+            "two policies, as scores.",
         ),
     ] = 0.2,
     chance: Annotated[
@@ -64,9 +67,10 @@ def power(
     tasks: Annotated[
         int | None,
         typer.Option(
+            min=1,
             help="Number of tasks that are tested together; a task is tested at the level of the "
             "first step of Holm's method. Default: that of the largest group; 1: a single "
-            "decision."
+            "decision.",
         ),
     ] = None,
 ) -> None:
