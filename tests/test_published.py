@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coopbench.analysis import anarchy
+from coopbench.analysis import certificates
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
@@ -53,7 +53,7 @@ def test_bounds_are_what_no_play_exceeds():
 
 
 def test_the_stored_price_of_anarchy_is_that_of_the_solvers():
-    file = Path(anarchy.__file__).parent / anarchy.FILE
+    file = Path(certificates.__file__).parent / certificates.FILE
     for row, found in zip(json.loads(file.read_text()), stored(), strict=True):
         words = {name for name, value in row.items() if not isinstance(value, float)}
         assert {name: row[name] for name in words} == {name: found[name] for name in words}
