@@ -11,12 +11,10 @@ from coopbench.statistics import (
     TwoWay,
     binomial_interval,
     complete_grid,
-    gap_weights,
     half_widths,
     iqm,
     iqm_of_runs,
     mean_weights,
-    median_weights,
     one_sided,
     p_values,
     runs_behind_best,
@@ -26,6 +24,7 @@ from coopbench.statistics import (
     unseen_p,
     unseen_share,
 )
+from coopbench.statistics.linear_statistics import gap_weights, median_weights
 
 rng = np.random.default_rng(11)
 RUNS, EPISODES = 4, 7
