@@ -14,8 +14,6 @@ __all__ = [
     "between",
     "describe",
     "joined",
-    "listing",
-    "mapping",
     "named",
     "one_of",
     "resolve",
@@ -26,7 +24,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which values a parameter may take and what it means; stands in ``Annotated`` types."""
+    """Which values a parameter may take and what it means; stands in ``Annotated`` types.
+
+    With ``text`` alone every value of the type is allowed; the environment checks the entries of
+    mappings and lists.
+    """
 
     text: str
     low: float = -math.inf
@@ -75,16 +77,6 @@ def one_of(choices: Iterable[str], text: str, *, prefix: str = "") -> Allowed:
 def span(low: float, high: float, text: str) -> Allowed:
     """Allow a pair of numbers in order, the ends of a range inside [``low``, ``high``]."""
     return Allowed(text, low, high, pair=True)
-
-
-def mapping(text: str) -> Allowed:
-    """Allow a mapping with parameters of its own, which the environment checks."""
-    return Allowed(text)
-
-
-def listing(text: str) -> Allowed:
-    """Allow a list whose entries the environment checks."""
-    return Allowed(text)
 
 
 def unknown(kind: str, name: str, valid: Iterable[str], where: str = "") -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from coopbench.baselines.learner import LATER
 from coopbench.baselines.networks.network import ACTIVATIONS
-from coopbench_envs.parameters import Allowed, between, listing, one_of
+from coopbench_envs.parameters import Allowed, between, one_of
 
 MANY = 10**9
 TERMINAL = "terminal"  # an end by time alone is one of the game
@@ -26,7 +26,7 @@ Reward = Annotated[
     LATER,
 ]
 # Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[tuple[str, ...], listing("partners in a share of the lanes, by name"), LATER]
+Partners = Annotated[tuple[str, ...], Allowed("partners in a share of the lanes, by name"), LATER]
 Share = Annotated[
     float, between(0, 1, "share of the lanes with partners, where it has one seat"), LATER
 ]

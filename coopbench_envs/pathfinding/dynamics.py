@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import routine
-from coopbench_envs.parameters import Allowed, between, listing, mapping, named, resolve, span
+from coopbench_envs.parameters import Allowed, between, named, resolve, span
 from coopbench_envs.pathfinding.angles import heading, sine_cosine, wrapped
 
 Range = tuple[float, ...]
@@ -49,7 +49,7 @@ class DiffDrive(NamedTuple):
 class Mixed(NamedTuple):
     """Parameters of ``dynamics="mixed"``: blocks of consecutive agents move in different ways."""
 
-    blocks: Annotated[tuple, listing("blocks of agents in order, with these keys")] = ()
+    blocks: Annotated[tuple, Allowed("blocks of agents in order, with these keys")] = ()
 
 
 class Block(NamedTuple):
@@ -58,7 +58,7 @@ class Block(NamedTuple):
     dynamics: Annotated[str, Allowed("how the agents of the block move")] = "holonomic"
     # The name hides a method of tuples, which is not needed here.
     count: Annotated[int, between(1, 10_000, "agents in the block")] = 1  # type: ignore[assignment]
-    dynamics_params: Annotated[dict, mapping("parameters of the block's dynamics")] = {}  # noqa: RUF012
+    dynamics_params: Annotated[dict, Allowed("parameters of the block's dynamics")] = {}  # noqa: RUF012
 
 
 WAYS = {"holonomic": Holonomic, "diffdrive": DiffDrive}

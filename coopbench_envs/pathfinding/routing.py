@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.marks import rebound
-from coopbench_envs.parameters import Allowed, between, joined, mapping, named, one_of, resolve
+from coopbench_envs.parameters import Allowed, between, joined, named, one_of, resolve
 from coopbench_envs.pathfinding import maps, picture
 from coopbench_envs.pathfinding.contacts import BATCH, COLUMNS, apart
 from coopbench_envs.pathfinding.dynamics import (
@@ -53,9 +53,9 @@ class Shared(NamedTuple):
 
     num_agents: Annotated[int, between(1, 10_000, "agents, each with its own goal")] = 8
     map: Annotated[str, one_of(MAPS, "how instances are drawn")] = "random_grid"
-    map_params: Annotated[dict, mapping("parameters of the map")] = {}  # noqa: RUF012
+    map_params: Annotated[dict, Allowed("parameters of the map")] = {}  # noqa: RUF012
     dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
-    dynamics_params: Annotated[dict, mapping("parameters of the dynamics")] = {}  # noqa: RUF012
+    dynamics_params: Annotated[dict, Allowed("parameters of the dynamics")] = {}  # noqa: RUF012
     window: Annotated[
         float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
     ] = 0.3

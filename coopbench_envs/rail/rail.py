@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import Allowed, between, joined, mapping, one_of, span
+from coopbench_envs.parameters import Allowed, between, joined, one_of, span
 from coopbench_envs.rail import (
     figures,
     generator,
@@ -48,7 +48,7 @@ class Network(NamedTuple):
     rail_pairs_in_city: Annotated[int, between(1, 10, "pairs of tracks in a city at most")] = 2
     grid_mode: Annotated[bool, Allowed("cities are evenly spaced")] = False
     level_free: Annotated[float, between(0, 1, "share of diamonds without conflict")] = 0.0
-    speeds: Annotated[dict, mapping("share of the trains with each speed, a fraction")] = {"1": 1.0}  # noqa: RUF012
+    speeds: Annotated[dict, Allowed("share of the trains with each speed, a fraction")] = {"1": 1.0}  # noqa: RUF012
     malfunction_rate: Annotated[
         float, between(0, 1e3, "malfunctions per step of a train that is not broken")
     ] = 0.0
