@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs.marks import MERGED, Marked
+from coopbench_envs.parameters import unknown
 
 __all__ = [
     "Array",
@@ -119,25 +120,33 @@ def bounds_of(kind: Any, constants: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def allocated(kind: Any, constants: Any, lanes: int) -> Any:
-    """Return a new state for ``lanes`` games."""
+    """Return a new state for ``lanes`` games.
+
+    Raises ``ValueError`` for an array whose length or start is the name of no constant.
+    """
     arrays: dict[str, np.ndarray] = {}
     for name, what in declared(kind).items():
         if what.same:
             arrays[name] = arrays[what.same]
             continue
-        shape = (lanes, *(_value(length, constants) for length in what.shape))
+        shape = (lanes, *(_value(name, length, constants) for length in what.shape))
         is_type = isinstance(what.dtype, type | np.dtype)
         dtype = what.dtype if is_type else what.dtype(constants)
-        start = 0 if what.start is None else _value(what.start, constants)
+        start = 0 if what.start is None else _value(name, what.start, constants)
         # Pages of zeros take up no memory before they are written.
         arrays[name] = np.zeros(shape, dtype) if start == 0 else np.full(shape, start, dtype)
     return kind(**arrays)
 
 
-def _value(value: Any, constants: Any) -> Any:
-    """Return a length or a start, which may be the name or a function of constants."""
+def _value(name: str, value: Any, constants: Any) -> Any:
+    """Return a length or start of array ``name``; it may be the name or a function of constants."""
     if isinstance(value, str):
-        return operator.attrgetter(value)(constants)
+        try:
+            return operator.attrgetter(value)(constants)
+        except AttributeError:
+            known = getattr(constants, "_fields", ())
+            where = f"the array {name!r} of the state"
+            raise ValueError(unknown("constant", value, known, where)) from None
     return value(constants) if callable(value) else value
 
 
