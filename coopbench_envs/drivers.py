@@ -81,12 +81,13 @@ fixed_agents = 0  # number of agents that is compiled in, or 0 for any number
 block = 1  # lanes in which every part of a step is played before the next one
 lane: Any = None  # type of a lane's number
 
-# Up to so many agents a vectorized environment is played in blocks of lanes, and their number is
+# Up to this number of agents a vectorized environment plays in blocks of lanes, and the number is
 # compiled in. With more the observations, which are rows of an agent, would be the slow part.
 FEW_AGENTS = 8
 
-# From so many lanes on. With fewer, blocks gain little (calls of seven lanes take 2 to 25 % less
-# time, of one lane up to 13 % more), and code for one lane serves every number of agents.
+# And with at least this number of lanes. With fewer, blocks gain little (calls of seven lanes take
+# 2 to 25 % less time, of one lane up to 13 % more), and code for one lane serves any number of
+# agents.
 MANY_LANES = 8
 
 # Lanes whose state stays in the cache from one part of a step to the next.

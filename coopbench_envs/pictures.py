@@ -15,7 +15,7 @@ from coopbench_envs.rendering import BLUE, GRID, INK, PALE, Canvas
 __all__ = ["check_picture_options", "picture", "text"]
 
 _AGENTS, _ENTRIES = 24, 32  # rows of agents, and entries of a part, that are shown at most
-_WIDTH, _LEAST = 1400, 320  # pixels across: parts beyond are left out; and at least so many
+_WIDTH, _LEAST = 1400, 320  # pixels across at most, parts beyond are left out; and at least
 _CELL, _ROW, _GAP, _EDGE = 14, 30, 16, 14  # pixels
 _SMALL = 11  # size of letters
 _NUMBERS = 8  # entries of a part in the text

@@ -17,7 +17,7 @@ _SIDE = 720  # pixels of the world's longer side
 _EDGE, _HEADER = 14, 34  # pixels around the world, and above it
 _OBSTACLE, _FLOOR = (172, 172, 172), (248, 248, 248)
 _LINES = 40  # agents at most with lines to their goals: more would hide the map
-_COLUMNS = 81  # at most so many characters per line of text
+_COLUMNS = 81  # characters per line of text at most
 
 
 def picture(

@@ -200,7 +200,7 @@ def _narrow_bins(c: Constants) -> int:
 
 
 def _unsigned(objects: int) -> type:
-    """Return the type of arrays that hold numbers of so many objects.
+    """Return the type of arrays that number this many objects.
 
     It has no sign: then an index read from such an array cannot count from the end of another one,
     which would have to be found out at every access.

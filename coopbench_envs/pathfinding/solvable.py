@@ -7,7 +7,7 @@ from coopbench_envs.core import integer, routine, subroutine
 from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.lattice import cell_at, explore
 
-_TRIES = 16  # draws per cell for one agent or goal before the instance is drawn anew
+_TRIES = 16  # draws per cell for one agent or goal before the instance is drawn again
 
 
 @subroutine

@@ -46,7 +46,7 @@ BASES = {
 
 
 def rotated(code: int, quarters: int = 1) -> int:
-    """Return the code of a cell turned clockwise by so many quarters."""
+    """Return the code of a cell turned clockwise by ``quarters`` quarter turns."""
     for _ in range(quarters % 4):
         groups = [(code >> (4 * (3 - heading))) & 15 for heading in range(4)]
         turned = [(group >> 1) | ((group & 1) << 3) for group in groups]

@@ -24,11 +24,8 @@ METRICS = {
     "on_map": "share of trains that are on the map, in [0, 1]",
     "never_departed": "share of trains that have not entered the map, in [0, 1]",
 }
-OPEN, MOVABLE, STUCK = (
-    1,
-    2,
-    3,
-)  # of s.outlook, which is free between steps, as are s.pace and s.held
+# Values of s.outlook, which is free between steps, as are s.pace and s.held.
+OPEN, MOVABLE, STUCK = range(1, 4)
 
 
 @routine

@@ -227,7 +227,7 @@ def task_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def check(arrays: Mapping[str, np.ndarray], names: Sequence[str] | None = None) -> None:
-    """Raise ``ValueError`` for instances that cannot be played; ``names``: how errors call them."""
+    """Raise ``ValueError`` for instances that cannot be played; ``names``: theirs in errors."""
     fields_of(SPEC.constants(resolve(SPEC.params, task_of(arrays), SPEC.id)), arrays, names=names)
 
 

@@ -39,7 +39,7 @@ def fields_of(
 
     Raises ``ValueError`` that names the episode, the train or the cell as (row, column), and the
     reason, for anything that is not a consistent network with trains that can reach their targets.
-    With ``reachable=False`` they need not reach them. ``names`` are what errors call the episodes.
+    With ``reachable=False`` they need not reach them. ``names`` of episodes are for errors.
     """
     missing = [name for name in _NEEDED if name not in arrays]
     if missing:

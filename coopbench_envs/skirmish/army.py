@@ -14,6 +14,7 @@ from coopbench_envs.skirmish.units import TICKS_PER_SECOND, UnitType
 from coopbench_envs.states import Array, array, lane_of, state
 
 __all__ = [
+    "LISTED",
     "SHARED",
     "TICKS",
     "Army",

@@ -56,7 +56,7 @@ def opponent_of(engine: Any) -> "Opponent | None":
 class Opponent:
     """Plays a policy as the enemies of an engine.
 
-    What the policy remembers of a lane begins anew where the lane's time is not one step after that
+    The policy's memory of a lane restarts where the lane's time is not one step after that
     of the call before: with an episode, and with a state that was restored.
     """
 

@@ -57,7 +57,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    where: str  # how errors call it
+    where: str  # its name in error messages
     number: int
     x: float
     y: float

@@ -18,7 +18,7 @@ from coopbench_envs.elementary import cosine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, joined, one_of
 from coopbench_envs.skirmish import sight, tasks
-from coopbench_envs.skirmish.army import HEALS, HP, SHIELD, Army, Rewards, army_of
+from coopbench_envs.skirmish.army import HEALS, HP, LISTED, SHIELD, Army, Rewards, army_of
 from coopbench_envs.skirmish.features import Shown
 from coopbench_envs.skirmish.force import Rules, State, views
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
@@ -38,7 +38,7 @@ from coopbench_envs.skirmish.teams import (
     drawn_scenario,
     teams_of,
 )
-from coopbench_envs.skirmish.tick import LISTED, muster, play
+from coopbench_envs.skirmish.tick import muster, play
 
 WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns

@@ -1,6 +1,6 @@
 """Drawn starts of version 1: half of them reflected, half surrounded, or near the published ones.
 
-Shifted starts are none of these: reflected with the allies on another side than the left,
+Shifted starts differ from all of these: reflected with the allies on another side than the left,
 surrounded by groups on the axes, not the diagonals, or a bit farther from the published places.
 Units stand on ground and clear of each other; one for which no such place is drawn within some
 tries keeps the last place on ground.

@@ -140,7 +140,7 @@ def rule_of(opponent: str) -> str:
 
 
 def scenario_of(p: Any) -> tuple[Scenario, str]:
-    """Return the map that is played, from the agents' side, and how errors call it."""
+    """Return the map that is played, from the agents' side, and its name in error messages."""
     if p.map_file is None:
         scenario, where = bundled(p.map), f"The map {p.map!r}"
     else:

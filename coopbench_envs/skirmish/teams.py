@@ -21,7 +21,7 @@ _KINDS = {
     "terran": {"MARINE": 0.45, "MARAUDER": 0.45, "MEDIVAC": 0.1},
     "zerg": {"ZERGLING": 0.45, "BANELING": 0.1, "HYDRALISK": 0.45},
 }
-_NOT_ALONE = ("MEDIVAC", "BANELING")  # a team does not consist of these alone
+_NOT_ALONE = ("MEDIVAC", "BANELING")  # kinds that do not make a team alone
 _SIDE, _LIMIT = 32, 200  # cells of open ground along a side, steps
 _MIDDLES = (9.0, 16.0), (23.0, 16.0)  # of the teams at a fixed start
 _TRIES = 64  # draws of a team; after these the last one is taken

@@ -13,6 +13,7 @@ from coopbench_envs.skirmish.army import (
     HITS_AIR,
     HITS_GROUND,
     HP,
+    LISTED,
     RADIUS,
     SCAN,
     SHIELD,
@@ -25,9 +26,8 @@ from coopbench_envs.skirmish.paths import heading, is_ground
 from coopbench_envs.skirmish.strikes import fight
 from coopbench_envs.skirmish.targets import ATTACK, FOCUS_FIRE, HOLD, KITE, MARCH, MOVE, STOP
 
-__all__ = ["LISTED", "muster", "play"]
+__all__ = ["muster", "play"]
 
-LISTED = 4  # ticks after which the lists of possible neighbours are made anew
 _FAR = 1e9  # added to the squared distance of an attacker that is out of sight
 _INSIDE = 1e-9  # cells from the edge of the map where units that need no ground are held
 _APART = 1e-3  # cells by which units in the very same place are taken to be apart

@@ -86,7 +86,7 @@ def retention(played: np.ndarray, bond: np.ndarray) -> np.ndarray:
 def platform_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
     """Return the traces of all games, payoffs, and the trust between platform and developers.
 
-    "bond" of the platform is its mean trust in the developers, of these their trust in it.
+    "bond" of the platform is its mean trust in the developers; theirs is their trust in it.
     """
     bond = s.trust[:, :, 0].copy()
     bond[:, 0] = s.trust[:, 0, 1:].mean(axis=1)
