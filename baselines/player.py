@@ -125,6 +125,8 @@ class Player:
         if self.game.codec is not None:
             encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
             return encoded
+        if np.ma.is_masked(actions):
+            raise ValueError(f"Policy {self.label!r} returned actions with masked values.")
         array = self._shaped(actions, observations)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")

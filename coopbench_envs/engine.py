@@ -324,10 +324,12 @@ class Engine:
         """Play one step in every lane whose episode runs; ``mode`` defines what finished lanes do.
 
         ``actions`` is (lanes, agents, dim) for Box and (lanes, agents) for Discrete actions. Raises
-        ``ValueError`` for a wrong shape or a value that is not finite; illegal discrete actions are
-        replaced by "do nothing" and counted in ``control.invalid``.
+        ``ValueError`` for a wrong shape or a value that is not finite or masked; illegal discrete
+        actions are replaced by "do nothing" and counted in ``control.invalid``.
         """
         op = operation(mode)
+        if isinstance(actions, np.ma.MaskedArray) and np.ma.is_masked(actions):
+            raise ValueError(f"Actions of {self.spec.id} must be given for all; some are masked.")
         array = np.asarray(actions)
         if array.shape != self._shape or array.dtype.kind not in self._numbers:
             raise ValueError(self._misfit(array))

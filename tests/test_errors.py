@@ -108,6 +108,8 @@ def test_actions_of_wrong_shape_or_kind(kind_id):
         engine.step(np.zeros(7))
     with pytest.raises(ValueError, match=r"must be (integers|numbers)"):
         engine.step(np.full(engine.actions.shape, "x"))
+    with pytest.raises(ValueError, match="some are masked"):
+        engine.step(np.ma.masked_all_like(engine.actions))
     with pytest.raises(ValueError, match=r"mode was 2; allowed"):
         engine.step(np.zeros(engine.actions.shape, engine.actions.dtype), 2)
     if not engine.discrete:

@@ -155,3 +155,5 @@ def test_rows_of_tensors_are_those_of_arrays(name):
         assert tensor.numpy().tobytes() == array.tobytes()
     with pytest.raises(ValueError, match="'torch'"):
         coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 2, rows="torhc")
+    with pytest.raises(ValueError, match=r"shape \(4, 1\), a row per agent; given \(3, 1\)"):
+        coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 2).step(np.zeros((3, 1)))

@@ -220,6 +220,7 @@ def test_users_pass_functions_and_objects():
         (lambda o: [[1.0], [[2.0], [3.0]]], "expected"),
         (lambda o: np.full((2, 2, 1), np.nan), "not finite"),
         (lambda o: np.full((2, 2, 1), np.inf), "not finite"),
+        (lambda o: np.ma.masked_all((2, 2, 1)), "masked values"),
     ],
 )
 def test_wrong_actions_name_the_policy(result, message):

@@ -130,9 +130,10 @@ class Faulty(gym.Env):
         self._time += 1
         reward = {"array": np.ones(1), "none": None, "text": "1"}.get(self._fault, 1.0)
         over = self._time >= 4
+        observation = np.zeros(1 if self._fault == "short" else 2, np.float32)
         if self._fault == "old step":
-            return np.zeros(2, np.float32), reward, over, {}
-        return np.zeros(2, np.float32), reward, over, False, {}
+            return observation, reward, over, {}
+        return observation, reward, over, False, {}
 
 
 class Pair(Lamps):

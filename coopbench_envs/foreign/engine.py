@@ -423,6 +423,13 @@ class ForeignEngine:
             shown = turn.observations.get(name)
             if shown is not None and self._vectors:
                 shown = self.codec.vector(seat, shown)
+            space = self.codec.observation_spaces[seat]
+            shape = () if shown is None else np.shape(shown)
+            if shown is not None and isinstance(space, gym.spaces.Box) and shape != space.shape:
+                raise ValueError(
+                    f"{self.spec.id} shows {name!r} an observation of shape {shape}; its space has "
+                    f"{space.shape}."
+                )
             obs[lane, seat] = 0 if shown is None else shown
 
     def _measure(self, lanes: list[int], turns: list[Turn]) -> None:

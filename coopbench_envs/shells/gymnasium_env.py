@@ -86,7 +86,7 @@ class GymnasiumEnv(Seated, gym.Env):
         lane = engine.first
         if lane.done.item():
             raise gym.error.ResetNeeded("The episode is over: call reset() before the next step().")
-        array = np.asarray(action)
+        array = np.asanyarray(action)  # a mask stays one, which is refused
         if array.shape != self._shape:
             raise ValueError(
                 f"An action of {engine.spec.id} must have shape {self._shape}, that of "

@@ -110,6 +110,12 @@ class SB3VecEnv(VecEnv):
     def step_async(self, actions: Any) -> None:
         """Keep the rows' actions, an array or a tensor, for ``step_wait``."""
         rows = actions if self._as_tensors else np.asarray(actions)
+        expected = (self.num_envs, *self.action_space.shape)
+        if tuple(rows.shape) != expected:
+            raise ValueError(
+                f"Actions of {self.engine.spec.id} must have shape {expected}, a row per agent; "
+                f"given {tuple(rows.shape)}."
+            )
         self._actions = rows.reshape(self.engine.actions.shape)
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
