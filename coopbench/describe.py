@@ -87,7 +87,7 @@ def describe_environment(env_id: str) -> str:
         "Observation (per agent)": f"`{_space(engine.observation_spaces[0])}`",
         "Global state": f"`{_space(engine.state_space)}`",
         "Horizon": str(engine.horizon),
-        "On other devices": _on_other_devices(engine),
+        "On other processors and GPUs": _on_other_devices(engine),
         "Source": spec.source,
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }

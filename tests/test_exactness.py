@@ -19,7 +19,7 @@ PUBLISHED = [name for name in coopbench_envs.ids() if name.startswith("coopbench
 @pytest.mark.parametrize("env_id", PUBLISHED)
 def test_kernels_call_no_function_of_a_mathematical_library(env_id):
     """exp, log, powers and cosine come from ``coopbench_envs.elementary``."""
-    assert "| On other devices | the same bits |" in describe_environment(env_id)
+    assert "| On other processors and GPUs | the same bits |" in describe_environment(env_id)
 
 
 @kernel
@@ -55,5 +55,5 @@ def test_an_environment_that_calls_a_library_says_so(monkeypatch):
     rough = replace(spec, kernels=spec.kernels._replace(step=_rewarding))
     monkeypatch.setitem(registration._specs, spec.id, rough)
     promise = "equal to 1e-9 per step; kernels call `math.exp`"
-    assert f"| On other devices | {promise} |" in describe_environment(spec.id)
+    assert f"| On other processors and GPUs | {promise} |" in describe_environment(spec.id)
     assert library_calls(driver(spec.kernels, False, False)) == set()

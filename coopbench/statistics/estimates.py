@@ -25,7 +25,7 @@ def iqm(scores: Scores) -> float:
     """Average the middle half of all cells, pooled over runs and tasks.
 
     ``int(0.25 * cells)`` cells are dropped at each end and the rest is averaged plainly, exactly
-    as ``scipy.stats.trim_mean`` does it. Pooling needs scores on one scale: normalise first. With
+    as ``scipy.stats.trim_mean`` does it. Pooling needs scores on one scale: normalize first. With
     unequal run counts a task with more runs weighs more. Source: Agarwal et al. 2021, section 4.3.
     """
     cells = _pool(as_tasks(scores))

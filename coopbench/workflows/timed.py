@@ -217,7 +217,7 @@ def _limited(
     limited = with_tasks(find_protocol(protocol), tasks)
     if limited.ad_hoc:
         raise ValueError(
-            "An ad-hoc evaluation has no agreed bounds to normalise returns by; name a protocol."
+            "An ad-hoc evaluation has no agreed bounds to normalize returns by; name a protocol."
         )
     if limits is not None:
         limited = with_limits(limited, limits)

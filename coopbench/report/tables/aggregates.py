@@ -254,7 +254,7 @@ def summary_tables(findings: Findings) -> list[Table]:
             f"Mean normalized {score}",
             means,
             f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, "
-            "for new training runs and episodes; without ±: nothing varies, or there is none.",
+            "for new training runs and episodes. No ±: there is no interval, or nothing varies.",
         )
     ]
     if ranks:
@@ -263,7 +263,8 @@ def summary_tables(findings: Findings) -> list[Table]:
                 findings,
                 "Rank by the mean",
                 ranks,
-                "Several ranks: the policy cannot be told apart from the others of these ranks.",
+                "Several ranks: the policy may have any of them; the data do not separate policies "
+                "with overlapping ranks.",
             )
         )
     return tables

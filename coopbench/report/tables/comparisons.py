@@ -201,22 +201,28 @@ def power_table(
         return (Entry(f"{row.runs}", row.runs), *cells)
 
     return Table(
-        title=f"What runs can show under {protocol.name}, in normalized {protocol.report.score}",
+        title=f"What runs can show under {protocol.name}, in units of the normalized score",
         columns=(
             Column("Runs", "per learner and task"),
-            Column("Unseen", "share of runs that could fail unseen"),
+            Column("Unseen", "share of runs that could fail though none of these does"),
             Column("vs fixed", "smallest difference from a fixed policy on one task"),
             Column("vs learner", "smallest difference between two learners on one task"),
             Column(f"{tasks} tasks", "smallest difference between two learners over a group"),
-            Column(f"{GOOD:g} beats", "the best policy that p may be shown against on one task"),
+            Column(
+                f"{GOOD:g} beats",
+                f"best policy that {GOOD:g} in all runs can be shown to beat on one task",
+            ),
             Column(f"{GOOD:g} beats, {tasks} tasks", "the same over the group"),
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
-        unit=f"Differences are detected with probability {power:g}: on one task {level}, over a "
-        f"group at alpha {alpha:g} (a single decision). Assumed standard deviations: run means "
-        f"{spread.runs:.3g}, differences between policies {spread.episodes:.3g} from episode to "
-        f"episode. Unseen: share on one task, at the same level. {GOOD:g} beats: a learner that "
-        f"scores {GOOD:g} in all runs can be shown to beat policies up to this score; above it, "
-        "unobserved failures could refute the claim, no matter how small p is.",
+        unit="Unseen: share of a learner's runs that could fail on a task although none of these "
+        f"does. Differences that are detected with probability {power:g}: vs fixed, from a fixed "
+        "policy on one task; vs learner, between two learners on one task; "
+        f"{tasks} tasks, between two learners over a group. {GOOD:g} beats: the highest score of a "
+        f"policy that a learner with {GOOD:g} in all runs can be shown to beat; above it, failures "
+        "that no run shows could refute the claim, no matter how small p is. Levels: on one task "
+        f"{level}; over a group at alpha {alpha:g}, a single decision. Assumed standard "
+        f"deviations: run means {spread.runs:.3g}, differences between policies "
+        f"{spread.episodes:.3g} from episode to episode.",
     )
