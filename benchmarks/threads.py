@@ -37,7 +37,7 @@ def seconds(engine: Engine, always: bool) -> float:
     """Wall time of one step, or with ``always`` of one that the pool shares in any case."""
     start = time.perf_counter()
     if always:
-        engine._crew.share(engine._launch, NEXT_STEP)
+        engine._lane_pool.share(engine._launch, NEXT_STEP)
     else:
         engine.step(engine.actions)
     return time.perf_counter() - start

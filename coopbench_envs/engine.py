@@ -28,7 +28,7 @@ from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, la
 from coopbench_envs.parameters import resolve, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.states import allocated, bounds_of, stored
-from coopbench_envs.threads import Crew, checked
+from coopbench_envs.threads import LanePool, checked
 
 __all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine", "operation"]
 
@@ -121,7 +121,7 @@ class Engine:
         self._opponent  # noqa: B018  # one that cannot play is refused here
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.kernels.present is not None
-        self._crew = Crew(threads, lanes)
+        self._lane_pool = LanePool(threads, lanes)
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
@@ -184,7 +184,7 @@ class Engine:
 
     def _run(self, op: int) -> None:
         """Let the driver do ``op`` in all lanes."""
-        self._crew.run(self._launch, op)
+        self._lane_pool.run(self._launch, op)
 
     def _horizon(self) -> int:
         """Return the steps of an episode at most; ``ValueError`` for constants without a number."""
@@ -277,7 +277,7 @@ class Engine:
 
     def close(self) -> None:
         """End the threads that share the lanes, if there are any."""
-        self._crew.close()
+        self._lane_pool.close()
 
     # -- playing ---------------------------------------------------------------------------------
 
@@ -352,11 +352,11 @@ class Engine:
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
-        if self._crew.works_alone(op):  # the driver looks through the actions before it steps
+        if self._lane_pool.works_alone(op):  # the driver looks through the actions before it steps
             if checked(self._launch(op, 0, self.lanes)):
                 return
         elif self.discrete or np.isfinite(self.actions).all():
-            self._crew.run(self._launch, op)
+            self._lane_pool.run(self._launch, op)
             return
         lane, agent, *rest = np.argwhere(~np.isfinite(self.actions))[0]
         raise ValueError(
@@ -371,7 +371,7 @@ class Engine:
             values[over] = getattr(control, name)[over]
         self._keep_info(over)
         control.chosen[:] = over
-        self._crew.run(self._launch, RENEW)
+        self._lane_pool.run(self._launch, RENEW)
 
     def _keep_info(self, over: np.ndarray) -> None:
         """Keep what the episodes that are ``over`` tell their agents last."""

@@ -64,7 +64,7 @@ def dispatcher_of(function: Callable[..., Any], options: Mapping[str, Any]) -> A
 
 
 def lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowered:
-    """Return the code of a function for arguments of these types.
+    """Return the code of a function for arguments of these very types.
 
     With a tested version of numba it is not optimised. Raises ``KernelError`` for one that cannot
     be compiled.

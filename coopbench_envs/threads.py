@@ -9,7 +9,7 @@ from typing import Any
 
 from coopbench_envs.objects import RAISED
 
-__all__ = ["Crew", "checked", "gains"]
+__all__ = ["LanePool", "checked", "gains"]
 
 # Microseconds of a call on one thread below which sharing it is not even tried: to wake the pool
 # and to wait for it costs 20 to 50 of them (`python benchmarks/threads.py`).
@@ -17,7 +17,7 @@ WORTH_SHARING = 100.0
 TRIALS = 10  # calls that are timed, of each kind, on one thread and then on all
 
 
-class Crew:
+class LanePool:
     """``threads`` that share the lanes of a compiled function without an effect on its result.
 
     The pool is made by the first call that is shared, and kept. Copies, pickles and forked

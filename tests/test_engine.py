@@ -291,7 +291,7 @@ def test_an_unknown_order_is_refused():
 
 def test_threads_are_kept_and_change_no_bits(sharing):
     pools = []
-    many = played(SQUAD, threads=3, each=lambda e: pools.append(e._crew._pool))
+    many = played(SQUAD, threads=3, each=lambda e: pools.append(e._lane_pool._pool))
     assert pools[2] is not None
     assert all(pool is pools[2] for pool in pools[2:])
     alone = played(SQUAD)
@@ -299,7 +299,7 @@ def test_threads_are_kept_and_change_no_bits(sharing):
         np.testing.assert_array_equal(value, many.get_state()[name], err_msg=name)
     many.close()
     many.step(np.zeros((LANES, 4), np.int64))
-    assert many._crew._pool is not pools[2]
+    assert many._lane_pool._pool is not pools[2]
 
 
 def test_closing_a_vector_environment_ends_its_threads(sharing):
@@ -307,10 +307,10 @@ def test_closing_a_vector_environment_ends_its_threads(sharing):
     many.reset(seed=0)
     for _ in range(3):
         many.step(many.action_space.sample())
-    crew = many.unwrapped.engine._crew
-    assert crew._pool is not None
+    lane_pool = many.unwrapped.engine._lane_pool
+    assert lane_pool._pool is not None
     many.close()
-    assert crew._pool is None
+    assert lane_pool._pool is None
 
 
 def test_engines_with_threads_are_copied_and_pickled(sharing):
@@ -320,7 +320,7 @@ def test_engines_with_threads_are_copied_and_pickled(sharing):
         each.step(np.ones((LANES, 4), np.int64))
     for twin in twins:
         np.testing.assert_array_equal(twin.control.obs, engine.control.obs)
-        assert twin._crew._pool is not engine._crew._pool
+        assert twin._lane_pool._pool is not engine._lane_pool._pool
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -341,8 +341,8 @@ def test_work_is_shared_only_where_that_is_faster(monkeypatch):
     assert not threads.gains([3e-4, 4e-4], [4e-4])
     monkeypatch.setattr(threads, "gains", lambda alone, shared: False)
     engine = played(SQUAD, threads=2)
-    assert engine._crew._pool is None
-    assert engine._crew.works_alone(NEXT_STEP)
+    assert engine._lane_pool._pool is None
+    assert engine._lane_pool.works_alone(NEXT_STEP)
 
 
 def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing):

@@ -40,7 +40,6 @@ from coopbench_envs.skirmish.teams import (
 )
 from coopbench_envs.skirmish.tick import muster, play
 
-WHERE = "coopbench/Skirmish-v1"
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns
 _USUAL_SIZE = 5  # units of a drawn team
 _SLACK = 0.5  # cells that contacts may move a unit by before lists of neighbours are made anew
@@ -157,7 +156,7 @@ def _check_teams(p: Any) -> None:
     for name, value in unread.items():
         if value is not None:
             raise ValueError(
-                f"Parameter {name!r} of {WHERE} was {value!r}, which teams={p.teams!r} does not "
+                f"Parameter {name!r} of {SPEC.id} was {value!r}, which teams={p.teams!r} does not "
                 f"read; {remedy}."
             )
 
