@@ -414,7 +414,8 @@ def test_export_and_import_on_the_command_line(source, tmp_path, command):
     assert "all policies and metrics" in refused.message
     assert "imported" in command("import", table).out  # episodes of scripts come back
     assert "Exported" in command("export", source, "--to", "results.json").out
-    (flat, *_) = json.loads((tmp_path / "results.json").read_text())
+    exported = json.loads((tmp_path / "results.json").read_text())
+    flat = next(row for row in exported if row["algorithm"] == "random")
     block = report.episodes.of(flat["task"], flat["algorithm"])
     assert flat["mean_return"] == pytest.approx(block.team_returns.mean())
     assert flat["std_return"] == pytest.approx(block.team_returns.std())
