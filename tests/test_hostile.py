@@ -475,16 +475,6 @@ def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
     )
 
 
-@pytest.mark.parametrize(("size", "fits"), [(40_000, False), (8_000_000, True)])
-def test_observations_are_accounted_for_by_bytes(size, fits):
-    wide = {"num_rows": 40, "num_cols": 40}
-    protocol = ad_hoc("Routing-v1", 1_000, num_agents=500, max_agents=499, map_params=wide)
-    block = builders.make_block(Cell("routing-v1", "mine"), np.zeros((1_000, 500)))
-    stored = Stored({}, block, None, None, size=size)
-    texts = [one.text for one in size_discrepancies(protocol, protocol.task[0], stored)]
-    assert [text.startswith("its observations take") for text in texts] == ([] if fits else [True])
-
-
 @pytest.mark.parametrize(
     ("count", "changes", "finding"),
     [

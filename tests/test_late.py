@@ -223,16 +223,6 @@ def test_commitments_to_nobody_or_to_objects_are_refused(file, protocol, tmp_pat
     assert not (folder / FILE).exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": 2}', "{" * 5000, '{"schema": 1, "schema": 1}', "\xff"]
-)
-def test_files_that_are_no_commitments_are_refused(protocol, tmp_path, text):
-    file = tmp_path / "c.json"
-    file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"c\.json is not a commitment"):
-        coopbench.evaluate(protocol, ["random"], late=file, beacon=DRAND)
-
-
 def test_the_commands_commit_and_evaluate_late(file, protocol, tmp_path, capsys, written_reports):
     source = tmp_path / "small.toml"
     early, late = tmp_path / "early", tmp_path / "late"
