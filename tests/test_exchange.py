@@ -321,13 +321,6 @@ def test_hostile_files_get_an_error(tmp_path, text, message):
         read_marl_eval(_written(tmp_path, text))
 
 
-def test_names_of_a_file_are_printable(tmp_path):
-    text = json.dumps(_raw()).replace("IPPO", "\\u001b[2JIPPO").replace("up", "u\\u202ep")
-    report = import_results(_written(tmp_path, text))
-    assert {policy for _, policy in report.episodes.pairs} == {"\\x1b[2JIPPO", "QMIX"}
-    assert [task.id for task in report.protocol.task] == ["u-u202ep"]
-
-
 def test_scores_need_a_range_and_a_known_ending(tmp_path):
     raw = _raw()
     with pytest.raises(ValueError, match=r"Unknown metric 'retrn' in .*results\.json"):

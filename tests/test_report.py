@@ -427,14 +427,6 @@ def test_every_group_has_its_plot(many):
         plots.aggregate(many, statistic="trimmed")
 
 
-def test_profiles_are_drawn_as_they_are(many):
-    lines = series(plots.profiles(many, "few", new_axes()))
-    points = [p for p in many.profiles if (p.group, p.policy) == ("few", NOISY)]
-    assert list(lines[NOISY].get_xdata()) == [point.threshold for point in points]
-    assert list(lines[NOISY].get_ydata()) == [point.estimate for point in points]
-    assert len(lines) == 3
-
-
 def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     ax = plots.improvements(many, "large", new_axes())
     assert [label.get_text().count("\nover ") for label in ax.get_yticklabels()] == [1] * 3

@@ -178,15 +178,6 @@ def test_different_policies_never_share_a_folder(name):
         assert Cell("task", other).folder != folder
 
 
-def test_two_names_that_look_alike_in_folders_are_merged_side_by_side(file, tmp_path):
-    """The second one is made of the folder of the first."""
-    names = ["mine!", Cell("t", "mine!").folder.removeprefix("t/").replace("@@", ":")]
-    for k, name in enumerate(names):
-        coopbench.evaluate(file, [Models(name, {0: "constant:0.5"})], tmp_path / str(k))
-    merged = coopbench.merge([tmp_path / "0", tmp_path / "1"], tmp_path / "both")
-    assert {block.cell.policy for block in merged.episodes} == set(names)
-
-
 def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
     folders = played[2]
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
