@@ -9,6 +9,7 @@ import re
 import warnings
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from coopbench.report.page import as_html
 from coopbench.report.plots import overall, style
 from coopbench.report.plots.overall import drawn_pairs
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures
-from coopbench.report.plots.style import styles
+from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
@@ -648,9 +649,17 @@ def test_settings_of_a_user_change_no_picture(report):
     assert changed == drawn()
 
 
-def test_required_policies_keep_their_looks(report):
+def test_policies_keep_their_looks_in_whatever_order_they_come(report):
     required = (*report.protocol.report.baselines, *report.protocol.report.learned)
     assert style_order(report)[: len(required)] == required
+    turned = SimpleNamespace(policies=report.policies[::-1], protocol=report.protocol)
+    assert style_order(turned) == style_order(report)
+
+
+def test_long_names_that_differ_at_their_ends_differ_in_plots():
+    names = [f"the_same_method_with_another_value_{k}" for k in range(3)]
+    assert len({plain(name) for name in names}) == 3
+    assert max(len(plain(name)) for name in names) <= 26
 
 
 def test_intervals_are_drawn_only_where_they_are(report):

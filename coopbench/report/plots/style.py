@@ -139,8 +139,12 @@ def frame(ax: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """Write a name literally: no formulas, no hidden legend entries, at most 26 characters."""
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    """Write a name literally: no formulas, no hidden legend entries, at most 26 characters.
+
+    Of a longer name the middle is left out: names of one method often differ at their ends.
+    """
+    kept = _LONGEST // 2
+    short = text if len(text) <= _LONGEST else f"{text[: kept - 1]}…{text[-kept:]}"
     short = short.replace("$", r"\$")
     return f" {short}" if short.startswith("_") else short
 

@@ -20,12 +20,13 @@ LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are 
 def style_order(findings: Findings) -> tuple[str, ...]:
     """Return all policies in the order of their colours.
 
-    Required ones come first, so that they look the same in all reports of a protocol.
+    Required ones come first, so that they look the same in all reports of a protocol; the others
+    stand by name, so that they do in all reports of the same policies, in whatever order.
     """
     names, settings = findings.policies, findings.protocol.report
     required = (*settings.baselines, *settings.learned)
     first = tuple(name for name in required if name in names)
-    return (*first, *(name for name in names if name not in first))
+    return (*first, *sorted(name for name in names if name not in first))
 
 
 def policy_text(findings: Findings, policy: str) -> str:
