@@ -481,6 +481,7 @@ def test_finished_lanes_begin_anew_in_the_same_step():
 
 
 def test_different_observations_become_vectors_of_one_length():
+    permit(MIXED)
     play = ForeignEngine(foreign_spec(MIXED), 2)
     play.reset(np.arange(2, dtype=np.uint64))
     vectors = play.codec.vectors(play.control.obs)
