@@ -17,7 +17,7 @@ from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
-from coopbench_envs.engine import Engine
+from coopbench_envs.engine import SAME_STEP, Engine
 from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import (
@@ -27,9 +27,12 @@ from coopbench_envs.foreign_names import (
     parse_foreign,
     permit,
 )
+from coopbench_envs.lanes import lanes_of, of_user
+from coopbench_envs.shells.parallel_env import ParallelEnv
 
 LAMPS, MIXED = "pettingzoo:toy_foreign", "pettingzoo:toy_foreign:Mixed"
 MASKED, CARTPOLE = "gymnasium:toy_foreign:Masked", "gymnasium:CartPole-v1"
+TRUST = "coopbench/TrustDilemma-v0"
 TOML = """
 [protocol]
 name = "lamps"
@@ -478,6 +481,25 @@ def test_finished_lanes_begin_anew_in_the_same_step():
             last, *_ = alone.step(actions)
         assert (observation == last).all()
     assert env.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
+
+
+def test_a_game_of_this_package_plays_the_same_through_its_pettingzoo_interface():
+    def pair():
+        return ParallelEnv(TRUST, horizon=6)
+
+    own, other = Engine(TRUST, 3, horizon=6), lanes_of(of_user(pair), 3)
+    for play in (own, other):
+        play.reset(np.arange(3, dtype=np.uint64))
+    random = np.random.default_rng(0)
+    for _ in range(14):
+        actions = random.uniform(0.0, 100.0, own.actions.shape).astype(np.float32)
+        for play in (own, other):
+            play.step(actions, SAME_STEP)
+        for name in ("obs", "rewards", "returns", "alive", "truncated", "ended", "team"):
+            ours, theirs = (getattr(play.control, name) for play in (own, other))
+            np.testing.assert_array_equal(ours, theirs, name)
+        np.testing.assert_array_equal(own.final_obs, other.final_obs)
+        np.testing.assert_array_equal(own.final_returns, other.final_returns)
 
 
 def test_different_observations_become_vectors_of_one_length():

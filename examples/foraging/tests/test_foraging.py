@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from foraging.environment import LIFT, SPEC, STAY
+from foraging.environment import EAST, LIFT, SPEC, STAY
+from foraging.nearest import nearest
 from pettingzoo.test import parallel_api_test
 
 import coopbench_envs
@@ -28,6 +29,18 @@ def test_food_is_lifted_by_enough_agents_beside_it():
     assert sum(alone.values()) == 0.0
     rewards = env.step({"forager_0": LIFT, "forager_1": LIFT, "forager_2": LIFT})[1]
     assert list(rewards.values()) == [0.25, 0.5, 0.0]
+
+
+def test_the_script_walks_to_food_and_lifts_it():
+    env = ParallelEnv(SPEC.id, num_agents=1, foods=1)
+    state = {"place": [[2, 0]], "food_place": [[2, 2]], "level": [1], "food": [1], "total": 1}
+    options = {"state": {name: np.array(value) for name, value in state.items()}}
+    seen, chosen, paid = env.reset(seed=1, options=options)[0], [], 0.0
+    while not paid and len(chosen) < 5:
+        ((action,),), _ = nearest.act(seen["forager_0"][None, None], np.array([5]))
+        seen, rewards, *_ = env.step({"forager_0": action})
+        chosen, paid = [*chosen, action], rewards["forager_0"]
+    assert (chosen, paid) == ([EAST, LIFT], 1.0)
 
 
 def test_the_protocol_names_it():
