@@ -495,7 +495,7 @@ def test_a_game_of_this_package_plays_the_same_through_its_pettingzoo_interface(
         actions = random.uniform(0.0, 100.0, own.actions.shape).astype(np.float32)
         for play in (own, other):
             play.step(actions, SAME_STEP)
-        for name in ("obs", "rewards", "returns", "alive", "truncated", "ended", "team"):
+        for name in ("obs", "rewards", "returns", "alive", "terminated", "team", "episode"):
             ours, theirs = (getattr(play.control, name) for play in (own, other))
             np.testing.assert_array_equal(ours, theirs, name)
         np.testing.assert_array_equal(own.final_obs, other.final_obs)
