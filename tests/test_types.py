@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import coopbench
 import coopbench_envs
+from coopbench.analysis.findings import row_types
 from studies.checks.folders import ROOT
 
 # A user's file: what is wrong is marked with the word that a checker's message must hold.
@@ -96,3 +98,10 @@ def test_type_checkers_know_exactly_the_lazy_names(package):
         assert imports == coopbench._PUBLIC
     # A star must not import what an extra has to install.
     assert set(imports) - {"sb3_vec_env"} <= set(package.__all__)
+
+
+def test_editors_say_what_every_part_of_a_report_holds():
+    for name, row in row_types().items():
+        text = inspect.getdoc(getattr(coopbench.Report, name))
+        assert f"\n\n{row.__name__}: " in text, name
+        assert inspect.cleandoc(row.__doc__) in text, name

@@ -4,6 +4,7 @@ A part is one line of ``Findings``. CSV files, JSON, frames and the list in the 
 follow from these lines, in their order.
 """
 
+import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,6 +57,9 @@ class Part(cached_property[tuple[Row, ...]]):
             )
         )
         self.make, self.rare = make, rare
+        (row, _) = typing.get_args(make.__annotations__["return"])
+        fields = inspect.cleandoc(row.__doc__ or "")
+        self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{row.__name__}: {fields}"
 
 
 @dataclass(frozen=True, eq=False)
