@@ -11,6 +11,7 @@ each, and a report compares them with the best constant policy and a random one 
 
 import argparse
 import itertools
+import math
 import tempfile
 
 import pettingzoo
@@ -143,14 +144,16 @@ def as_policy(experiment):
 
 
 def show(task, name, models, folder):
-    """Report all runs beside baselines under the protocol; print a row per policy."""
+    """Report all runs with baselines under the protocol; print a row per policy."""
     policies = [coopbench.Models(name, models), "best_constant", "random"]
     report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
     files = report.save(f"{folder}/report")
     print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
         if row.metric == "own_return":
-            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+            interval = f"{row.low:.2f} to {row.high:.2f}"
+            known = "needs three runs" if math.isnan(row.low) else interval
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {known}")
     print(f"Report: {files['html']}")
 
 
@@ -161,7 +164,7 @@ def main():
     parser.add_argument("--algorithm", default="mappo", choices=ALGORITHMS)
     parser.add_argument("--steps", type=int, default=40_000, help="of the game")
     parser.add_argument("--seed", type=int, default=1000, help="of the first run")
-    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--runs", type=int, default=3, help="seeds in a row; intervals need 3")
     parser.add_argument("--out", default="results/benchmarl", help="folder of results and report")
     arguments = parser.parse_args()
     env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env

@@ -2,13 +2,14 @@
 
     python examples/cleanrl_ppo.py --steps 200000
 
-Trains one agent with three seeds, beside a partner that does not learn. Then the runs play one seat
-of a task of ``coopetition-standard`` beside fourteen partners, and a report compares them with the
+Trains one agent with three seeds and a partner that does not learn. Then the runs play one seat
+of a task of ``coopetition-standard`` with fourteen partners, and a report compares them with the
 best constant policy and a random one on the same seeds. ``--steps 0`` shows the networks before
 training. Needs PyTorch.
 """
 
 import argparse
+import math
 
 import gymnasium as gym
 import numpy as np
@@ -134,14 +135,16 @@ def as_policy(agent, env_id):
 
 
 def show(task, models, folder):
-    """Report all runs beside baselines under the protocol; print a row per policy."""
+    """Report all runs with baselines under the protocol; print a row per policy."""
     policies = [coopbench.Models("cleanrl_ppo", models), "best_constant", "random"]
     report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
     files = report.save(f"{folder}/report")
     print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
         if row.metric == "own_return":
-            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+            interval = f"{row.low:.2f} to {row.high:.2f}"
+            known = "needs three runs" if math.isnan(row.low) else interval
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {known}")
     print(f"Report: {files['html']}")
 
 
@@ -154,7 +157,7 @@ def main():
         "--steps", type=int, default=200_000, help="of training, all games together"
     )
     parser.add_argument("--seed", type=int, default=1000, help="of the first run")
-    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--runs", type=int, default=3, help="seeds in a row; intervals need 3")
     parser.add_argument("--out", default="results/cleanrl", help="folder of results and report")
     arguments = parser.parse_args()
     env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env

@@ -1,4 +1,4 @@
-"""One Stable-Baselines3 learner in one seat of a game, beside a partner that does not learn.
+"""One Stable-Baselines3 learner in one seat of a game, with a partner that does not learn.
 
     python examples/sb3_focal.py --steps 100000
 
@@ -61,11 +61,11 @@ def as_policy(model, env_id):
 
 
 def show(env_id, ppo, partner):
-    """Print a row per policy: the mean return of its seat beside the partner."""
+    """Print a row per policy: the mean return of its seat with the partner."""
     others = list(dict.fromkeys(["best_constant", "random", partner]))
     played = coopbench.crossplay(env_id, [ppo, *others])
     column = 1 + others.index(partner)
-    print(f"{'beside ' + partner:<24}{'mean return':>12}  95 % interval")
+    print(f"{'with ' + partner:<24}{'mean return':>12}  95 % interval")
     for row in played.of(played.tasks[0])[:3]:
         estimate = row[column]
         interval = f"{estimate.low:.2f} to {estimate.high:.2f}"

@@ -9,6 +9,7 @@ training. Needs the extra ``train``.
 """
 
 import argparse
+import math
 
 import torch
 from gymnasium.spaces import Box
@@ -74,14 +75,16 @@ def as_policy(model, games):
 
 
 def show(task, models, folder):
-    """Report all runs beside baselines under the protocol; print a row per policy."""
+    """Report all runs with baselines under the protocol; print a row per policy."""
     policies = [coopbench.Models("sb3_ppo", models), "best_constant", "random"]
     report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
     files = report.save(f"{folder}/report")
     print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:
         if row.metric == "own_return":
-            print(f"{row.policy:<24}{row.mean:>12.2f}  {row.low:.2f} to {row.high:.2f}")
+            interval = f"{row.low:.2f} to {row.high:.2f}"
+            known = "needs three runs" if math.isnan(row.low) else interval
+            print(f"{row.policy:<24}{row.mean:>12.2f}  {known}")
     print(f"Report: {files['html']}")
 
 
@@ -91,7 +94,7 @@ def main():
     parser.add_argument("--task", default="trust-dilemma", help=f"one of {PROTOCOL}, in self-play")
     parser.add_argument("--steps", type=int, default=400_000, help="of training, of all agents")
     parser.add_argument("--seed", type=int, default=1000, help="of the first run")
-    parser.add_argument("--runs", type=int, default=3, help="of training, with seeds in a row")
+    parser.add_argument("--runs", type=int, default=3, help="seeds in a row; intervals need 3")
     parser.add_argument("--out", default="results/sb3", help="folder of results and report")
     arguments = parser.parse_args()
     env_id = coopbench.load_protocol(PROTOCOL).task_of(arguments.task).env
