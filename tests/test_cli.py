@@ -334,6 +334,14 @@ def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
     assert done.stderr.strip() == "Interrupted."
 
 
+def test_interruptions_that_are_ignored_stay_so(tmp_path):
+    """As of a command that a shell has put behind "&"."""
+    ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{LOADING}"
+    words = [sys.executable, "-c", ignoring, "typer"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_errors(closed, tmp_path):
     words = f"{sys.executable} -m coopbench list {closed}"

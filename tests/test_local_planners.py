@@ -154,6 +154,15 @@ def test_agents_on_their_goals_stay_there(policy):
     np.testing.assert_array_equal(_act(engine, player), 0.0)
 
 
+def test_ways_around_are_taken_where_repulsion_exceeds_the_hold():
+    taken = {}
+    for parameters in ("hold=0.4", "hold=1000", "circulation=0"):
+        policy = f"potential_field:{parameters}"
+        taken[parameters] = _act(*_begun(policy, 3, map_params=OBSTACLES, num_agents=32))
+    np.testing.assert_array_equal(taken["hold=1000"], taken["circulation=0"])
+    assert (taken["hold=0.4"] != taken["circulation=0"]).any()
+
+
 @pytest.mark.parametrize("policy", ["greedy", *PLANNERS, "astar_pibt", "prioritised_rrt_star"])
 def test_other_games_are_refused(policy):
     for game in (Game.at("Routing-v0", dynamics="diffdrive"), Game.at("TrustDilemma-v0")):
