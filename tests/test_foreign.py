@@ -193,6 +193,26 @@ def test_agents_that_leave_act_no_more():
     assert not play.control.ended.any()
 
 
+def test_an_episode_can_end_by_the_game_and_by_time_in_the_same_step():
+    env = gym.make("CartPole-v1")
+    env.reset(seed=0)
+    length, fallen = 0, False
+    while not fallen:
+        *_, fallen, _, _ = env.step(1)
+        length += 1
+    for steps, ended, truncated in (
+        (length - 1, False, True),
+        (length, True, True),
+        (length + 1, True, False),
+    ):
+        play = engine(CARTPOLE, steps=steps)
+        play.reset(np.zeros(1, np.uint64))
+        while not play.control.done.all():
+            play.step(np.ones((1, 1), np.int64))
+        assert play.control.ended.tolist() == [ended]
+        assert play.control.truncated.tolist() == [truncated]
+
+
 @pytest.mark.parametrize(
     ("how", "summary"),
     [("last", lambda x: x[-1]), ("sum", sum), ("mean", np.mean), ("max", max), ("min", min)],

@@ -356,19 +356,19 @@ class ForeignEngine:
         return flags
 
     def _end(self, lanes: Any, flags: np.ndarray | None) -> None:
-        """Say who is terminated, whether an episode is over, and whether it was truncated."""
+        """Say who is terminated, and whether the game, time, or both ended an episode."""
         control = self.control
         over = late = self.state.time[lanes] >= self.horizon
-        if flags is None:
-            cut = late
-        else:
-            left = flags[2].any(axis=1)
-            over = late | ~left
-            cut = over & (left | flags[1].any(axis=1))
-            control.terminated[lanes] |= flags[0]
+        cut, ended = late, np.zeros_like(late)
+        if flags is not None:
+            terminated, truncated, left = flags
+            cut = late | truncated.any(axis=1) & ~left.any(axis=1)
+            ended = ~(left | truncated & ~terminated).any(axis=1)
+            over = cut | ended
+            control.terminated[lanes] |= terminated
         if over.any():
             control.done[lanes], control.truncated[lanes] = over, cut
-            control.ended[lanes] = over & ~cut
+            control.ended[lanes] = ended
 
     def _show(self, numbers: list[int], turns: list[Turn], flags: np.ndarray | None) -> None:
         """Write observations, legal choices, and which agents take part in the next step."""
