@@ -131,7 +131,9 @@ def test_sb3_rows(kind_id):
         np.testing.assert_array_equal(first[part], env.reset(seed=SEED + lane)[0])
     alive = [env.engine.control.alive[0].tolist() for env in singles]
     for t in range(STEPS):
-        obs, rewards, dones, infos = rows.step(actions[t].reshape(LANES * agents, -1))
+        obs, rewards, dones, infos = rows.step(
+            actions[t].reshape(rows.num_envs, *rows.action_space.shape)
+        )
         assert (obs.dtype, rewards.dtype, dones.dtype) == (np.float32, np.float32, np.bool_)
         for lane, env in enumerate(singles):
             part = slice(lane * agents, (lane + 1) * agents)

@@ -451,7 +451,8 @@ def test_rows_of_stable_baselines3_agree(env_id, rows):
     assert on_the_host(gpu.reset()).tobytes() == cpu.reset().tobytes()
     rng = np.random.default_rng(2)
     for _ in range(5):
-        actions = random_actions(cpu.engine, rng).reshape(cpu.num_envs, -1)
+        rows_of_agents = cpu.num_envs, *cpu.action_space.shape
+        actions = random_actions(cpu.engine, rng).reshape(rows_of_agents)
         *left, infos = cpu.step(actions)
         *right, facts = gpu.step(actions if torch is None else torch.tensor(actions).cuda())
         for array, values in zip(left, right, strict=True):
