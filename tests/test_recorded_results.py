@@ -81,10 +81,11 @@ def test_every_episode_and_every_point_estimate_is_the_recorded_one(recorded, re
     files = {file.stem: file.read_text(encoding="utf-8") for file in recorded.glob("*.csv")}
     assert files.keys() <= tables.keys()
     for name in SAME:
+        old, new = (_sorted(content[name]) for content in (files, tables))
         if _same_versions(recorded):
-            assert tables[name] == files[name], name
+            assert new == old, name
         else:
-            assert _numbers(tables[name]) == pytest.approx(_numbers(files[name]), 1e-6, 1e-9), name
+            assert _numbers(new) == pytest.approx(_numbers(old), 1e-6, 1e-9), name
     for name, (keys, columns) in MEANS.items():
         old, new = (_columns(content[name], keys, columns) for content in (files, tables))
         if name == "aggregates":
@@ -113,6 +114,12 @@ def _same_versions(folder):
     stored = json.loads(next(folder.rglob("meta.json")).read_text(encoding="utf-8"))["versions"]
     here = versions()
     return all(here[name] == stored[name] for name in ("numpy", "numba", "scipy"))
+
+
+def _sorted(content):
+    """A CSV file with its rows in alphabetical order: reports list policies in another order now."""
+    head, *rows = content.splitlines()
+    return "\n".join([head, *sorted(rows)])
 
 
 def _numbers(content):

@@ -21,4 +21,4 @@ def test_counts_on_the_page_of_validity_are_those_of_the_certificates():
     assert f"in {at_zero} of the {len(tasks)} tasks with partners `always_defect` is" in page
     assert f"In {better} of the {len(tasks)} tasks with partners the best script earns" in page
     widths = [100 * (task.bounds.high / task.bounds.low - 1.0) for task in tasks]
-    assert f"earn {min(widths):.0f} to {max(widths):.0f} % more" in page
+    assert f"earn only {min(widths):.0f} to {max(widths):.0f} % more" in page
