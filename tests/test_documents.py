@@ -126,12 +126,12 @@ def test_the_last_checkpoint_is_chosen_where_the_protocol_says_so():
 
 
 def test_one_task_with_one_seed_makes_a_report(tmp_path):
-    """All returns are equal, so that there is nothing to normalise by: a dash, and no error."""
+    """All returns are equal, so that there is nothing to normalize by: a dash, and no error."""
     protocol = builders.protocol_of(
         tasks=[lift_task("three", 3)], **SEEDS, **SHOWN, reproduces={"published_return": True}
     )
     report = Report(protocol, returns_table({"mine": {"three": {5: 2.0}}}))
-    assert "nothing to normalise by" in as_markdown(report.document)
+    assert "nothing to normalize by" in as_markdown(report.document)
     content = json.loads(as_json(report))
     assert content["published"][0]["normalised"] is None
 

@@ -22,7 +22,7 @@ FIXED = STILL | {
 
 
 def _game(num_agents, lanes=1, **parameters):
-    """Lanes seeded 0, 1, ... in good times that stay, without noise."""
+    """Lanes seeded 0, 1, ... in good regimes that stay, without noise."""
     # Lane by lane, by code that is compiled once for all numbers of agents.
     engine = Engine(NAME, lanes, order="C", num_agents=num_agents, **(FIXED | parameters))
     times = {"good": np.True_, "productivity": np.float64(1.8)}

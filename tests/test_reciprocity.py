@@ -94,7 +94,7 @@ def test_a_matcher_gives_a_share_of_what_it_got_in_good_times():
     steps = [
         {},
         {"others_actions": 0.8},
-        {"others_actions": 0.5, "productivity": 0.1},  # a step of bad times follows
+        {"others_actions": 0.5, "productivity": 0.1},  # a step of the bad regime follows
         {"others_actions": 0.0},  # nobody invested in it, and nobody is blamed
     ]
     course = played("matcher:0.6", *steps)[:, 0]
@@ -110,7 +110,7 @@ def test_an_alternator_counts_good_steps_alone():
 def test_a_gradual_agent_punishes_longer_each_time_and_makes_peace_between():
     """After an offence come n steps of punishment, then two in which it is not offended."""
     actions = [1.0, 0.2, 0.2, 0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 1.0]
-    bad = {"others_actions": 0.0, "productivity": 0.1}  # a step of bad times follows
+    bad = {"others_actions": 0.0, "productivity": 0.1}  # a step of the bad regime follows
     steps = [*({"others_actions": a} for a in actions[:2]), bad]
     steps += [{"others_actions": 0.0}, *({"others_actions": a} for a in actions[2:])]
     course = played("gradual:0.5", *steps)[:, 0]
@@ -148,7 +148,7 @@ def test_trembles_are_of_the_episode_and_the_seat():
 
 @pytest.mark.parametrize("name", ["SynergySearch-v1", "SLCD-v1", "PlatformEcosystem-v1"])
 def test_uninformed_agents_follow_what_informed_ones_invest(name):
-    """From 1/3 of the level on they take investments as a sign of good times."""
+    """From 1/3 of the level on they take investments as a sign of the good regime."""
     game = Game.at(name)
     others = len(game.agents) - 1
     parts = {

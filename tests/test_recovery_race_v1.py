@@ -11,7 +11,7 @@ FIXED = {
     "high": (1.8, 1.8),
     "low": (0.2, 0.2),
 }
-SEEDS = {True: 0, False: 3}  # of episodes that begin in good and in bad times
+SEEDS = {True: 0, False: 3}  # of episodes that begin in the good and in the bad regime
 
 
 def _game(good=True, state=None, **parameters):

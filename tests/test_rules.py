@@ -61,7 +61,7 @@ def test_memory_holds_means_of_what_was_given_in_good_times():
     bad = good | {"productivity": 0.2}
     _, memory = form.act(weights, _observations(form.inputs.game, **bad), memory)
     third, _ = form.act(weights, _observations(form.inputs.game, **good), memory)
-    assert third[0, 0] == pytest.approx(0.5 + 0.5 * (1 - 0.6**2))  # bad times do not count
+    assert third[0, 0] == pytest.approx(0.5 + 0.5 * (1 - 0.6**2))  # bad regimes do not count
 
 
 def test_classes_of_rules_read_no_more_than_they_may():

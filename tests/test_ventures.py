@@ -88,7 +88,7 @@ def test_nothing_but_the_informed_tells_others_the_times(name):
         blind = ~twins[0].state.informed
         np.testing.assert_array_equal(one.obs[blind], other.obs[blind])
         assert (one.obs[~blind] != other.obs[~blind]).any(axis=1).all()
-        if name != "SLCD-v1":  # which counts good times, but shows metrics at the end alone
+        if name != "SLCD-v1":  # which counts good steps, but shows metrics at the end alone
             np.testing.assert_array_equal(one.measures, other.measures)
 
 

@@ -32,7 +32,7 @@ from coopbench.protocol.task import Task
 
 FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
 LEAD = 1 / 32  # normalized score; one of 32 episodes, the least by which shares of wins can differ
-_EQUAL = "all returns of the report are equal: there is nothing to normalise by"
+_EQUAL = "all returns of the report are equal: there is nothing to normalize by"
 _ONE_RUN = "one run: nothing is known of its spread between runs"
 
 
@@ -68,7 +68,7 @@ class PublishedAggregate(ReportRow):
 
 
 def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedReturn, ...]:
-    """Normalise the mean returns as published: by the lowest and highest run of all tasks at once.
+    """Normalize the mean returns as published: by the lowest and highest run of all tasks at once.
 
     Only where the protocol asks for it, because every value changes when a policy is added.
     """

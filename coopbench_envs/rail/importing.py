@@ -253,7 +253,7 @@ def import_railways(place: Path, out: Path) -> str:
         shortest, longest = zip(*durations, strict=True)
         parameters["malfunction_duration"] = (min(shortest), max(longest))
     lines = [
-        f"{out}: {len(read)} instances. Keys of a task that plays them:",
+        f"{out}: {len(read)} instance{'s' * (len(read) > 1)}. Keys of a task that plays them:",
         'env = "coopbench/Rail-v0"',
         f"parameters = {_toml(parameters)}",
         f"instances = {_toml({'file': str(out), 'sha256': hashlib.sha256(content).hexdigest()})}",
