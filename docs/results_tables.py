@@ -69,8 +69,11 @@ def leaders(name: str, group: str) -> list[str]:
     """Return the scores of random play, of the best script and of the best learner in a group."""
     rows = [row for row in means(name) if row["group"] == group]
     chance = [score(row) for row in rows if row["policy"] == "random"]
+    others = [row for row in rows if row["policy"] != "random"]
     best = [
-        max((row for row in rows if (row["unit"] == RUNS) is learned), key=_estimate, default=None)
+        max(
+            (row for row in others if (row["unit"] == RUNS) is learned), key=_estimate, default=None
+        )
         for learned in (False, True)
     ]
     cells = ["—" if row is None else f"{titled(row)} {score(row)}" for row in best]
