@@ -1,7 +1,7 @@
 """Trainings on toys with known answers, what their policies do there, and updates by hand."""
 
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import builders
@@ -10,6 +10,7 @@ import pytest
 import toy_team
 
 from coopbench.baselines.game import Game
+from coopbench.baselines.learner import Training
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench_envs import Engine, registration
@@ -50,6 +51,23 @@ def trained(
     learner = make_learner(name, env, game, seed, **(quick | (changes or {})))
     learner.learn(steps)
     return learner
+
+
+def rows_of(
+    env: str,
+    game: dict[str, Any] | None = None,
+    seed: int = 7,
+    *,
+    shared: bool = False,
+    global_state: bool = False,
+    **params: Any,
+) -> Any:
+    """Return the rows of a training with the hyperparameters that are read for them."""
+    from coopbench.baselines.learners.experience import Rows
+
+    params = {"lanes": 5, "scale_observations": False, "seat_number": True} | params
+    learner, values = "any_shared" if shared else "any", SimpleNamespace(**params)
+    return Rows(Training(learner, env, game or {}, seed, values), global_state=global_state)
 
 
 class Stub:

@@ -3,9 +3,9 @@
 import builders
 import numpy as np
 import pytest
+from team_training import rows_of
 
 import coopbench
-from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.match import OWN, seating
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner
@@ -20,7 +20,6 @@ from coopbench.workflows.training_plan import Scope, runs
 
 POOL = ("always_defect", "cooperator", "unforgiving:0.4", "random")
 GAME = ("TrustDilemma-v1", {"horizon": 3})
-OPTIONS = RowOptions(shared=False, scaled=False, partners=POOL, share=0.5)
 SETTINGS = {"lanes": 8, "partners": POOL, "share": 0.5}
 TINY = {
     "ippo": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
@@ -38,7 +37,7 @@ def played(rows, steps):
 
 
 def test_lanes_with_partners_go_through_all_line_ups():
-    rows = Rows(*GAME, 0, 8, OPTIONS)
+    rows = rows_of(*GAME, **SETTINGS)
     met = {lane: [] for lane in range(8)}
     for learning, _, _ in played(rows, 3 * 8):
         for lane in range(8):
@@ -50,14 +49,14 @@ def test_lanes_with_partners_go_through_all_line_ups():
 
 
 def test_rows_of_partners_are_not_learned_from():
-    rows = Rows(*GAME, 0, 8, OPTIONS)
+    rows = rows_of(*GAME, **SETTINGS)
     for learning, _, step in played(rows, 7):
         np.testing.assert_array_equal(step.valid, learning)
 
 
 def test_partners_act_as_they_do_elsewhere():
     """In a lane with partners the game goes as if they had been seated in a match."""
-    rows = Rows(*GAME, 0, 8, OPTIONS._replace(partners=("always_defect",), share=1.0))
+    rows = rows_of(*GAME, lanes=8, partners=("always_defect",), share=1.0)
     for learning, _, _ in played(rows, 5):
         assert learning.sum() == 8
         if not rows.engine.control.done.any():
@@ -65,8 +64,7 @@ def test_partners_act_as_they_do_elsewhere():
 
 
 def test_without_partners_nothing_changes():
-    plain = Rows(*GAME, 0, 8, RowOptions(shared=False, scaled=False))
-    beside = Rows(*GAME, 0, 8, OPTIONS._replace(share=0.25))
+    plain, beside = rows_of(*GAME, lanes=8), rows_of(*GAME, **(SETTINGS | {"share": 0.25}))
     for (_, _, first), (_, _, second) in zip(played(plain, 7), played(beside, 7), strict=True):
         np.testing.assert_array_equal(first.rewards[:6], second.rewards[:6])
         np.testing.assert_array_equal(first.following[:6], second.following[:6])

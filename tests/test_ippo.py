@@ -6,10 +6,9 @@ import toy_echo
 import toy_meeting
 import toy_team
 from builders import outputs_of
-from team_training import PENNIES, TEAM, known, played, same, trained
+from team_training import PENNIES, TEAM, known, played, rows_of, same, trained
 
 from coopbench.baselines.learner import Training
-from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
@@ -41,8 +40,8 @@ def _constant_values(learner, value):
 
 def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
     parameters = {"num_agents": 3}
-    shared = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=True, scaled=True))
-    alone = Rows(PENNIES, parameters, 7, 5, RowOptions(shared=False, scaled=False))
+    shared = rows_of(PENNIES, parameters, shared=True, scale_observations=True)
+    alone = rows_of(PENNIES, parameters)
     (inputs,) = shared.cut(shared.observe())
     assert inputs.shape == (15, 6)
     obs = shared.engine.control.obs
@@ -53,12 +52,12 @@ def test_rows_are_scaled_numbered_and_begin_with_seeds_of_their_own():
         np.testing.assert_array_equal(seat_inputs, obs[:, a])
     assert len(np.unique(shared.engine.control.seed)) == 5
     assert shared.engine.control.seed.min() > 2**32
-    other = Rows(PENNIES, parameters, 8, 5, RowOptions(shared=True, scaled=True))
+    other = rows_of(PENNIES, parameters, seed=8)
     assert not np.intersect1d(other.engine.control.seed, shared.engine.control.seed).size
 
 
 def test_rows_take_actions_in_units_of_each_seat_and_clip_them():
-    rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 1, RowOptions(shared=False, scaled=False))
+    rows = rows_of("coopbench/RenaultNissan-v1", lanes=1)
     low, high = rows.engine.action_bounds()
     for share, action in ((0.0, -1.0), (0.75, 0.5), (1.0, 3.0)):
         rows.step(np.full((1, rows.agents, rows.outputs), action, np.float32))

@@ -5,10 +5,9 @@ import pytest
 import toy_pair
 import toy_squad
 import toy_team
-from team_training import TEAM, gradients_agree, known, trained
+from team_training import TEAM, gradients_agree, known, rows_of, trained
 
 from coopbench.baselines.learners.deterministic import Batch
-from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -113,12 +112,11 @@ def test_an_end_by_time_alone_is_one_of_the_game_where_it_is_said(time_limit, en
 
 
 def test_what_everybody_did_is_known_in_units_of_each_seat():
-    rows = Rows("coopbench/RenaultNissan-v1", {}, 0, 3, RowOptions(shared=False, scaled=False))
+    rows = rows_of("coopbench/RenaultNissan-v1", lanes=3)
     for action in (-1.0, 0.5, 3.0):
         rows.step(np.full((3, rows.agents, rows.outputs), action, np.float32))
         np.testing.assert_allclose(rows.played(), min(action, 1.0), atol=1e-6)
-    options = RowOptions(False, False, partners=("tit_for_tat",), share=1.0)
-    rows = Rows(TRUST, {}, 0, 4, options)
+    rows = rows_of(TRUST, lanes=4, partners=("tit_for_tat",), share=1.0)
     learning = rows.learning()
     rows.step(np.full((4, 2, 1), 0.25, np.float32))
     np.testing.assert_allclose(rows.played()[learning], 0.25, atol=1e-6)

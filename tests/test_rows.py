@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import toy_lift
 import toy_squad
+from team_training import rows_of
 
-from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench_envs import registration
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -19,12 +19,6 @@ def _toy(monkeypatch):
     """Make the toy known to the tests of this file alone."""
     monkeypatch.setitem(registration._modules, LIFT, toy_lift.__name__)
     monkeypatch.setitem(registration._specs, LIFT, toy_lift.SPEC)
-
-
-def rows_of(env_id, **parameters):
-    return Rows(
-        env_id, parameters, 3, LANES, RowOptions(shared=True, scaled=False, global_state=True)
-    )
 
 
 def choices(rows, numbers):
@@ -43,7 +37,6 @@ def sequences(rows, steps, seed=0):
         inputs, legal = rows.observe(), rows.legal()
         state, first, actions = rows.state(), rows.first, choices(rows, numbers)
         step, played = rows.step(actions), rows.engine.actions.copy()
-        lanes = rows.lane_step
         for i in range(LANES):
             if first[i]:
                 running[i] = {name: [] for name in ("actions", "state", "inputs", "legal")}
@@ -53,15 +46,15 @@ def sequences(rows, steps, seed=0):
             episode["state"].append(state[i])
             episode["inputs"].append(inputs[i])
             episode["legal"].append(legal[i])
-            if lanes.over[i]:
-                episode["truncated"] = lanes.truncated[i]
-                episode["state"].append(lanes.state[i])
+            if step.over[i]:
+                episode["truncated"] = step.by_time[i]
+                episode["state"].append(step.state[i])
                 episode["inputs"].append(step.following[i])
                 episode["legal"].append(step.legal[i])
                 episodes.append(episode)
             else:
                 after = rows.observe()
-                np.testing.assert_array_equal(lanes.state[i], rows.state()[i])
+                np.testing.assert_array_equal(step.state[i], rows.state()[i])
                 np.testing.assert_array_equal(step.following[i], after[i])
                 np.testing.assert_array_equal(step.legal[i], rows.legal()[i])
     return episodes
@@ -73,7 +66,7 @@ def sequences(rows, steps, seed=0):
 )
 def test_sequences_are_those_of_episodes_played_one_by_one(env_id, parameters):
     """Against an engine of one lane that rests at the end of every episode."""
-    rows = rows_of(env_id, **parameters)
+    rows = rows_of(env_id, parameters, shared=True, global_state=True)
     seeds = rows.engine.control.seed.copy()
     twins = [Engine(env_id, 1, global_state=True, **parameters) for _ in range(LANES)]
     for twin, seed in zip(twins, seeds, strict=True):
@@ -127,7 +120,7 @@ def test_a_teams_reward_is_earned_once():
 
 
 def test_who_has_fallen_is_not_cut_off_by_the_time_limit():
-    rows, numbers, fallen, cut = rows_of(PENNIES, horizon=9), np.random.default_rng(1), 0, 0
+    rows, numbers, fallen, cut = rows_of(PENNIES, {"horizon": 9}), np.random.default_rng(1), 0, 0
     for _ in range(60):
         step = rows.step(choices(rows, numbers))
         truncated, control = step.truncated, rows.engine.control
@@ -139,20 +132,19 @@ def test_who_has_fallen_is_not_cut_off_by_the_time_limit():
 
 
 def test_the_state_is_kept_only_where_it_is_asked_for():
-    rows = Rows(SQUAD, {}, 3, LANES, RowOptions(shared=True, scaled=False))
+    rows = rows_of(SQUAD)
     assert rows.state().shape == (LANES, 0)
-    rows.step(choices(rows, np.random.default_rng(0)))
-    assert rows.lane_step.state.shape == (LANES, 0)
-    assert rows_of(SQUAD).state().shape == (LANES, 6)
-    assert rows_of(FREELANCERS).state().shape == (LANES, 16)  # all observations
+    assert rows.step(choices(rows, np.random.default_rng(0))).state.shape == (LANES, 0)
+    assert rows_of(SQUAD, global_state=True).state().shape == (LANES, 6)
+    every = rows_of(FREELANCERS, global_state=True)
+    assert every.state().shape == (LANES, 16)  # all observations
 
 
 def test_what_is_returned_belongs_to_the_caller():
-    rows, numbers = rows_of(SQUAD), np.random.default_rng(0)
-    state, first = rows.state(), rows.first
-    step, lanes = rows.step(choices(rows, numbers)), rows.lane_step
-    copies = [np.array(array) for array in (state, first, *step, *lanes)]
+    rows, numbers = rows_of(SQUAD, global_state=True), np.random.default_rng(0)
+    returned = [rows.state(), rows.first, *rows.step(choices(rows, numbers))]
+    copies = [np.array(array) for array in returned]
     for _ in range(15):
         rows.step(choices(rows, numbers))
-    for array, copy in zip((state, first, *step, *lanes), copies, strict=True):
+    for array, copy in zip(returned, copies, strict=True):
         np.testing.assert_array_equal(array, copy)

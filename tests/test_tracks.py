@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from team_training import rows_of
 
-from coopbench.baselines.learners.experience import RowOptions, Rows
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.training_plan import Scope, runs
@@ -64,9 +64,7 @@ def test_the_reward_of_the_other_track_is_refused(tmp_path):
 
 
 def test_the_team_reward_of_a_seat_is_the_mean_of_all():
-    options = RowOptions(shared=False, scaled=False)
-    own = Rows("TrustDilemma-v1", {}, 0, 4, options)
-    team = Rows("TrustDilemma-v1", {}, 0, 4, options._replace(team_reward=True))
+    own, team = (rows_of("TrustDilemma-v1", lanes=4, reward=whose) for whose in ("own", "team"))
     actions = np.broadcast_to([[-1.0], [1.0]], (4, 2, 1))
     first, second = own.step(actions).rewards.T
     assert (first > second).all()

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Training
-from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.row_learner import RowLearner
@@ -91,8 +90,8 @@ class Method(NamedTuple):
 class EpisodeLearner(RowLearner):
     """Plays episodes in all lanes and has an algorithm learn from them.
 
-    Of the hyperparameters ``lanes``, ``batch_size``, ``recurrent``, ``hidden``, ``time_limit`` and
-    ``stored`` are read here; of algorithms with a replay also ``replay``, ``fit_replay`` and
+    Of the hyperparameters ``lanes``, ``batch_size``, ``recurrent``, ``hidden`` and ``stored`` are
+    read here; of algorithms with a replay also ``replay``, ``fit_replay`` and
     ``updates_per_episode``.
     """
 
@@ -110,9 +109,8 @@ class EpisodeLearner(RowLearner):
         self._episodes = Episodes(size, rows, params.stored, fit=fit)
         fewer = self._episodes.size < size
         self.reduced = {"replay": self._episodes.size} if fewer else {}
-        terminal = params.time_limit == h.TERMINAL
         hidden = params.hidden if params.recurrent else 0
-        self._playing = Playing(rows, hidden, self._episodes, terminal=terminal)
+        self._playing = Playing(rows, hidden, self._episodes)
         with torch_apart(self._numbers):
             self._algorithm = method.make(rows, params)
         # Updates that finished episodes allow; without a replay: new episodes.

@@ -5,20 +5,22 @@ learn independently, of all seats if they share parameters (lane by lane, the se
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.beside import Beside
 from coopbench.baselines.learners.checkpoint import part, under
+from coopbench.baselines.learners.hyperparameters import TERMINAL
 from coopbench.baselines.networks.network import Layer, Network, encoded
-from coopbench_envs.core import EnvSpec, streams
+from coopbench_envs.core import streams
 from coopbench_envs.engine import SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
 
-__all__ = ["LaneStep", "RowOptions", "Rows", "Transition", "scaling"]
+__all__ = ["Rows", "Transition", "scaling"]
 
 # Salt: training episodes differ from those of all evaluations.
 _EPISODES = 0x6C6561726E
@@ -26,48 +28,33 @@ _FRAMES, _PARTNERS = "past_frames", "partners"  # among the fields of a game's s
 
 
 class Transition(NamedTuple):
-    """Result of one step for all rows, (lanes, agents, ...), or for those of one model."""
+    """Result of one step in all lanes: of rows (lanes, agents, ...), then of whole lanes.
+
+    Where a lane is over, what is seen after the step is the end of the old episode, not the
+    beginning of the new one. No lane is over by time alone if ``time_limit`` is "terminal".
+    """
 
     rewards: np.ndarray  # float32
     done: np.ndarray  # bool, the agent is terminated or its lane is over
     truncated: np.ndarray  # bool, its lane is over by time alone: it is not terminated
-    # (..., inputs) float32, observed after the step: where the lane is over the last observation
-    # of the old episode, not the first of the new one.
-    following: np.ndarray
+    following: np.ndarray  # (lanes, agents, inputs) float32, observed after the step
     # bool, the agent was alive when it acted, and no partner had its seat: no actor learns from
     # other rows.
     valid: np.ndarray
-    # (..., choices) bool, legal after the step, of the same episode as ``following``; none for Box
-    # actions. A row without any legal choice, or of a dead agent, has all of them.
+    # (lanes, agents, choices) bool, legal after the step; none for Box actions. A row without any
+    # legal choice, or of a dead agent, has all of them.
     legal: np.ndarray
-
-
-class LaneStep(NamedTuple):
-    """Result of one step for whole lanes, for critics and mixers that see all agents."""
-
     over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
-    truncated: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
-    # (lanes, size) float32, global state after the step: where the lane is over the last one of the
-    # old episode. Empty without ``RowOptions.global_state``.
-    state: np.ndarray
-
-
-class RowOptions(NamedTuple):
-    """What the inputs of rows hold."""
-
-    shared: bool  # one model for all seats, instead of one for each
-    scaled: bool  # bounded features are brought into [-1, 1]
-    blind: bool = False  # inputs hold zeros in place of observations
-    history: int = 1  # latest observations
-    seat_number: bool = True  # a shared model gets the one-hot number of the seat
-    global_state: bool = False  # the state of whole lanes is returned, too
-    team_reward: bool = False  # every seat's reward is the mean of all agents'
-    partners: tuple[str, ...] = ()  # policies in all seats but one, see Beside
-    share: float = 0.0  # of the lanes have partners
+    by_time: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
+    state: np.ndarray  # (lanes, size) float32, global state after the step; empty unless asked for
 
 
 class Rows:
-    """``lanes`` games of one environment that restart as soon as they are over.
+    """The games of a training, all lanes at once, which restart as soon as they are over.
+
+    A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
+    ``scale_observations`` and ``seat_number`` are read here, and ``blind``, ``history``,
+    ``reward``, ``partners``, ``share`` and ``time_limit`` of learners that have them.
 
     Inputs of a row are its latest ``history`` observations, the last one first and scaled as
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
@@ -76,35 +63,29 @@ class Rows:
     (lanes, agents, ...), and nobody writes to them; ``cut`` cuts them into rows of each model.
 
     Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
-    are those of a new episode, while ``step`` and ``lane_step`` return the end of the old one.
+    are those of a new episode, while ``step`` returns the end of the old one.
     """
 
-    lane_step: LaneStep  # of the latest step
-
-    def __init__(
-        self,
-        env_id: str | EnvSpec,
-        parameters: Mapping[str, Any],
-        seed: int,
-        lanes: int,
-        options: RowOptions,
-    ) -> None:
-        self.engine: Lanes = lanes_of(
-            env_id, lanes, global_state=options.global_state, **parameters
-        )
-        self.lanes, self.agents = lanes, len(self.engine.agents)
+    def __init__(self, training: Training, *, global_state: bool = False) -> None:
+        params, shared = training.params, training.learner.endswith("_shared")
+        self.lanes: int = params.lanes
+        game = training.env_id, self.lanes
+        self.engine: Lanes = lanes_of(*game, global_state=global_state, **training.parameters)
+        self.agents = len(self.engine.agents)
         self.discrete = self.engine.discrete
         # The model of every seat, and the seats of every model.
         seats = np.arange(self.agents)
-        self.seats = np.zeros_like(seats) if options.shared else seats
+        self.seats = np.zeros_like(seats) if shared else seats
         self.groups = [np.flatnonzero(self.seats == model) for model in np.unique(self.seats)]
-        self.identity = options.shared and options.seat_number and self.agents > 1
-        self._any_number = options.shared and not options.seat_number
-        self._team_reward = options.team_reward
-        self.centre, self.scale = scaling(self.engine.observation_spaces, scaled=options.scaled)
-        if options.blind:
+        self.identity = shared and params.seat_number and self.agents > 1
+        self._any_number = shared and not params.seat_number
+        self._team_reward = getattr(params, "reward", "own") == "team"
+        self._terminal = getattr(params, "time_limit", "bootstrap") == TERMINAL
+        spaces = self.engine.observation_spaces
+        self.centre, self.scale = scaling(spaces, scaled=params.scale_observations)
+        if getattr(params, "blind", False):
             self.scale = np.zeros_like(self.scale)
-        self.history = options.history
+        self.history: int = getattr(params, "history", 1)
         self.centre, self.scale = (np.tile(v, self.history) for v in (self.centre, self.scale))
         self.inputs = len(self.centre) + (self.agents if self.identity else 0)
         # Outputs of a model: the numbers of an action, or one logit for every choice.
@@ -114,12 +95,12 @@ class Rows:
             low, high = self.engine.action_bounds()
             self._low = low.astype(np.float64)
             self._range = high.astype(np.float64) - self._low
-        seeds = streams(np.full(lanes, seed, np.uint64), np.arange(lanes), _EPISODES)
-        self.engine.reset(seeds)
+        seeds = np.full(self.lanes, training.seed, np.uint64)
+        self.engine.reset(streams(seeds, np.arange(self.lanes), _EPISODES))
         self._beside: Beside | None = None
-        if options.partners:
-            self._beside = Beside(self.engine, options.partners, options.share)
-            self._beside.begin(np.ones(lanes, np.bool_))
+        if getattr(params, "partners", ()):
+            self._beside = Beside(self.engine, params.partners, params.share)
+            self._beside.begin(np.ones(self.lanes, np.bool_))
         self._frames = self._first(self.engine.control.obs)
         self._seen = self._inputs(self._frames, self.engine.control.alive)
         self._finished: list[tuple[np.ndarray, np.ndarray]] = []
@@ -167,11 +148,20 @@ class Rows:
             self._finished.append((returns, time[over] + 1))
             if self._beside is not None:
                 self._beside.begin(over)
-        done = control.terminated | over[:, None]
-        truncated = control.truncated[:, None] & ~control.terminated
-        self.lane_step = self._lane_step(over)
-        legal = self._following_legal(over)
-        return Transition(self._rewards(), done, truncated, following, alive & learning, legal)
+        state = control.state.copy()
+        state[over] = engine.final_state[over]
+        by_time = control.truncated & (not self._terminal)
+        return Transition(
+            rewards=self._rewards(),
+            done=control.terminated | over[:, None],
+            truncated=by_time[:, None] & ~control.terminated,
+            following=following,
+            valid=alive & learning,
+            legal=self._following_legal(over),
+            over=over,
+            by_time=by_time & ~control.ended,
+            state=state,
+        )
 
     def played(self) -> np.ndarray:
         """Return what everybody did in the latest step, partners too, (lanes, agents, outputs).
@@ -217,14 +207,6 @@ class Rows:
             seeing = engine.final_alive if engine.falling else alive
             following[over] = self._inputs(ended, seeing[over])
         return following
-
-    def _lane_step(self, over: np.ndarray) -> LaneStep:
-        """Return the result of the step just played for whole lanes."""
-        engine, control = self.engine, self.engine.control
-        state = control.state.copy()
-        state[over] = engine.final_state[over]
-        truncated = control.truncated & ~control.ended
-        return LaneStep(over, truncated, state)
 
     def _following_legal(self, over: np.ndarray) -> np.ndarray:
         """Return legal choices after the step; where a lane is over its last ones."""
@@ -325,10 +307,6 @@ class Rows:
         """Return the rows of each model, copied from an array (lanes, agents, ...)."""
         lanes, rest = len(values), values.shape[2:]
         return [values[:, seats].reshape(lanes * len(seats), *rest) for seats in self.groups]
-
-    def transitions(self, step: Transition) -> list[Transition]:
-        """Return the result of a step for the rows of each model."""
-        return [Transition(*parts) for parts in zip(*map(self.cut, step), strict=True)]
 
 
 def scaling(spaces: Sequence[Box], *, scaled: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -69,7 +69,6 @@ def _use(params: Params) -> Use:
         team=False,
         batch_size=params.batch_size,
         chunk=_CHUNK,
-        terminal=params.time_limit == h.TERMINAL,
     )
 
 

@@ -12,7 +12,6 @@ import torch
 from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part, numbered
-from coopbench.baselines.learners.experience import Transition
 from coopbench.baselines.learners.off_policy import check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.sb3 import SAC
@@ -111,33 +110,30 @@ class ISAC(RowLearner):
         ]
 
     def _play(self) -> None:
-        """Play one step in all lanes and store it."""
+        """Play one step in all lanes and store it, except for agents that were dead before it.
+
+        Rows of terminated agents have no future. All others keep the last observation of the
+        episode, and have a value there unless an end by time alone is one of the game.
+        """
         params, rows, actions = self._params, self._rows, []
-        seen = rows.cut(rows.observe())
+        seen = rows.observe()
         with torch.no_grad():
-            for inputs, model in zip(seen, self._models, strict=True):
+            for inputs, model in zip(rows.cut(seen), self._models, strict=True):
                 if self.steps < params.warmup:
                     chosen = 2.0 * torch.rand(len(inputs), rows.outputs) - 1.0
                 else:
                     chosen = model.model.actor(torch.from_numpy(inputs).clone())
                 actions.append(chosen.numpy())
-        for k, step in enumerate(rows.transitions(rows.step(rows.whole(actions)))):
-            self._store(self._models[k], seen[k], actions[k], step)
+        played = rows.whole(actions)
+        step = rows.step(played)
+        ends = np.stack([step.done & ~step.truncated, step.rewards], axis=2)
+        whole = np.concatenate([seen, played, step.following, ends], axis=2)
+        parts = map(rows.cut, (whole, step.rewards, step.done, step.valid))
+        for model, scale, stored, *earned in zip(self._models, self._scales, *parts, strict=True):
+            model.replay.add({"rows": stored[earned[-1]]})
             if params.scale_rewards:
-                self._scales[k](step.rewards, step.done, step.valid)
+                scale(*earned)
         self.steps += params.lanes
-
-    def _store(self, model: SAC, inputs: np.ndarray, actions: np.ndarray, step: Transition) -> None:
-        """Store a step, except for rows of agents that were dead before it.
-
-        Rows of terminated agents have no future. All others keep the last observation of the
-        episode, and have a value there unless an end by time alone is one of the game.
-        """
-        terminal = self._params.time_limit == h.TERMINAL
-        ended = step.done & (~step.truncated | terminal)
-        ends = np.stack([ended, step.rewards], axis=1)
-        rows = np.concatenate([inputs, actions, step.following, ends], axis=1)[step.valid]
-        model.replay.add({"rows": rows})
 
 
 def entry(name: str) -> LearnerEntry:

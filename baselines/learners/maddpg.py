@@ -122,17 +122,14 @@ class MADDPG(RowLearner):
         alive = control.alive.copy()
         seen = zip(self._models, rows.cut(step["inputs"]), rows.cut(step["legal"]), strict=True)
         moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
-        lanes = rows.lane_step
-        terminal = params.time_limit == h.TERMINAL
+        after = np.where(moved.over[:, None], rows.engine.final_alive, control.alive)
         step |= {
             "actions": rows.played() * alive[:, :, None],
             "rewards": moved.rewards,
             "following": moved.following,
             "following_legal": moved.legal,
-            "following_alive": np.where(
-                lanes.over[:, None], rows.engine.final_alive, control.alive
-            ),
-            "ended": lanes.over & (~lanes.truncated | terminal),
+            "following_alive": after,
+            "ended": moved.over & ~moved.by_time,
         }
         self._replay.add(step)
         earned = map(rows.cut, (moved.rewards, moved.done, moved.valid))

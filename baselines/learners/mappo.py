@@ -80,5 +80,4 @@ def _use(params: Params) -> Use:
         chunk=params.chunk,
         masked=params.death_masking,
         normalised=params.normalise_values,
-        terminal=params.time_limit == h.TERMINAL,
     )

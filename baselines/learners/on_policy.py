@@ -66,7 +66,6 @@ class Use(NamedTuple):
     batch_size: int = 0  # if above 0, as many minibatches as hold about so many rows each
     masked: bool = False  # the critic sees nothing but the seat of a dead agent
     normalised: bool = False  # values are scaled by the moments of returns
-    terminal: bool = False  # an end by time alone is an end of the game
 
 
 class OnPolicy(RowLearner):
@@ -150,28 +149,27 @@ class OnPolicy(RowLearner):
 
     def _earn(self, at: int, step: Transition) -> None:
         """Store which rows are over and what they earned, and what follows where time ends."""
-        rows, lanes, use = self._rows, self._rows.lane_step, self._use
-        engine = rows.engine
-        cut = lanes.truncated.any() and not use.terminal
+        rows, team, engine = self._rows, self._use.team, self._rows.engine
+        cut = step.by_time.any()
         if cut:
-            alive = np.where(lanes.over[:, None], engine.final_alive, engine.control.alive)
-            views = self._view(step.following, lanes.state, alive)
+            alive = np.where(step.over[:, None], engine.final_alive, engine.control.alive)
+            views = self._view(step.following, step.state, alive)
         parts = map(rows.cut, (step.rewards, step.done, step.valid, step.truncated))
         for k, (model, rewards, done, valid, ended) in enumerate(
             zip(self._models, *parts, strict=True)
         ):
             seats, rollout = len(rows.groups[k]), model.rollout
-            over = np.repeat(lanes.over, seats) if use.team else done
+            over = np.repeat(step.over, seats) if team else done
             rollout.over[at] = torch.from_numpy(over)
             rollout.acted[at] = torch.from_numpy(valid)
             # Values of agents that have fallen are in the estimates of earlier steps.
-            if not (use.team or engine.falling):
+            if not (team or engine.falling):
                 rollout.taught[at] = rollout.acted[at]
             if self._params.scale_rewards:
                 rewards = self._scales[k](rewards, done, valid)
             rollout.rewards[at] = torch.from_numpy(rewards)
             if cut:
-                by_time = np.repeat(lanes.truncated, seats) if use.team else ended
+                by_time = np.repeat(step.by_time, seats) if team else ended
                 model.add_following(rollout.rewards[at], views[k], torch.from_numpy(by_time))
 
     def _rate(self) -> float:

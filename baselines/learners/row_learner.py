@@ -8,7 +8,7 @@ import numpy as np
 from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import Training, settings_of
 from coopbench.baselines.learners.checkpoint import Part, check_saved, load_parts, save_parts
-from coopbench.baselines.learners.experience import RowOptions, Rows
+from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 
 __all__ = ["RewardScale", "RowLearner"]
@@ -17,22 +17,16 @@ __all__ = ["RewardScale", "RowLearner"]
 class RowLearner:
     """Base of learners on the rows of a game, which add ``advance``, ``parts`` and ``policy``.
 
-    A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
-    ``history``, ``scale_observations``, ``seat_number``, ``reward``, ``partners`` and ``share`` are
-    read here, and ``blind``, which is False for learners without it.
+    ``Rows`` says which hyperparameters it reads.
     """
 
     def __init__(self, training: Training, *, global_state: bool = False) -> None:
         name, params = training.learner, training.params
-        shared = name.endswith("_shared")
-        if not (shared or params.seat_number):
+        if not (name.endswith("_shared") or params.seat_number):
             raise ValueError(
                 f"seat_number was False with learner {name!r}, which has a model for every seat; "
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
-        # Learners may do without the hyperparameters of tracks, and without a history: these are
-        # then left at these values.
-        reward = getattr(params, "reward", "own")
         partners, share = getattr(params, "partners", ()), getattr(params, "share", 0.0)
         if bool(partners) != (share > 0.0):
             raise ValueError(
@@ -40,19 +34,7 @@ class RowLearner:
                 f"above 0, or neither."
             )
         self.name, self.seed, self.steps, self._params = name, training.seed, 0, params
-        options = RowOptions(
-            shared=shared,
-            scaled=params.scale_observations,
-            blind=getattr(params, "blind", False),
-            history=getattr(params, "history", 1),
-            seat_number=params.seat_number,
-            global_state=global_state,
-            team_reward=reward == "team",
-            partners=partners,
-            share=share,
-        )
-        game = training.env_id, training.parameters
-        self._rows = Rows(*game, training.seed, params.lanes, options)
+        self._rows = Rows(training, global_state=global_state)
         self._numbers = torch_seed(training.seed)
 
     def learn(self, steps: int) -> dict[str, float]:

@@ -441,8 +441,8 @@ def greedy(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
 class Playing:
     """What plays in all lanes: a network, its memory, and the episodes that come of it."""
 
-    def __init__(self, rows: Rows, hidden: int, episodes: Episodes, *, terminal: bool) -> None:
-        self._rows, self.episodes, self._terminal = rows, episodes, terminal
+    def __init__(self, rows: Rows, hidden: int, episodes: Episodes) -> None:
+        self._rows, self.episodes = rows, episodes
         shape = rows.lanes, rows.agents
         self._hidden = np.zeros((*shape, hidden), np.float32)
         self._last = np.zeros((*shape, rows.outputs), np.float32)
@@ -462,13 +462,12 @@ class Playing:
         step = rows.step(actions)
         self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
         self.episodes.add(before, actions, step.rewards)
-        lane = rows.lane_step
-        if not lane.over.any():
+        if not step.over.any():
             return 0
         engine = rows.engine
         legal = _forced(engine.final_masks, engine.final_alive)
-        after = Moment(step.following, legal, lane.state)
-        return self.episodes.close(lane.over, ~lane.truncated | self._terminal, after)
+        after = Moment(step.following, legal, step.state)
+        return self.episodes.close(step.over, ~step.by_time, after)
 
     def parts(self) -> dict[str, Part]:
         """Return the memory of all lanes."""

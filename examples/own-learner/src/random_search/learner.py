@@ -52,8 +52,9 @@ class RandomSearch(RowLearner):
         outputs = rows.whole([x @ weights for x, weights in zip(inputs, tried, strict=True)])
         if rows.discrete:
             outputs = np.where(rows.legal(), outputs, -np.inf).argmax(axis=2)
-        steps = rows.transitions(rows.step(outputs))
-        self._earned[second] += [step.rewards[step.valid].sum() for step in steps]
+        step = rows.step(outputs)
+        earned = zip(rows.cut(step.rewards), rows.cut(step.valid), strict=True)
+        self._earned[second] += [rewards[valid].sum() for rewards, valid in earned]
         self.steps += self._params.lanes
         return self._update() if at + 1 == self._length else []
 
