@@ -51,8 +51,8 @@ def test_actors_ascend_what_their_choices_are_credited_with(torch, credit):
     best = preferred(outputs, batch.legal)
     best[batch.before] = batch.actions
     with torch.no_grad():
-        torch.nn.init.normal_(algorithm._target.module[-1].weight)
-        torch.nn.init.normal_(algorithm.critic.module[-1].weight)
+        torch.nn.init.normal_(algorithm._target[-1].weight)
+        torch.nn.init.normal_(algorithm.critic[-1].weight)
         inputs = algorithm.critic.inputs(batch, best)
         aims = aims_by_hand(batch, of_choices(algorithm._target(inputs), best), 0.9, 0.6)
         values = algorithm.critic(inputs)[batch.before]
@@ -69,7 +69,7 @@ def test_actors_ascend_what_their_choices_are_credited_with(torch, credit):
             losses.append(-(made - mean) * shares[choice].log())
             bonuses.append(-sum(share * share.log() for share in shares if share > 0))
     loss = torch.stack(losses).mean() - 0.1 * torch.stack(bonuses).mean()
-    modules = [model.module for model in algorithm.models]
+    modules = algorithm.models
     report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
     errors = (of_choices(values, batch.actions) - aims) ** 2
     steps = np.split(errors.numpy(), np.cumsum(batch.counts[1:-1]))
@@ -85,12 +85,12 @@ def test_the_critic_learns_from_the_last_step_to_the_first(torch):
     )
     algorithm, batch = learner._algorithm, learner._episodes.latest(6)
     seen = []
-    forward = algorithm.critic.module.forward
-    algorithm.critic.module.forward = lambda rows: seen.append(len(rows)) or forward(rows)
-    before = [p.detach().clone() for p in algorithm.critic.module.parameters()]
+    forward = algorithm.critic.forward
+    algorithm.critic.forward = lambda rows: seen.append(len(rows)) or forward(rows)
+    before = [p.detach().clone() for p in algorithm.critic.parameters()]
     algorithm.update(batch)
     assert seen == list(reversed(batch.counts[1:]))
-    after = algorithm.critic.module.parameters()
+    after = algorithm.critic.parameters()
     assert all((a != b).any() for a, b in zip(before, after, strict=True))
 
 

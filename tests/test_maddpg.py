@@ -34,7 +34,7 @@ def judged(model, networks, seats, inputs, actions):
         order = [(seat + k) % agents for k in range(agents)] if len(seats) > 1 else range(agents)
         parts = [inputs[a] for a in order] + [actions[a] for a in order]
         parts += [torch.eye(agents)[seat]] if len(seats) > 1 else []
-        values.append(networks["critic"].module(torch.cat(parts))[0])
+        values.append(networks["critic"](torch.cat(parts))[0])
     return values
 
 
@@ -51,7 +51,7 @@ def test_a_critic_follows_the_errors_to_what_the_targets_do_next(torch, name, en
     for k in range(40):
         following = torch.zeros(batch.actions.shape[1:])
         for seat, owner in owners.items():
-            outputs = owner.targets["actor"].module(batch.following[k, seat])
+            outputs = owner.targets["actor"](batch.following[k, seat])
             if env == SQUAD:
                 legal = batch.following_legal[k, seat]
                 best = int(outputs.masked_fill(~legal, -torch.inf).argmax())
@@ -65,7 +65,7 @@ def test_a_critic_follows_the_errors_to_what_the_targets_do_next(torch, name, en
     assert env == PAIR or 0 < batch.ended.sum() < 40
     assert env == PAIR or not batch.following_alive.all()
     loss = torch.stack(errors).mean()
-    modules = [model.networks["critic"].module]
+    modules = [model.networks["critic"]]
     report = gradients_agree(modules, loss, lambda: learner._update(model, batch))
     assert report["critic_loss"] == pytest.approx(float(loss.detach()), rel=1e-3)
 
@@ -80,12 +80,12 @@ def test_an_actor_follows_the_critic_of_its_own_action(torch, monkeypatch):
     )
     losses = []
     for inputs, actions in zip(batch.inputs, batch.actions, strict=True):
-        outputs = model.networks["actor"].module(inputs[1])
+        outputs = model.networks["actor"](inputs[1])
         instead = [actions[0], torch.tanh(outputs)]
         (value,) = judged(model, model.networks, [1], inputs, instead)
         losses.append(0.1 * (outputs**2).mean() - value)
     loss = torch.stack(losses).mean()
-    modules = [model.networks["actor"].module]
+    modules = [model.networks["actor"]]
     report = gradients_agree(modules, loss, lambda: learner._update(model, batch))
     assert report["actor_loss"] == pytest.approx(float(loss.detach()), rel=1e-3)
 

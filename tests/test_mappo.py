@@ -55,17 +55,17 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
     )
     parts = {"policy": [], "bonus": [], "value": []}
     for at, row in np.ndindex(*shape):
-        error = model.critic.module(rollout.views[at, row])[0] - targets[at, row]
+        error = model.critic(rollout.views[at, row])[0] - targets[at, row]
         parts["value"] += [error**2] if rollout.taught[at, row] else []
         if not rollout.acted[at, row]:
             continue
-        outputs, action = model.actor.body.module(rollout.inputs[at, row]), rollout.actions[at, row]
+        outputs, action = model.actor.body(rollout.inputs[at, row]), rollout.actions[at, row]
         if env == SQUAD:
             legal = rollout.legal[at, row]
             drawn = torch.distributions.Categorical(logits=outputs.masked_fill(~legal, -1e9))
             log_prob, entropy = drawn.log_prob(action), drawn.entropy()
         else:
-            drawn = torch.distributions.Normal(outputs, model.actor.module.log_std.exp())
+            drawn = torch.distributions.Normal(outputs, model.actor.log_std.exp())
             log_prob, entropy = drawn.log_prob(action).sum(), drawn.entropy().sum()
         ratio, gain = (log_prob - rollout.log_probs[at, row]).exp(), gains[at, row]
         parts["policy"].append(-torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain))

@@ -62,8 +62,7 @@ def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch,
     chosen = of_choices(outputs[batch.before], batch.actions)
     errors = algorithm.mixer(chosen, batch.state[batch.before]) - aims
     loss = (errors**2).mean()
-    networks = [*algorithm.models, *([algorithm.mixer] if name == "qmix_shared" else [])]
-    modules = [network.module for network in networks]
+    modules = [*algorithm.models, algorithm.mixer]
     report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
     assert report["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
 
@@ -122,7 +121,7 @@ def test_the_mixer_by_hand(torch):
     with torch_apart(torch_seed(0)), torch.no_grad():
         mixer = Monotone(2, 3)
         values, state = torch.randn(5, 2), torch.randn(5, 3)
-        part = {name: module(state).numpy() for name, module in mixer.module.items()}
+        part = {name: module(state).numpy() for name, module in mixer.named_children()}
         first = np.abs(part["weights1"]).reshape(5, 2, -1)
         hidden = np.einsum("ka,kaw->kw", values.numpy(), first) + part["biases1"]
         hidden = np.where(hidden > 0, hidden, np.expm1(hidden))
@@ -214,7 +213,7 @@ def test_without_memory_a_policy_knows_the_present_and_its_last_choice(torch):
     inputs = inputs.astype(np.float32)
     outputs, hidden = network.step(inputs, np.zeros((5, 2, 0), np.float32))
     assert hidden.shape == (5, 2, 0)
-    expected = model.outputs(model.memories(torch.from_numpy(inputs).flatten(0, 1), [10]))
+    expected = model(torch.from_numpy(inputs).flatten(0, 1))
     np.testing.assert_allclose(outputs, expected.detach().reshape(5, 2, -1), atol=1e-5)
     resumed = make_learner("qmix_shared", TEAM, TWO_STEPS, 0, recurrent=False, **SMALL)
     resumed.load(learner.save())
@@ -274,7 +273,7 @@ def test_divergence_is_told(torch):
     learner = make_learner("vdn", TEAM, {}, 0, **SMALL)
     learner.learn(40)
     with torch.no_grad():
-        learner._algorithm.models[0].module["leave"].bias[0] = torch.inf
+        learner._algorithm.models[0].leave.bias[0] = torch.inf
     with pytest.raises(Diverged, match="The loss of a model or its gradient is not finite"):
         learner.learn(400)
 

@@ -41,7 +41,7 @@ def test_an_update_follows_the_gradient_of_three_losses(torch, name, changes):
         """Q of choices, and by how much the sum of their values and V exceed it."""
         value = joint(state[before], memories[before], choices)
         sums = of_choices(outputs[before], choices).sum(1, keepdim=True)
-        return value, sums - value.detach() + joint.of_state(state[before])
+        return value, sums - value.detach() + joint.state_value(state[before])
 
     value, other = judged(batch.actions)
     _, at_best = judged(best[before])
@@ -49,7 +49,7 @@ def test_an_update_follows_the_gradient_of_three_losses(torch, name, changes):
     losses = [(value - aims) ** 2, at_best**2, compared.clamp(max=0.0) ** 2]
     learned, optimal, elsewhere = (loss.mean() for loss in losses)
     loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
-    modules = [joint.module, *(model.module for model in algorithm.models)]
+    modules = [joint, *algorithm.models]
     report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
     names = ("loss", "optimal", "non_optimal", "value")
     expected = [float(x.detach()) for x in (learned, optimal, elsewhere, value.mean())]
@@ -60,10 +60,10 @@ def test_the_joint_value_adds_one_of_every_seat_where_asked(torch):
     """With all its last weights 0 but those of seat terms, Q is the sum of these terms."""
     joint = Joint(5, 16, 3, 8, seat_terms=True)
     with torch.no_grad():
-        for part in ("value", "seat_terms"):
-            joint.module[part][-1].weight.zero_()
-            joint.module[part][-1].bias.zero_()
-        joint.module["seat_terms"][-1].bias.copy_(torch.tensor([1.0, 10.0, 100.0]))
+        for part in (joint.value, joint.seat_terms):
+            part[-1].weight.zero_()
+            part[-1].bias.zero_()
+        joint.seat_terms[-1].bias.copy_(torch.tensor([1.0, 10.0, 100.0]))
         choices = torch.tensor([[0, 1], [2, 2]])
         values = joint(torch.zeros(2, 5), torch.zeros(2, 2, 16), choices)
     np.testing.assert_allclose(values[:, 0], [11.0, 200.0])

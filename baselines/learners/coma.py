@@ -26,10 +26,10 @@ from coopbench.baselines.learners.episode_learner import (
     Method,
     entry_of,
     falling_share,
-    named_models,
 )
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.modules import Perceptron, outputs_of
+from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import adam, descend
 from coopbench_envs.parameters import between, one_of
 
@@ -77,15 +77,13 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
 
 
-class Critic:
+class Critic(Perceptron):
     """Values of each seat's choices, given the state, what it sees and what the others choose."""
 
     def __init__(self, rows: Rows, hidden: int) -> None:
-        self._agents, self._choices = rows.agents, rows.outputs
         inputs = rows.state().shape[1] + rows.inputs + rows.agents * (2 * rows.outputs + 1)
-        sizes = ((inputs, hidden), (hidden, hidden), (hidden, rows.outputs))
-        first, second, third = (torch.nn.Linear(*size) for size in sizes)
-        self.module = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), third)
+        super().__init__([inputs, hidden, hidden, rows.outputs])
+        self._choices = rows.outputs
 
     def inputs(self, batch: Batch, choices: torch.Tensor) -> torch.Tensor:
         """Return what the critic gets with choices (places, agents), (places, agents, numbers).
@@ -107,11 +105,6 @@ class Critic:
             numbers.expand(places, agents, agents),
         ]
         return torch.cat(parts, dim=2)
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return the values of all choices, (rows, agents, choices)."""
-        values: torch.Tensor = self.module(inputs)
-        return values
 
 
 def probabilities(outputs: torch.Tensor, legal: torch.Tensor, share: float) -> torch.Tensor:
@@ -138,8 +131,8 @@ class Coma(Algorithm):
     def __init__(self, rows: Rows, params: Params) -> None:
         super().__init__(rows, params)
         self.critic, self._share = Critic(rows, params.critic_hidden), params.epsilon_start
-        self._actors = adam(named_models(self.models).values(), params.learning_rate)
-        self._critics = adam([self.critic.module], params.critic_rate)
+        self._actors = adam(self.models, params.learning_rate)
+        self._critics = adam([self.critic], params.critic_rate)
         self.renew()
 
     def renew(self) -> None:
@@ -148,7 +141,7 @@ class Coma(Algorithm):
 
     def parts(self) -> dict[str, Part]:
         """Return networks, the critic's target, optimisers, and gradient steps of the critic."""
-        critics = {"critic": self.critic.module, "target.critic": self._target.module}
+        critics = {"critic": self.critic, "target.critic": self._target}
         return {**super().parts(), **critics, "actors": self._actors, "critics": self._critics}
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:

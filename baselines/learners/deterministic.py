@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.actors import Perceptron
 from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.modules import Perceptron
 from coopbench.baselines.learners.off_policy import Forms
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import adam, layer_sizes
@@ -66,15 +66,14 @@ class Model:
         }
         self.targets = copy.deepcopy(self.networks)
         self.optimisers = {
-            name: adam([network.module], params.learning_rate)
-            for name, network in self.networks.items()
+            name: adam([network], params.learning_rate) for name, network in self.networks.items()
         }
         self.rewards = RewardScale(params.lanes * len(seats), 0.0)  # of rewards, not of their sums
 
     def outputs(self, inputs: torch.Tensor, *, target: bool = False) -> torch.Tensor:
         """Return what the actor says to inputs (..., inputs): numbers, or one for every choice."""
         networks = self.targets if target else self.networks
-        outputs: torch.Tensor = networks["actor"].module(inputs)
+        outputs: torch.Tensor = networks["actor"](inputs)
         if not torch.isfinite(outputs).all():
             raise Diverged("An output of an actor is not finite.")
         return outputs
@@ -109,22 +108,19 @@ class Model:
             parts = [inputs[:, order].flatten(2), actions[:, judging, order].flatten(2)]
             parts.append(torch.eye(seats).expand(steps, -1, -1))
         networks = self.targets if target else self.networks
-        values: torch.Tensor = networks["critic"].module(torch.cat(parts, dim=2))
+        values: torch.Tensor = networks["critic"](torch.cat(parts, dim=2))
         return values[..., 0]
 
     def follow(self, tau: float) -> None:
         """Move the target networks a share ``tau`` of the way to the networks."""
         with torch.no_grad():
             for name, network in self.networks.items():
-                followers = self.targets[name].module.parameters()
-                for parameter, follower in zip(network.module.parameters(), followers, strict=True):
+                followers = self.targets[name].parameters()
+                for parameter, follower in zip(network.parameters(), followers, strict=True):
                     follower.lerp_(parameter, tau)
 
     def parts(self) -> dict[str, Part]:
         """Return networks, targets, optimisers, and what rewards are scaled by."""
-        networks, targets = (
-            torch.nn.ModuleDict({name: network.module for name, network in some.items()})
-            for some in (self.networks, self.targets)
-        )
+        networks, targets = map(torch.nn.ModuleDict, (self.networks, self.targets))
         optimisers = {f"optimiser.{name}": one for name, one in self.optimisers.items()}
         return {"model": networks, "target": targets, "rewards": self.rewards, **optimisers}

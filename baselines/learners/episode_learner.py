@@ -5,7 +5,7 @@ as soon as enough of them are over.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -15,15 +15,9 @@ import torch
 from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners.checkpoint import Counts, Part
 from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.modules import Body, Perceptron, Recurrent, layers_of
 from coopbench.baselines.learners.row_learner import RowLearner
-from coopbench.baselines.learners.sequences import (
-    Batch,
-    Episodes,
-    Playing,
-    Recurrent,
-    greedy,
-    layers_of,
-)
+from coopbench.baselines.learners.sequences import Batch, Episodes, Playing, greedy
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network, NetworkPolicy
 
@@ -33,7 +27,6 @@ __all__ = [
     "Method",
     "entry_of",
     "falling_share",
-    "named_models",
 ]
 
 
@@ -47,8 +40,14 @@ class Algorithm:
         self._params, self._groups = params, rows.groups
         self.counts = Counts(updates=0)  # gradient steps so far
         # The networks that act, one for each of ``Rows.groups``: of inputs and the last choice.
-        sizes = rows.inputs + rows.outputs, params.hidden, rows.outputs
-        self.models = [Recurrent(*sizes, remembers=params.recurrent) for _ in rows.groups]
+        self.models = [self._model(rows.inputs + rows.outputs, rows.outputs) for _ in rows.groups]
+
+    def _model(self, inputs: int, outputs: int) -> Body:
+        """Return a new network."""
+        hidden = self._params.hidden
+        if self._params.recurrent:
+            return Recurrent(inputs, hidden, outputs)
+        return Perceptron([inputs, hidden, hidden, outputs])
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
         """Return the choices of the training after so many steps; see ``sequences.Choosing``.
@@ -75,7 +74,7 @@ class Algorithm:
 
     def parts(self) -> dict[str, Part]:
         """Return everything that a saved state holds: networks, targets, optimisers, counts."""
-        return {**named_models(self.models), "counts": self.counts}
+        return {"model": torch.nn.ModuleList(self.models), "counts": self.counts}
 
 
 class Method(NamedTuple):
@@ -189,11 +188,6 @@ class EpisodeLearner(RowLearner):
 def falling_share(steps: int, begin: float, end: float, length: int) -> float:
     """Return the share of random choices, which falls from ``begin`` to ``end`` in ``length``."""
     return begin + min(1.0, steps / length) * (end - begin)
-
-
-def named_models(models: Iterable[Recurrent], prefix: str = "") -> dict[str, torch.nn.Module]:
-    """Return the modules of models by the names that they have in a saved state."""
-    return {f"{prefix}model.{k}": model.module for k, model in enumerate(models)}
 
 
 def entry_of(name: str, summary: str, method: Method, params: type) -> LearnerEntry:

@@ -12,10 +12,10 @@ import torch
 from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part, numbered
+from coopbench.baselines.learners.modules import layers_of
 from coopbench.baselines.learners.off_policy import check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.sb3 import SAC
-from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import Allowed, between

@@ -20,6 +20,7 @@ from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.deterministic import Batch, Model, forms_of
+from coopbench.baselines.learners.modules import layers_of
 from coopbench.baselines.learners.off_policy import (
     Replay,
     check_replay,
@@ -27,7 +28,6 @@ from coopbench.baselines.learners.off_policy import (
     shortened,
 )
 from coopbench.baselines.learners.row_learner import RowLearner
-from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import descend, torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import between

@@ -13,13 +13,12 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Training
-from coopbench.baselines.learners.actors import memory_width
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.critics import OWN, STATE, STATE_AND_OWN, View
 from coopbench.baselines.learners.experience import Transition
+from coopbench.baselines.learners.modules import layers_of, memory_width
 from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
-from coopbench.baselines.learners.sequences import layers_of
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 

@@ -11,14 +11,74 @@ import numpy as np
 import torch
 
 from coopbench.baselines.errors import Diverged
-from coopbench.baselines.learners.actors import Actor, body_of
 from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.critics import ValueScale
 from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.modules import body_of
 from coopbench.baselines.learners.on_policy import Use
 from coopbench.baselines.learners.rollout import Pieces, Rollout, advantages
 
 __all__ = ["PPO"]
+
+_HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
+
+
+class Actor(torch.nn.Module):
+    """Chooses actions: a normal distribution of their numbers, or one of the legal choices."""
+
+    def __init__(self, rows: Rows, params: Any) -> None:
+        super().__init__()
+        self.discrete, self._squash = rows.discrete, params.squash and not rows.discrete
+        self.body = body_of(rows.inputs, rows.outputs, params, 0.01)
+        if not self.discrete:
+            self.log_std = torch.nn.Parameter(torch.full((rows.outputs,), params.log_std))
+
+    def _outputs(
+        self, inputs: torch.Tensor, legal: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return means, or logarithms of probabilities, and new memory."""
+        outputs, memory = self.body.run(inputs, memory)
+        if not torch.isfinite(outputs).all():
+            raise Diverged("An output of a policy is not finite.")
+        if self.discrete:
+            outputs = outputs.masked_fill(~legal, torch.finfo(outputs.dtype).min)
+            return torch.log_softmax(outputs, dim=-1), memory
+        return torch.tanh(outputs) if self._squash else outputs, memory
+
+    def act(
+        self, inputs: torch.Tensor, legal: torch.Tensor, memory: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Draw actions of one step of all rows; return them, their log-probabilities and memory."""
+        outputs, memory = self._outputs(inputs[None], legal[None], memory)
+        if self.discrete:
+            actions = torch.multinomial(outputs[0].exp(), 1)[:, 0]
+        else:
+            noise = torch.randn_like(outputs[0])
+            actions = outputs[0] + self.log_std.exp() * noise
+        return actions, self._log_probs(outputs, actions[None])[0], memory
+
+    def judge(
+        self,
+        inputs: torch.Tensor,
+        legal: torch.Tensor,
+        memory: torch.Tensor,
+        actions: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return log-probabilities of actions (steps, rows) and entropies, in nats."""
+        outputs, _ = self._outputs(inputs, legal, memory)
+        log_probs = self._log_probs(outputs, actions)
+        if self.discrete:
+            return log_probs, -(outputs.exp() * outputs).sum(dim=-1)
+        entropy = (0.5 + _HALF_LOG_TAU + self.log_std).sum()
+        return log_probs, entropy.expand_as(log_probs)
+
+    def _log_probs(self, outputs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Return the logarithms of probabilities or densities of actions."""
+        if self.discrete:
+            return outputs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+        apart = (actions - outputs) / self.log_std.exp()
+        densities: torch.Tensor = -0.5 * apart**2 - self.log_std - _HALF_LOG_TAU
+        return densities.sum(dim=-1)
 
 
 class PPO:
@@ -28,12 +88,12 @@ class PPO:
         view = rollout.views.shape[2]
         self.actor, self.critic = Actor(rows, params), body_of(view, 1, params, 1.0)
         self._params, self._use = params, use
-        modules = {"actor": self.actor.module, "critic": self.critic.module}
-        self.module, rate = torch.nn.ModuleDict(modules), params.learning_rate
+        self.module = torch.nn.ModuleDict({"actor": self.actor, "critic": self.critic})
+        rate = params.learning_rate
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=rate, eps=1e-5, fused=True)
         self.rollout = rollout
         shape = params.lanes * seats, self.critic.hidden
-        self.memory = [torch.zeros(shape) for _ in modules]
+        self.memory = [torch.zeros(shape) for _ in self.module]
         self.value_scale = ValueScale(used=use.normalised)
 
     @property

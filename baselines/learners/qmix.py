@@ -15,7 +15,6 @@ due to them.
 """
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -24,17 +23,12 @@ import torch
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.episode_learner import (
-    Algorithm,
-    Method,
-    entry_of,
-    named_models,
-)
+from coopbench.baselines.learners.episode_learner import Algorithm, Method, entry_of
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.modules import Perceptron, outputs_of
+from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import adam, descend
 
-Mixer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of values and the global state
 _EMBED, _HYPER = 32, 64  # widths of the mixing network and of its hypernetworks, as published
 
 LEARNERS = {
@@ -73,55 +67,51 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
 
 
-def apart(values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-    """Return values (..., agents) as they are: each agent learns its own."""
-    return values
+class Apart(torch.nn.Module):
+    """No mixing: each agent learns its own value."""
+
+    def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """Return values (..., agents) as they are."""
+        return values
 
 
-def add(values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-    """Return the sum over agents, (..., 1), of values (..., agents)."""
-    return values.sum(dim=-1, keepdim=True)
+class Sum(torch.nn.Module):
+    """VDN's mixing: the team's value is the sum of its members' values."""
+
+    def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """Return the sum over agents, (..., 1), of values (..., agents)."""
+        return values.sum(dim=-1, keepdim=True)
 
 
-class Monotone:
+class Monotone(torch.nn.Module):
     """QMIX's mixing network: Q = elu(q |W1(s)| + b1(s)) |W2(s)| + b2(s)."""
 
     def __init__(self, agents: int, state: int) -> None:
+        super().__init__()
         self._agents = agents
+        self.weights1 = Perceptron([state, _HYPER, agents * _EMBED])
+        self.biases1 = torch.nn.Linear(state, _EMBED)
+        self.weights2 = Perceptron([state, _HYPER, _EMBED])
+        self.biases2 = Perceptron([state, _EMBED, 1])
 
-        def two_layers(width: int, outputs: int) -> torch.nn.Sequential:
-            first, second = torch.nn.Linear(state, width), torch.nn.Linear(width, outputs)
-            return torch.nn.Sequential(first, torch.nn.ReLU(), second)
-
-        self.module = torch.nn.ModuleDict(
-            {
-                "weights1": two_layers(_HYPER, agents * _EMBED),
-                "biases1": torch.nn.Linear(state, _EMBED),
-                "weights2": two_layers(_HYPER, _EMBED),
-                "biases2": two_layers(_EMBED, 1),
-            }
-        )
-
-    def __call__(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return the team's value, (..., 1), from values (..., agents) and states (..., size)."""
-        part = self.module
-        weights = part["weights1"](state).abs()
+        weights = self.weights1(state).abs()
         weights = weights.reshape(*state.shape[:-1], self._agents, _EMBED)
-        mixed = (values.unsqueeze(-2) @ weights).squeeze(-2) + part["biases1"](state)
+        mixed = (values.unsqueeze(-2) @ weights).squeeze(-2) + self.biases1(state)
         hidden = torch.nn.functional.elu(mixed)
-        team = (hidden * part["weights2"](state).abs()).sum(dim=-1, keepdim=True)
-        total: torch.Tensor = team + part["biases2"](state)
+        team = (hidden * self.weights2(state).abs()).sum(dim=-1, keepdim=True)
+        total: torch.Tensor = team + self.biases2(state)
         return total
 
 
 class QLearning(Algorithm):
     """Double Q-learning of values that a mixer combines, with a target network."""
 
-    def __init__(self, rows: Rows, params: Params, mixer: Mixer) -> None:
+    def __init__(self, rows: Rows, params: Params, mixer: torch.nn.Module) -> None:
         super().__init__(rows, params)
         self.mixer = mixer
-        modules = [*named_models(self.models).values(), *_module_of(mixer).values()]
-        self._optimiser = adam(modules, params.learning_rate)
+        self._optimiser = adam([*self.models, mixer], params.learning_rate)
         self.renew()
 
     def renew(self) -> None:
@@ -132,9 +122,9 @@ class QLearning(Algorithm):
         """Return networks, targets, the optimiser, and gradient steps."""
         return {
             **super().parts(),
-            **_module_of(self.mixer),
-            **named_models(self.target_models, "target."),
-            **_module_of(self.target_mixer, "target."),
+            "mixer": self.mixer,
+            "target.model": torch.nn.ModuleList(self.target_models),
+            "target.mixer": self.target_mixer,
             "optimiser": self._optimiser,
         }
 
@@ -158,11 +148,6 @@ class QLearning(Algorithm):
         return {"loss": float(loss.detach()), "value": float(learned.detach().mean())}
 
 
-def _module_of(mixer: Mixer, prefix: str = "") -> dict[str, torch.nn.Module]:
-    """Return the network of a mixer by its name in a saved state, if it has one."""
-    return {f"{prefix}mixer": mixer.module} if isinstance(mixer, Monotone) else {}
-
-
 def _qmix(rows: Rows, params: Params) -> QLearning:
     """Return Q-learning of monotonically mixed values."""
     return QLearning(rows, params, Monotone(rows.agents, rows.state().shape[1]))
@@ -174,7 +159,7 @@ def entry(name: str) -> LearnerEntry:
 
 
 _METHODS = {
-    "iql": Method(partial(QLearning, mixer=apart), team=False, state=False),
-    "vdn": Method(partial(QLearning, mixer=add), state=False),
+    "iql": Method(partial(QLearning, mixer=Apart()), team=False, state=False),
+    "vdn": Method(partial(QLearning, mixer=Sum()), state=False),
     "qmix": Method(_qmix),
 }

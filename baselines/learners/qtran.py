@@ -29,14 +29,10 @@ import torch
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.episode_learner import (
-    Algorithm,
-    Method,
-    entry_of,
-    named_models,
-)
+from coopbench.baselines.learners.episode_learner import Algorithm, Method, entry_of
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.sequences import Batch, outputs_of, targets
+from coopbench.baselines.learners.modules import Perceptron, outputs_of
+from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import adam, descend
 from coopbench_envs.parameters import Allowed, between, one_of
 
@@ -83,7 +79,7 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
 
 
-class Joint:
+class Joint(torch.nn.Module):
     """Q(s, a) of all seats' choices and V(s); a seat enters by its memory and its choice.
 
     With ``seat_terms`` Q is that plus a value of every seat's choice.
@@ -92,43 +88,25 @@ class Joint:
     def __init__(
         self, state: int, hidden: int, choices: int, embed: int, *, seat_terms: bool
     ) -> None:
-        width = hidden + choices
+        super().__init__()
+        width, self._choices = hidden + choices, choices
+        self.encoding = Perceptron([width, width, width])
+        self.value = Perceptron([state + width, embed, embed, 1])
+        self.state_value = Perceptron([state, embed, embed, 1])
+        self.seat_terms = Perceptron([state + hidden, embed, choices]) if seat_terms else None
 
-        def three_layers(inputs: int) -> torch.nn.Sequential:
-            sizes = ((inputs, embed), (embed, embed), (embed, 1))
-            first, second, third = (torch.nn.Linear(*size) for size in sizes)
-            return torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), third)
-
-        encoding = torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, width)
-        self._choices = choices
-        self.module = torch.nn.ModuleDict(
-            {
-                "encoding": torch.nn.Sequential(*encoding),
-                "value": three_layers(state + width),
-                "state_value": three_layers(state),
-            }
-        )
-        if seat_terms:
-            first, second = torch.nn.Linear(state + hidden, embed), torch.nn.Linear(embed, choices)
-            self.module["seat_terms"] = torch.nn.Sequential(first, torch.nn.ReLU(), second)
-
-    def __call__(
+    def forward(
         self, state: torch.Tensor, memories: torch.Tensor, choices: torch.Tensor
     ) -> torch.Tensor:
         """Return Q, (rows, 1), of choices (rows, agents) with memories (rows, agents, hidden)."""
         one_hot = torch.nn.functional.one_hot(choices, self._choices).float()
-        team = self.module["encoding"](torch.cat([memories, one_hot], dim=2)).sum(dim=1)
-        value: torch.Tensor = self.module["value"](torch.cat([state, team], dim=1))
-        if "seat_terms" not in self.module:
+        team = self.encoding(torch.cat([memories, one_hot], dim=2)).sum(dim=1)
+        value: torch.Tensor = self.value(torch.cat([state, team], dim=1))
+        if self.seat_terms is None:
             return value
         states = state.unsqueeze(1).expand(-1, memories.shape[1], -1)
-        terms: torch.Tensor = self.module["seat_terms"](torch.cat([states, memories], dim=2))
+        terms: torch.Tensor = self.seat_terms(torch.cat([states, memories], dim=2))
         return value + terms.gather(2, choices.unsqueeze(2)).sum(1)
-
-    def of_state(self, state: torch.Tensor) -> torch.Tensor:
-        """Return V, (rows, 1)."""
-        value: torch.Tensor = self.module["state_value"](state)
-        return value
 
 
 class Qtran(Algorithm):
@@ -138,8 +116,7 @@ class Qtran(Algorithm):
         super().__init__(rows, params)
         sizes = rows.state().shape[1], params.hidden, rows.outputs, params.embed
         self.joint = Joint(*sizes, seat_terms=params.seat_terms)
-        learned = named_models(self.models).values()
-        self._optimiser = adam([*learned, self.joint.module], params.learning_rate)
+        self._optimiser = adam([*self.models, self.joint], params.learning_rate)
         self.renew()
 
     def renew(self) -> None:
@@ -150,9 +127,9 @@ class Qtran(Algorithm):
         """Return networks, targets, the optimiser, and gradient steps."""
         return {
             **super().parts(),
-            **named_models(self._target_models, "target."),
-            "joint": self.joint.module,
-            "target.joint": self._target_joint.module,
+            "joint": self.joint,
+            "target.model": torch.nn.ModuleList(self._target_models),
+            "target.joint": self._target_joint,
             "optimiser": self._optimiser,
         }
 
@@ -168,7 +145,9 @@ class Qtran(Algorithm):
 
         def difference(choices: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             chosen = values[before].gather(2, choices.unsqueeze(2)).squeeze(2)
-            return chosen.sum(1, keepdim=True) - value.detach() + self.joint.of_state(state)
+            sums, missing = chosen.sum(1, keepdim=True), self.joint.state_value(state)
+            apart: torch.Tensor = sums - value.detach() + missing
+            return apart
 
         preferred = best[before]
         best_difference = difference(preferred, self.joint(state, memory, preferred))

@@ -1,20 +1,19 @@
-"""Whole episodes as sequences: how they are stored, drawn and run through networks with memory.
+"""Whole episodes as sequences: how they are played, stored and drawn.
 
 A sequence of n steps has n + 1 places. The last one holds what followed its last step: of an
 episode that only time has ended, its value is part of what is learned.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from coopbench.baselines.learners.checkpoint import LARGEST, Part, array_of, under
+from coopbench.baselines.learners.checkpoint import LARGEST, Part, under
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.learners.gated import remember
-from coopbench.baselines.networks.network import GRU, LINEAR, Layer, Network
+from coopbench.baselines.networks.network import Network
 
 __all__ = [
     "Batch",
@@ -22,20 +21,12 @@ __all__ = [
     "Episodes",
     "Moment",
     "Playing",
-    "Recurrent",
     "greedy",
-    "layers_of",
-    "outputs_of",
     "targets",
 ]
 
 # Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
 Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
-# Parameters of torch's layers in the order of those of ``Layer``.
-_NAMES = {
-    LINEAR: ("weight", "bias"),
-    GRU: ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0"),
-}
 _BLOCKS = 64  # that hold all episodes, were each as long as possible
 
 
@@ -311,79 +302,6 @@ def _ends(saved: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [saved[name] for name in itertools.takewhile(saved.__contains__, names)]
 
 
-class Recurrent:
-    """A network of one model: linear, ReLU, GRU, linear; without memory a linear layer and ReLU.
-
-    Without memory it takes the place of one with memory where whole sequences are run.
-    """
-
-    def __init__(self, inputs: int, hidden: int, outputs: int, *, remembers: bool = True) -> None:
-        self.hidden = hidden if remembers else 0
-        middle = torch.nn.GRU if remembers else torch.nn.Linear
-        self.module = torch.nn.ModuleDict(
-            {
-                "enter": torch.nn.Linear(inputs, hidden),
-                "memory": middle(hidden, hidden),
-                "leave": torch.nn.Linear(hidden, outputs),
-            }
-        )
-
-    @property
-    def layers(self) -> list[torch.nn.Module]:
-        """Return the layers in their order."""
-        return list(self.module.values())
-
-    def run(
-        self, inputs: torch.Tensor, memory: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return outputs and the memory after them, from a memory (rows, hidden), or from none."""
-        entered = torch.relu(self.module["enter"](inputs))
-        if not self.hidden:
-            middle = torch.relu(self.module["memory"](entered))
-            return self.module["leave"](middle), inputs.new_zeros(inputs.shape[1], 0)
-        before = None if memory is None else memory[None]
-        remembered, after = self.module["memory"](entered, before)
-        return self.module["leave"](remembered), after[0]
-
-    def memories(self, inputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
-        """Return the memory (rows, hidden) after every row of inputs; rows as in ``remember``.
-
-        Without memory it is what the middle layer makes of each row alone.
-        """
-        entered = torch.relu(self.module["enter"](inputs))
-        if not self.hidden:
-            return torch.relu(self.module["memory"](entered))
-        return remember(self.module["memory"], entered, counts)
-
-    def outputs(self, memories: torch.Tensor) -> torch.Tensor:
-        """Return outputs (rows, outputs) of memories."""
-        outputs: torch.Tensor = self.module["leave"](memories)
-        return outputs
-
-
-def outputs_of(
-    models: Sequence[Recurrent],
-    groups: Sequence[np.ndarray],
-    inputs: torch.Tensor,
-    counts: Sequence[int],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return outputs (places, agents, outputs) and memories (places, agents, hidden) of all seats.
-
-    ``inputs`` (places, agents, inputs) are in the order of ``Batch``, with its ``counts``.
-    """
-    memories: list[torch.Tensor] = []
-    outputs: list[torch.Tensor] = []
-    for model, seats in zip(models, groups, strict=True):
-        rows = inputs[:, seats] if len(models) > 1 else inputs
-        memory = model.memories(rows.flatten(0, 1), [count * len(seats) for count in counts])
-        for parts, part in ((memories, memory), (outputs, model.outputs(memory))):
-            parts.append(part.reshape(*rows.shape[:2], -1))
-    if len(models) == 1:
-        return outputs[0], memories[0]
-    order = torch.from_numpy(np.argsort(np.concatenate(groups), kind="stable"))
-    return torch.cat(outputs, dim=1)[:, order], torch.cat(memories, dim=1)[:, order]
-
-
 def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -> torch.Tensor:
     """Return TD(``trace``) targets of every step, (steps, n), from the values of what follows it.
 
@@ -402,21 +320,6 @@ def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -
         later = aims[steps] = rewards[steps] + goes_on[steps] * mixture
         end -= count
     return torch.from_numpy(aims)
-
-
-def layers_of(models: Sequence[Sequence[torch.nn.Module]]) -> tuple[Layer, ...]:
-    """Return the layers of all models, linear ones and GRUs in their order, as data."""
-    return tuple(_layer(modules) for modules in zip(*models, strict=True))
-
-
-def _layer(modules: Sequence[torch.nn.Module]) -> Layer:
-    """Return one layer of all models as data."""
-    kind = GRU if isinstance(modules[0], torch.nn.GRU) else LINEAR
-    parts = []
-    for name in _NAMES[kind]:
-        arrays = [array_of(module.get_parameter(name)) for module in modules]
-        parts.append(np.stack([array.T if array.ndim > 1 else array for array in arrays]))
-    return Layer(kind, *parts)
 
 
 def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
