@@ -23,10 +23,10 @@ from team_training import (
 
 import coopbench
 from coopbench.baselines.learners import sequences
-from coopbench.baselines.learners.episode_learner import falling_share
+from coopbench.baselines.learners.episode_learner import falling_share, greedy
 from coopbench.baselines.learners.gated import remember
 from coopbench.baselines.learners.qmix import Monotone
-from coopbench.baselines.learners.sequences import Batch, greedy, targets
+from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner, preset
@@ -234,7 +234,7 @@ def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
     learner = make_learner("vdn", TEAM, {}, 0, fit_replay=True, **large)
     learner.learn(100)
     assert len(learner._episodes) == learner._episodes.size == 7
-    assert learner._algorithm.counts.updates > 0
+    assert learner._algorithm.updates > 0
     with pytest.raises(ValueError, match=r"allowed: up to [\d,]+. Take fewer lanes"):
         make_learner("vdn", TEAM, {}, 0, fit_replay=True, **(large | {"lanes": 64}))
 

@@ -4,7 +4,6 @@ A learner names its parts; what is said here about each kind of part saves, chec
 """
 
 from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +13,6 @@ from coopbench_envs.arrays import LIMIT
 
 __all__ = [
     "LARGEST",
-    "Counts",
     "Part",
     "Parts",
     "Saved",
@@ -56,18 +54,6 @@ class Parts(Protocol):
 
 
 Part = torch.nn.Module | torch.optim.Optimizer | torch.Tensor | np.ndarray | Parts | Saved
-
-
-class Counts(SimpleNamespace):
-    """Numbers of a learner by name: attributes that are saved."""
-
-    def save(self) -> dict[str, np.ndarray]:
-        """Return the numbers."""
-        return {name: np.array(value) for name, value in vars(self).items()}
-
-    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over saved numbers."""
-        vars(self).update({name: arrays[name].item() for name in vars(self)})
 
 
 def numbered(things: Iterable[Parts]) -> "dict[str, Part]":

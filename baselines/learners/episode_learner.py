@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Training
-from coopbench.baselines.learners.checkpoint import Counts, Part
+from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import Body, Perceptron, Recurrent, layers_of
 from coopbench.baselines.learners.row_learner import RowLearner
-from coopbench.baselines.learners.sequences import Batch, Episodes, Playing, greedy
+from coopbench.baselines.learners.sequences import Batch, Episodes, Moment
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network, NetworkPolicy
 
@@ -38,7 +38,7 @@ class Algorithm:
 
     def __init__(self, rows: Rows, params: Any) -> None:
         self._params, self._groups = params, rows.groups
-        self.counts = Counts(updates=0)  # gradient steps so far
+        self.updates = np.array(0)  # gradient steps so far
         # The networks that act, one for each of ``Rows.groups``: of inputs and the last choice.
         self.models = [self._model(rows.inputs + rows.outputs, rows.outputs) for _ in rows.groups]
 
@@ -50,9 +50,10 @@ class Algorithm:
         return Perceptron([inputs, hidden, hidden, outputs])
 
     def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
-        """Return the choices of the training after so many steps; see ``sequences.Choosing``.
+        """Return choices (lanes, agents) of the training after so many steps.
 
-        They are the best ones, and random ones for a share of them that falls from 1.
+        They are those of largest output, and random ones for a share of them that falls from 1;
+        outputs and legal choices are (lanes, agents, choices).
         """
         params = self._params
         share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
@@ -68,13 +69,13 @@ class Algorithm:
 
     def count_step(self) -> None:
         """Count a gradient step, and renew the target networks when it is time."""
-        self.counts.updates += 1
-        if self.counts.updates % self._params.target_every == 0:
+        self.updates += 1
+        if self.updates % self._params.target_every == 0:
             self.renew()
 
     def parts(self) -> dict[str, Part]:
         """Return everything that a saved state holds: networks, targets, optimisers, counts."""
-        return {"model": torch.nn.ModuleList(self.models), "counts": self.counts}
+        return {"model": torch.nn.ModuleList(self.models), "counts.updates": self.updates}
 
 
 class Method(NamedTuple):
@@ -108,13 +109,16 @@ class EpisodeLearner(RowLearner):
         self._episodes = Episodes(size, rows, params.stored, fit=fit)
         fewer = self._episodes.size < size
         self.reduced = {"replay": self._episodes.size} if fewer else {}
-        hidden = params.hidden if params.recurrent else 0
-        self._playing = Playing(rows, hidden, self._episodes)
         with torch_apart(self._numbers):
             self._algorithm = method.make(rows, params)
-        # Updates that finished episodes allow; without a replay: new episodes.
-        self._counts = Counts(owed=0.0)
         self._network = self._acting()
+        # What the lanes remember: the memory of the networks, and the last choice.
+        self._hidden, self._last = (
+            np.zeros((rows.lanes, rows.agents, size), np.float32)
+            for size in (self._network.hidden, rows.outputs)
+        )
+        # Updates that finished episodes allow; without a replay: new episodes.
+        self._owed = np.array(0.0)
 
     def _check_game(self, team: bool) -> None:
         """Raise ``ValueError`` for a game that this learner cannot learn."""
@@ -142,47 +146,84 @@ class EpisodeLearner(RowLearner):
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update as often as finished episodes allow."""
-        algorithm, steps = self._algorithm, self.steps
-        finished = self._playing.step(
-            self._network, lambda outputs, legal: algorithm.choose(outputs, legal, steps)
-        )
-        self.steps += self._params.lanes
+        finished = self._play()
         batches = self._replays(finished) if self._replayed else self._news(finished)
-        reports = [algorithm.update(batch) for batch in batches]
+        reports = [self._algorithm.update(batch) for batch in batches]
         if reports:
             self._network = self._acting()
         return reports
+
+    def _play(self) -> int:
+        """Play one step in all lanes and store it; return the episodes finished."""
+        rows, engine, control = self._rows, self._rows.engine, self._rows.engine.control
+        first = rows.first
+        self._hidden[first] = 0.0
+        self._last[first] = 0.0
+        seen, legal = rows.observe(), _forced(control.masks, control.alive)
+        inputs = np.concatenate([seen, self._last], axis=2)
+        outputs, self._hidden = self._network.step(inputs, self._hidden)
+        before = Moment(seen, legal, rows.state())
+        actions = self._algorithm.choose(outputs, legal, self.steps)
+        step = rows.step(actions)
+        self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
+        self._episodes.add(before, actions, step.rewards)
+        self.steps += rows.lanes
+        if not step.over.any():
+            return 0
+        legal = _forced(engine.final_masks, engine.final_alive)
+        after = Moment(step.following, legal, step.state)
+        return self._episodes.close(step.over, ~step.by_time, after)
 
     def _replays(self, finished: int) -> Iterator[Batch]:
         """Yield a batch of the replay for every update that episodes just finished allow."""
         params = self._params
         if len(self._episodes) < min(params.batch_size, self._episodes.size):
             return
-        self._counts.owed += finished * params.updates_per_episode
-        while self._counts.owed >= 1.0:
-            self._counts.owed -= 1.0
+        self._owed += finished * params.updates_per_episode
+        while self._owed >= 1.0:
+            self._owed -= 1.0
             yield self._episodes.sample(params.batch_size)
 
     def _news(self, finished: int) -> Iterator[Batch]:
         """Yield the episodes since the last update when they are enough."""
-        self._counts.owed += finished
-        if self._counts.owed >= self._params.batch_size:
-            yield self._episodes.latest(int(self._counts.owed))
-            self._counts.owed = 0.0
+        self._owed += finished
+        if self._owed >= self._params.batch_size:
+            yield self._episodes.latest(int(self._owed))
+            self._owed[...] = 0.0
 
     def parts(self) -> dict[str, Part]:
         """Return the algorithm, episodes, what the lanes remember, and the updates owed."""
         return {
             **self._algorithm.parts(),
             "episodes": self._episodes,
-            "playing": self._playing,
-            "owed": self._counts,
+            "playing.hidden": self._hidden,
+            "playing.last": self._last,
+            "owed.owed": self._owed,
         }
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another training."""
         super().load(arrays)
         self._network = self._acting()
+
+
+def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """Return legal choices: of the dead, and where there is none, the first one alone."""
+    legal: np.ndarray = masks != 0
+    nothing = ~legal.any(axis=2) | ~alive
+    legal[nothing] = False
+    legal[nothing, 0] = True
+    return legal
+
+
+def greedy(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
+    """Return the best legal choices, of each seat with probability ``share`` a random one."""
+    best = np.where(legal, outputs, -np.inf).argmax(axis=2)
+    drawn = torch.rand(legal.shape).numpy()
+    random = np.where(legal, drawn, -1.0).argmax(axis=2)
+    exploring = torch.rand(best.shape).numpy() < share
+    chosen: np.ndarray = np.where(exploring, random, best)
+    return chosen
 
 
 def falling_share(steps: int, begin: float, end: float, length: int) -> float:

@@ -1,32 +1,21 @@
-"""Whole episodes as sequences: how they are played, stored and drawn.
+"""Whole episodes as sequences: how they are stored and drawn, and their targets.
 
 A sequence of n steps has n + 1 places. The last one holds what followed its last step: of an
 episode that only time has ended, its value is part of what is learned.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from coopbench.baselines.learners.checkpoint import LARGEST, Part, under
+from coopbench.baselines.learners.checkpoint import LARGEST, under
 from coopbench.baselines.learners.experience import Rows
-from coopbench.baselines.networks.network import Network
 
-__all__ = [
-    "Batch",
-    "Choosing",
-    "Episodes",
-    "Moment",
-    "Playing",
-    "greedy",
-    "targets",
-]
+__all__ = ["Batch", "Episodes", "Moment", "targets"]
 
-# Choices (lanes, agents) from outputs and legal choices, both (lanes, agents, choices).
-Choosing = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _BLOCKS = 64  # that hold all episodes, were each as long as possible
 
 
@@ -320,58 +309,3 @@ def targets(batch: Batch, following: torch.Tensor, gamma: float, trace: float) -
         later = aims[steps] = rewards[steps] + goes_on[steps] * mixture
         end -= count
     return torch.from_numpy(aims)
-
-
-def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
-    """Return legal choices: of the dead, and where there is none, the first one alone."""
-    legal: np.ndarray = masks != 0
-    nothing = ~legal.any(axis=2) | ~alive
-    legal[nothing] = False
-    legal[nothing, 0] = True
-    return legal
-
-
-def greedy(outputs: np.ndarray, legal: np.ndarray, share: float) -> np.ndarray:
-    """Return the best legal choices, of each seat with probability ``share`` a random one."""
-    best = np.where(legal, outputs, -np.inf).argmax(axis=2)
-    drawn = torch.rand(legal.shape).numpy()
-    random = np.where(legal, drawn, -1.0).argmax(axis=2)
-    exploring = torch.rand(best.shape).numpy() < share
-    chosen: np.ndarray = np.where(exploring, random, best)
-    return chosen
-
-
-class Playing:
-    """What plays in all lanes: a network, its memory, and the episodes that come of it."""
-
-    def __init__(self, rows: Rows, hidden: int, episodes: Episodes) -> None:
-        self._rows, self.episodes = rows, episodes
-        shape = rows.lanes, rows.agents
-        self._hidden = np.zeros((*shape, hidden), np.float32)
-        self._last = np.zeros((*shape, rows.outputs), np.float32)
-
-    def step(self, network: Network, choose: Choosing) -> int:
-        """Play one step in all lanes, as ``choose`` says; return the episodes finished."""
-        rows, control = self._rows, self._rows.engine.control
-        first = rows.first
-        self._hidden[first] = 0.0
-        self._last[first] = 0.0
-        seen = rows.observe()
-        inputs = np.concatenate([seen, self._last], axis=2)
-        outputs, self._hidden = network.step(inputs, self._hidden)
-        legal = _forced(control.masks, control.alive)
-        before = Moment(seen, legal, rows.state())
-        actions = choose(outputs, legal)
-        step = rows.step(actions)
-        self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
-        self.episodes.add(before, actions, step.rewards)
-        if not step.over.any():
-            return 0
-        engine = rows.engine
-        legal = _forced(engine.final_masks, engine.final_alive)
-        after = Moment(step.following, legal, step.state)
-        return self.episodes.close(step.over, ~step.by_time, after)
-
-    def parts(self) -> dict[str, Part]:
-        """Return the memory of all lanes."""
-        return {"hidden": self._hidden, "last": self._last}
