@@ -4,19 +4,22 @@ The update is that of Stable-Baselines3. Games are played here, all lanes at onc
 agents can die and each agent has its own reward. Actions are continuous.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
+import stable_baselines3
 import torch
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
+from coopbench.baselines.learners import sb3
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.modules import layers_of
-from coopbench.baselines.learners.off_policy import check_replay, first_update, shortened
+from coopbench.baselines.learners.off_policy import Replay, check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
-from coopbench.baselines.learners.sb3 import SAC
-from coopbench.baselines.learners.torch_tools import torch_apart
+from coopbench.baselines.learners.torch_tools import layer_sizes, torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench_envs.parameters import Allowed, between
 
@@ -57,6 +60,75 @@ class Params(NamedTuple):
     share: h.Share = 0.0
 
 
+class SB3SAC:
+    """The library's SAC of one model, and the replay that it learns from.
+
+    A row of the replay holds inputs, actions, next inputs, terminated and reward: in one array a
+    sample is one gather operation instead of five.
+    """
+
+    def __init__(self, params: Params, inputs: int, outputs: int) -> None:
+        self._params, self._columns = params, [inputs, outputs, inputs, 1, 1]
+        self.replay = Replay(params.buffer_size, {"rows": self.form(inputs, outputs)})
+        self.model = _sb3_sac(params, inputs, outputs)
+        self.model.replay_buffer = self
+        self.unit = 1.0  # divisor of sampled rewards
+
+    @staticmethod
+    def form(inputs: int, outputs: int) -> tuple[tuple[int, ...], torch.dtype]:
+        """Return shape and type of a row of the replay."""
+        return (2 * inputs + outputs + 2,), torch.float32
+
+    @property
+    def layers(self) -> list[torch.nn.Linear]:
+        """Return the linear layers of the actor's mean in their order."""
+        actor = self.model.actor
+        hidden = [part for part in actor.latent_pi if isinstance(part, torch.nn.Linear)]
+        return [*hidden, actor.mu]
+
+    def parts(self) -> dict[str, Part]:
+        """Return networks, optimisers, the replay, and the weight of the entropy if it adapts."""
+        model = self.model
+        parts: dict[str, Part] = {"model": model.policy, "replay": self.replay}
+        parts |= {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
+        if model.log_ent_coef is not None:
+            parts |= {"entropy": model.ent_coef_optimizer, "log_entropy": model.log_ent_coef}
+        return parts
+
+    def sample(self, batch_size: int, env: None = None) -> ReplayBufferSamples:
+        """Draw rows for the library."""
+        drawn = self.replay.sample(batch_size)["rows"]
+        drawn[:, -1] /= self.unit
+        return ReplayBufferSamples(*torch.split(drawn, self._columns, dim=1))
+
+    def update(self, unit: float) -> dict[str, float]:
+        """Learn from the replay, its rewards divided by ``unit``; return a report."""
+        self.unit = unit
+        self.model.train(self._params.updates, self._params.batch_size)
+        names = "actor_loss", "critic_loss", "entropy_coefficient"
+        report = sb3.report_of(self.model, names)
+        return {name: report[name] for name in names}
+
+
+def _sb3_sac(params: Params, inputs: int, outputs: int) -> Any:
+    """Make the library's SAC for rows of a game."""
+    return sb3.made(
+        stable_baselines3.SAC,
+        "MlpPolicy",
+        (inputs, gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32)),
+        params,
+        buffer_size=1,  # of a buffer that is not used
+        tau=params.tau,
+        ent_coef=f"auto_{params.entropy}" if params.adapt_entropy else params.entropy,
+        target_entropy=-float(outputs),
+        policy_kwargs={
+            "net_arch": layer_sizes(params.layers),
+            "activation_fn": torch.nn.Tanh if params.activation == "tanh" else torch.nn.ReLU,
+            "optimizer_kwargs": {"fused": True},
+        },
+    )
+
+
 class ISAC(RowLearner):
     """SAC for all seats of a game, with a model per agent or one that all agents share."""
 
@@ -67,7 +139,7 @@ class ISAC(RowLearner):
         self._check(params)
         self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
         with torch_apart(self._numbers):
-            self._models = [SAC(params, rows.inputs, rows.outputs) for _ in sizes]
+            self._models = [SB3SAC(params, rows.inputs, rows.outputs) for _ in sizes]
 
     def _check(self, params: Params) -> None:
         """Raise ``ValueError`` for a game that SAC cannot learn, or numbers that do not fit."""
@@ -84,7 +156,7 @@ class ISAC(RowLearner):
                 "entropy was 0.0 and adapt_entropy True; allowed: an entropy > 0 to begin with, or "
                 "adapt_entropy False."
             )
-        forms, most = {"rows": SAC.form(rows.inputs, rows.outputs)}, max(map(len, rows.groups))
+        forms, most = {"rows": SB3SAC.form(rows.inputs, rows.outputs)}, max(map(len, rows.groups))
         check_replay(params, forms, len(rows.groups), params.lanes * most, env_id)
 
     def policy(self) -> NetworkPolicy:

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
-from coopbench.baselines.learners.on_policy import Use, entry_of
+from coopbench.baselines.learners.on_policy import entry_of
 from coopbench.baselines.learners.ppo import PPO
 from coopbench.baselines.networks.network import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
@@ -67,17 +67,4 @@ class Params(NamedTuple):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], Params, _use)
-
-
-def _use(params: Params) -> Use:
-    """Return how rollouts are used."""
-    return Use(
-        make=PPO,
-        critic=params.critic,
-        team=True,
-        minibatches=params.minibatches,
-        chunk=params.chunk,
-        masked=params.death_masking,
-        normalised=params.normalise_values,
-    )
+    return entry_of(name, LEARNERS[name], Params, PPO)

@@ -1,13 +1,12 @@
 """The loop of learners from rollouts: play one step in all lanes; update when rollouts are full.
 
-What a critic sees, and what updates a model, is chosen by the learner that uses it: ``ppo`` is the
-update of MAPPO and of IPPO with memory, ``sb3`` that of IPPO without.
+``ppo`` is the update of MAPPO and of IPPO with memory, ``ippo`` has that of IPPO without.
 """
 
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import NetworkPolicy
 
-__all__ = ["Model", "OnPolicy", "Use", "entry_of"]
+__all__ = ["Model", "OnPolicy", "entry_of"]
 
 
 class Model(Protocol):
@@ -54,45 +53,38 @@ class Model(Protocol):
         """Return everything but the rollout."""
 
 
-class Use(NamedTuple):
-    """How rollouts are used; the rest are hyperparameters."""
-
-    make: Callable[..., Model]  # (rows, seats, params, use, rollout) -> a model
-    critic: str  # what it sees: OWN, STATE, STATE_AND_OWN or OBSERVATIONS
-    team: bool  # rewards after an agent's death count for it, until the episode is over
-    chunk: int = 1  # steps of the longest piece of a network with memory
-    minibatches: int = 1
-    batch_size: int = 0  # if above 0, as many minibatches as hold about so many rows each
-    masked: bool = False  # the critic sees nothing but the seat of a dead agent
-    normalised: bool = False  # values are scaled by the moments of returns
-
-
 class OnPolicy(RowLearner):
-    """Learns from rollouts of all seats of a game, with a model per agent or one for all."""
+    """Learns from rollouts of all seats of a game, with a model per agent or one for all.
 
-    def __init__(self, training: Training, use_of: Callable[[Any], Use]) -> None:
+    ``make`` returns the model of so many seats, from rows, seats, hyperparameters and rollout. A
+    critic sees what the hyperparameter ``critic`` says, or its agent's own inputs without it. With
+    it, rewards after an agent's death count for that agent, until the episode is over, and
+    ``death_masking`` says whether the critic then sees nothing but the agent's seat.
+    """
+
+    def __init__(self, training: Training, make: Callable[..., Model]) -> None:
         params = training.params
-        self._use = use = use_of(params)
-        super().__init__(training, global_state=use.critic in (STATE, STATE_AND_OWN))
-        rows = self._rows
+        critic = getattr(params, "critic", OWN)
+        super().__init__(training, global_state=critic in (STATE, STATE_AND_OWN))
+        self._team, rows = critic != OWN, self._rows
         if params.recurrent and params.history > 1:
             raise ValueError(
                 f"history was {params.history} with recurrent=True; allowed: 1, since the network "
                 f"remembers."
             )
-        scaled = params.scale_observations
-        self._view = View(rows, use.critic, masked=use.masked, scaled=scaled)
+        masked, scaled = getattr(params, "death_masking", False), params.scale_observations
+        self._view = View(rows, critic, masked=masked, scaled=scaled)
         self._length = rollout_length(params)
         view, hidden = self._view.size, memory_width(params.layers) if params.recurrent else 0
-        makers = [
+        rollouts = [
             partial(Rollout, self._length, params.lanes * len(group), rows, view, hidden)
             for group in rows.groups
         ]
-        check_memory(makers, rows, params)
+        check_memory(rollouts, rows, params)
         with torch_apart(self._numbers):
             self._models = [
-                use.make(rows, len(group), params, use, make())
-                for group, make in zip(rows.groups, makers, strict=True)
+                make(rows, len(group), params, rollout())
+                for group, rollout in zip(rows.groups, rollouts, strict=True)
             ]
         self._scales = [RewardScale(m.rollout.rewards.shape[1], params.gamma) for m in self._models]
 
@@ -135,7 +127,7 @@ class OnPolicy(RowLearner):
         """Play one step in all lanes and store it as step ``at``."""
         rows, actions, first = self._rows, [], self._rows.first
         parts = (rows.observe(), rows.legal(), rows.learning())
-        views = [None] * len(self._models) if self._use.critic == OWN else self._views()
+        views = self._views() if self._team else [None] * len(self._models)
         seen = zip(self._models, *map(rows.cut, parts), views, strict=True)
         for model, inputs, legal, taught, view in seen:
             begins = np.repeat(first, len(inputs) // rows.lanes)
@@ -148,7 +140,7 @@ class OnPolicy(RowLearner):
 
     def _earn(self, at: int, step: Transition) -> None:
         """Store which rows are over and what they earned, and what follows where time ends."""
-        rows, team, engine = self._rows, self._use.team, self._rows.engine
+        rows, team, engine = self._rows, self._team, self._rows.engine
         cut = step.by_time.any()
         if cut:
             alive = np.where(step.over[:, None], engine.final_alive, engine.control.alive)
@@ -180,9 +172,9 @@ class OnPolicy(RowLearner):
         return float(params.learning_rate * max(0.0, 1.0 - begun / params.anneal))
 
 
-def entry_of(name: str, summary: str, params: type, use_of: Callable[[Any], Use]) -> LearnerEntry:
-    """Return the registry's entry of a learner from rollouts."""
-    create = partial(OnPolicy, use_of=use_of)
+def entry_of(name: str, summary: str, params: type, make: Callable[..., Model]) -> LearnerEntry:
+    """Return the registry's entry of a learner from rollouts; ``make`` is that of ``OnPolicy``."""
+    create = partial(OnPolicy, make=make)
     first_update = attrgetter("rollout")
     return LearnerEntry(name, create, summary, "on_policy", params, _shortened, first_update)
 

@@ -15,11 +15,11 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.critics import ValueScale
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import body_of
-from coopbench.baselines.learners.on_policy import Use
 from coopbench.baselines.learners.rollout import Pieces, Rollout, advantages
 
 __all__ = ["PPO"]
 
+_CHUNK = 16  # steps that gradients go back in networks with memory, unless ``chunk`` says otherwise
 _HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
 
 
@@ -82,19 +82,24 @@ class Actor(torch.nn.Module):
 
 
 class PPO:
-    """Actor, critic and optimiser of a model, and what it remembers."""
+    """Actor, critic and optimiser of a model, and what it remembers.
 
-    def __init__(self, rows: Rows, seats: int, params: Any, use: Use, rollout: Rollout) -> None:
+    Of the hyperparameters not all learners have ``chunk`` and ``normalise_values``, and they have
+    either ``minibatches`` or, as the number of rows in each, ``batch_size``.
+    """
+
+    def __init__(self, rows: Rows, seats: int, params: Any, rollout: Rollout) -> None:
         view = rollout.views.shape[2]
         self.actor, self.critic = Actor(rows, params), body_of(view, 1, params, 1.0)
-        self._params, self._use = params, use
+        self._params, chunk = params, getattr(params, "chunk", _CHUNK)
+        self._chunk = chunk if params.recurrent else 1
         self.module = torch.nn.ModuleDict({"actor": self.actor, "critic": self.critic})
         rate = params.learning_rate
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=rate, eps=1e-5, fused=True)
         self.rollout = rollout
         shape = params.lanes * seats, self.critic.hidden
         self.memory = [torch.zeros(shape) for _ in self.module]
-        self.value_scale = ValueScale(used=use.normalised)
+        self.value_scale = ValueScale(used=getattr(params, "normalise_values", False))
 
     @property
     def layers(self) -> list[Any]:
@@ -168,12 +173,13 @@ class PPO:
 
     def _epochs(self, gains: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
         """Make all gradient steps of an update; return the mean report of the last epoch."""
-        params, use = self._params, self._use
+        params = self._params
         reports: list[dict[str, float]] = []
-        starts, rows, lengths = self.rollout.pieces(use.chunk if params.recurrent else 1)
-        parts = use.minibatches
-        if use.batch_size:
-            parts = -(-int(lengths.sum()) // use.batch_size)
+        starts, rows, lengths = self.rollout.pieces(self._chunk)
+        if hasattr(params, "batch_size"):
+            parts = -(-int(lengths.sum()) // params.batch_size)
+        else:
+            parts = params.minibatches
         for _ in range(params.epochs):
             reports = []
             order = torch.randperm(len(starts))
