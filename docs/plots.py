@@ -8,7 +8,7 @@ reproducible. A figure is drawn again only when its environment or this file has
 import io
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +22,12 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.report.plots import style
-from coopbench_envs import pictures
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
-from coopbench_envs.skirmish.picture import HEADER
+from coopbench_envs.scenes import Battle
 from coopbench_envs.skirmish.scenario import bundled_maps
+from coopbench_envs.skirmish.scene import battle_of
+from coopbench_envs.skirmish.teams import RACES
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"
 EPISODES = 256
@@ -38,7 +39,8 @@ LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 RECIPROCAL = ("reciprocator", "tit_for_tat")
 LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
 
-SHEET, BATTLES = "maps.png", "battles.png"
+SHEET, BATTLES, FIGHTS = "maps.png", "battles.png", "battles_v1.png"
+AROUND = 1.5  # cells around the units of a battle
 _ROOMS = """
 .....#.....
 .....#.....
@@ -232,29 +234,90 @@ def _map(ax: Any, name: str) -> None:
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
 
 
-def battles() -> bytes:
-    """Draw the first state of all battles beside each other; return the PNG."""
+def battles(env_id: str, fights: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Draw the first state of battles below each other, parameters by title; return the PNG.
+
+    Each is cut to its units, which are discs to scale with a letter for their kind.
+    """
     from matplotlib.figure import Figure
 
-    maps, columns = bundled_maps(), 4
-    rows = math.ceil(len(maps) / columns)
-    figure = Figure(figsize=(9.6, 2.1 * rows), layout="constrained")
-    places = figure.subplots(rows, columns, squeeze=False).ravel()
+    columns = 3
+    rows = math.ceil(len(fights) / columns)
+    page = Figure(figsize=(7.2, 2.6 * rows + 1.2), layout="constrained")
+    places = page.subplots(rows, columns, squeeze=False).ravel()
     for ax in places:
         ax.axis("off")
-    for ax, name in zip(places, maps, strict=False):
-        engine = Engine("Skirmish-v0", map=name)
-        engine.reset(np.zeros(1, np.uint64))
-        ax.imshow(pictures.picture(engine)[HEADER:], interpolation="antialiased")
-        ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+    kinds: dict[str, str] = {}  # by their letter
+    for k, (ax, (title, parameters)) in enumerate(zip(places, fights.items(), strict=False)):
+        engine = Engine(env_id, **parameters)
+        engine.reset(np.array([k], np.uint64))
+        battle = battle_of(engine.constants, engine.lane_state())
+        kinds |= zip(battle.letters, battle.kinds, strict=True)
+        _battle(ax, battle)
+        ax.set_title(title, fontsize=style.SMALL + 3, color=style.INK)
+    words = [f"{letter} {kind.replace('_', ' ')}" for letter, kind in sorted(kinds.items())]
+    legend = ["discs: agents blue, enemies orange; gray: walls", *_lines(words, 4)]
+    page.suptitle("\n".join(legend), fontsize=style.SMALL + 3, color=style.INK)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=140, metadata={"Software": None})
+    page.savefig(buffer, format="png", dpi=180, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def _lines(words: list[str], most: int) -> list[str]:
+    """Return lines of at most so many words."""
+    return ["    ".join(words[k : k + most]) for k in range(0, len(words), most)]
+
+
+def _battle(ax: Any, battle: Battle) -> None:
+    """Draw the ground around the units, and the units."""
+    from matplotlib.collections import EllipseCollection
+
+    height, width = battle.ground.shape
+    ax.imshow(
+        np.where(battle.ground, 248, 172),
+        cmap="gray",
+        vmin=0,
+        vmax=255,
+        origin="lower",
+        extent=(0, width, 0, height),
+        interpolation="nearest",
+    )
+    low = np.maximum(battle.places.min(axis=0) - AROUND, 0)
+    high = np.minimum(battle.places.max(axis=0) + AROUND, (width, height))
+    middle, half = 0.5 * (low + high), 0.5 * (high - low).max()
+    ax.set_xlim(middle[0] - half, middle[0] + half)
+    ax.set_ylim(middle[1] - half, middle[1] + half)
+    ours = np.arange(len(battle.places)) < battle.num_agents
+    colours = np.where(ours, "#56b4e9", "#e69f00")
+    wide = 2 * battle.radii
+    ax.add_collection(
+        EllipseCollection(
+            wide,
+            wide,
+            np.zeros(len(wide)),
+            units="xy",
+            offsets=battle.places,
+            transOffset=ax.transData,
+            facecolors=colours,
+            edgecolors=style.INK,
+            linewidths=0.3,
+        )
+    )
+    for place, radius, letter in zip(battle.places, battle.radii, battle.letters, strict=True):
+        size = 112.0 * radius / half  # points: about the height of the disc
+        ax.text(*place, letter, fontsize=size, ha="center", va="center_baseline", color="black")
+
+
+def fights() -> dict[str, dict[str, Any]]:
+    """Return the parameters of the battles of version 1 by what stands above them."""
+    drawn = {"teams": "drawn", "num_agents": 10, "num_enemies": 11}
+    shown: dict[str, dict[str, Any]] = {name: {"map": name} for name in bundled_maps()}
+    return shown | {f"{race}, 10 against 11": {**drawn, "race": race} for race in RACES}
 
 
 def names() -> list[str]:
     """Return the names of all figures."""
-    return [SHEET, BATTLES, *(f"{stem(env_id)}.svg" for env_id in _drawn())]
+    return [SHEET, BATTLES, FIGHTS, *(f"{stem(env_id)}.svg" for env_id in _drawn())]
 
 
 def _drawn() -> list[str]:
@@ -264,10 +327,18 @@ def _drawn() -> list[str]:
 def drawings() -> dict[Path, tuple[str, Callable[[], bytes]]]:
     """Return every figure with the digest of its sources and the function that draws it."""
     maps = "coopbench_envs.pathfinding.routing"
-    battlefields = "coopbench_envs.skirmish.skirmish"
+    first, second = (f"coopbench_envs.skirmish.skirmish{v}" for v in ("", "_v1"))
+    published = {name: {"map": name} for name in bundled_maps()}
     figures = {
         FOLDER / SHEET: (drawn.digest(__file__, maps), sheet),
-        FOLDER / BATTLES: (drawn.digest(__file__, battlefields), battles),
+        FOLDER / BATTLES: (
+            drawn.digest(__file__, first),
+            partial(battles, "Skirmish-v0", published),
+        ),
+        FOLDER / FIGHTS: (
+            drawn.digest(__file__, second),
+            partial(battles, "Skirmish-v1", fights()),
+        ),
     }
     for env_id in _drawn():
         sources = drawn.digest(__file__, coopbench_envs.spec(env_id).module)
