@@ -3,7 +3,7 @@
 A learner names its parts; what is said here about each kind of part saves, checks and loads it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -63,7 +63,7 @@ def numbered(things: Iterable[Parts]) -> "dict[str, Part]":
     }
 
 
-def under(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return arrays with ``name.`` before their names, as parts of a larger whole."""
     return {f"{name}.{key}": array for key, array in arrays.items()}
 
@@ -83,56 +83,66 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 def save_parts(parts: "Mapping[str, Part]") -> dict[str, np.ndarray]:
     """Return all parts as arrays; those of parts that save themselves need not be copies."""
     arrays: dict[str, np.ndarray] = {}
-    for name, one in parts.items():
-        if isinstance(one, np.ndarray):
-            arrays[name] = one.copy()
-        elif isinstance(one, torch.Tensor):
-            arrays[name] = array_of(one)
+    for name, leaf in _leaves(parts):
+        if isinstance(leaf, np.ndarray):
+            arrays[name] = leaf.copy()
+        elif isinstance(leaf, torch.Tensor):
+            arrays[name] = array_of(leaf)
         else:
-            arrays |= under(name, _saved(one))
+            arrays |= under(name, leaf.save())
     return arrays
-
-
-def _saved(one: Any) -> dict[str, np.ndarray]:
-    """Return a part that has several arrays as these."""
-    if isinstance(one, torch.nn.Module):
-        return {name: array_of(tensor) for name, tensor in one.state_dict().items()}
-    if isinstance(one, torch.optim.Optimizer):
-        return _moments(one)
-    saved: dict[str, np.ndarray] = save_parts(one.parts()) if isinstance(one, Parts) else one.save()
-    return saved
 
 
 def load_parts(parts: "Mapping[str, Part]", arrays: Mapping[str, np.ndarray]) -> None:
     """Continue from arrays that ``check_saved`` has let pass."""
-    for name, one in parts.items():
-        saved = part(arrays, name)
-        if isinstance(one, np.ndarray):
-            one[...] = arrays[name]
-        elif isinstance(one, torch.Tensor):
+    for name, leaf in _leaves(parts):
+        if isinstance(leaf, np.ndarray):
+            leaf[...] = arrays[name]
+        elif isinstance(leaf, torch.Tensor):
             with torch.no_grad():
-                one.copy_(torch.from_numpy(arrays[name]))
-        elif isinstance(one, torch.nn.Module):
-            one.load_state_dict({key: torch.tensor(array) for key, array in saved.items()})
-        elif isinstance(one, torch.optim.Optimizer):
-            _put_moments(one, saved)
-        elif isinstance(one, Parts):
-            load_parts(one.parts(), saved)
+                leaf.copy_(torch.from_numpy(arrays[name]))
         else:
-            one.load(saved)
+            leaf.load(part(arrays, name))
+
+
+def _leaves(parts: "Mapping[str, Part]") -> Iterator[tuple[str, Any]]:
+    """Yield all arrays and tensors, and all parts that save themselves, with their names."""
+    for name, one in parts.items():
+        inner: Mapping[str, Any] | None = None
+        if isinstance(one, torch.nn.Module):
+            inner = one.state_dict()
+        elif isinstance(one, torch.optim.Optimizer):
+            inner = _moments(one)
+        elif isinstance(one, Parts):
+            inner = one.parts()
+        yield from [(name, one)] if inner is None else under(name, dict(_leaves(inner))).items()
+
+
+def _moments(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Return Adam's moments of every parameter, as ``number.name``.
+
+    Before its first step they are zeros, as it sets them itself.
+    """
+    parameters = [one for group in optimiser.param_groups for one in group["params"]]
+    moments: dict[str, torch.Tensor] = {}
+    for number, parameter in enumerate(parameters):
+        state = optimiser.state[parameter]
+        if not state:
+            state |= {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+            state["step"] = torch.tensor(0.0)
+        moments |= {f"{number}.{name}": state[name] for name in _ADAM}
+    return moments
 
 
 def _forms(parts: "Mapping[str, Part]", arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return arrays of the shapes and types that ``arrays`` must have to be loaded."""
     forms: dict[str, np.ndarray] = {}
-    for name, one in parts.items():
-        forms_of = getattr(one, "forms", None)
-        if isinstance(one, Parts):
-            forms |= under(name, _forms(one.parts(), part(arrays, name)))
-        elif forms_of is not None:
-            forms |= under(name, forms_of(part(arrays, name)))
+    for name, leaf in _leaves(parts):
+        forms_of = getattr(leaf, "forms", None)
+        if forms_of is None:
+            forms |= save_parts({name: leaf})
         else:
-            forms |= save_parts({name: one})
+            forms |= under(name, forms_of(part(arrays, name)))
     return forms
 
 
@@ -162,27 +172,3 @@ def check_saved(
 def _form(arrays: Mapping[str, np.ndarray], name: str) -> str:
     """Return type and shape of an array as text; "absent" if there is none of that name."""
     return f"{arrays[name].dtype} {arrays[name].shape}" if name in arrays else "absent"
-
-
-def _moments(optimiser: torch.optim.Optimizer) -> dict[str, np.ndarray]:
-    """Return Adam's moments of every parameter, as ``number.name``; zeros before its first step."""
-    arrays = {}
-    for number, parameter in enumerate(_parameters(optimiser)):
-        moments = optimiser.state.get(parameter)
-        for name in _ADAM:
-            shape = () if name == "step" else tuple(parameter.shape)
-            empty = np.zeros(shape, np.float32)
-            arrays[f"{number}.{name}"] = array_of(moments[name]) if moments else empty
-    return arrays
-
-
-def _put_moments(optimiser: torch.optim.Optimizer, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write saved moments into Adam."""
-    for number, parameter in enumerate(_parameters(optimiser)):
-        moments = {name: torch.tensor(arrays[f"{number}.{name}"]) for name in _ADAM}
-        optimiser.state[parameter] = moments
-
-
-def _parameters(optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Return the parameters of an optimiser in the order of its groups."""
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]

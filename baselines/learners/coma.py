@@ -115,16 +115,6 @@ def probabilities(outputs: torch.Tensor, legal: torch.Tensor, share: float) -> t
     return policy
 
 
-def advantages(values: torch.Tensor, policy: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Return A of choices (steps, agents), from values and a policy (steps, agents, choices)."""
-    return values.gather(2, choices.unsqueeze(2)).squeeze(2) - expected(values, policy)
-
-
-def expected(values: torch.Tensor, policy: torch.Tensor) -> torch.Tensor:
-    """Return the mean of values over each seat's policy, (steps, agents)."""
-    return (values * policy).sum(2)
-
-
 class Coma(Algorithm):
     """Recurrent actors, and a critic of all seats with a target network."""
 
@@ -159,14 +149,13 @@ class Coma(Algorithm):
         outputs = outputs_of(self.models, self._groups, batch.with_last_actions(), batch.counts)[0]
         values, aims, loss = self._learn_critic(batch, outputs.detach())
         policy = probabilities(outputs[before], batch.legal[before], self._share)
-        if params.credit == RETURN:
-            credit = aims - expected(values, policy.detach())
-        else:
-            credit = advantages(values, policy.detach(), actions)
+        made = aims
+        if params.credit != RETURN:
+            made = values.gather(2, actions.unsqueeze(2)).squeeze(2)
+        credit = made - (values * policy.detach()).sum(2)
         logs = policy.gather(2, actions.unsqueeze(2)).squeeze(2).log()
-        free = (
-            batch.legal[before].sum(2) > 1
-        )  # the dead, and others without a choice, learn nothing
+        # The dead, and others without a choice, learn nothing.
+        free = batch.legal[before].sum(2) > 1
         rows = max(1, int(free.sum()))
         entropy = -(policy * policy.clamp(min=1e-12).log()).sum(2)[free].sum() / rows
         actors = -(credit * logs)[free].sum() / rows

@@ -242,10 +242,7 @@ class Rows:
         return self.engine.get_state() | {_FRAMES: self._frames.copy()} | partners
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from a saved state; ``ValueError`` if it is one of another game."""
-        missing = [name for name in (*self.engine.fields, _FRAMES) if name not in arrays]
-        if missing:
-            raise ValueError(f"The state of {self.engine.spec.id} lacks {', '.join(missing)}.")
+        """Continue from what ``save`` has returned."""
         self.engine.reset(state={name: arrays[name] for name in self.engine.fields})
         if self._beside is not None:
             self._beside.load(part(arrays, _PARTNERS))
