@@ -45,19 +45,19 @@ def test_actors_ascend_what_their_choices_are_credited_with(torch, credit):
     """The rate of the critic is 0 as good as, so that all its steps see the same critic."""
     changes = {"credit": credit, "entropy": 0.1}
     learner = trained("coma", 4 * 80, changes=changes, env=PENNIES, quick=SMALL)
-    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
+    batch = learner._episodes.latest(6)
     assert batch.terminated.sum() > 0
-    outputs = stepwise(algorithm.models, learner._rows.groups, batch)[0]
+    outputs = stepwise(learner.models, learner._rows.groups, batch)[0]
     best = preferred(outputs, batch.legal)
     best[batch.before] = batch.actions
     with torch.no_grad():
-        torch.nn.init.normal_(algorithm._target[-1].weight)
-        torch.nn.init.normal_(algorithm.critic[-1].weight)
-        inputs = algorithm.critic.inputs(batch, best)
-        aims = aims_by_hand(batch, of_choices(algorithm._target(inputs), best), 0.9, 0.6)
-        values = algorithm.critic(inputs)[batch.before]
+        torch.nn.init.normal_(learner._target[-1].weight)
+        torch.nn.init.normal_(learner.critic[-1].weight)
+        inputs = learner.critic.inputs(batch, best)
+        aims = aims_by_hand(batch, of_choices(learner._target(inputs), best), 0.9, 0.6)
+        values = learner.critic(inputs)[batch.before]
     policy = [
-        torch.stack([softened(*parts, algorithm._share) for parts in zip(*row, strict=True)])
+        torch.stack([softened(*parts, learner._share) for parts in zip(*row, strict=True)])
         for row in zip(outputs[batch.before], batch.legal[batch.before], strict=True)
     ]
     losses, bonuses = [], []
@@ -69,8 +69,8 @@ def test_actors_ascend_what_their_choices_are_credited_with(torch, credit):
             losses.append(-(made - mean) * shares[choice].log())
             bonuses.append(-sum(share * share.log() for share in shares if share > 0))
     loss = torch.stack(losses).mean() - 0.1 * torch.stack(bonuses).mean()
-    modules = algorithm.models
-    report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
+    modules = learner.models
+    report = gradients_agree(modules, loss, lambda: learner.update(batch))
     errors = (of_choices(values, batch.actions) - aims) ** 2
     steps = np.split(errors.numpy(), np.cumsum(batch.counts[1:-1]))
     loss = np.mean([part.mean() for part in steps])
@@ -83,14 +83,14 @@ def test_the_critic_learns_from_the_last_step_to_the_first(torch):
     learner = trained(
         "coma_shared", 4 * 40, changes={"critic_rate": 0.01}, env=PENNIES, quick=SMALL
     )
-    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
+    batch = learner._episodes.latest(6)
     seen = []
-    forward = algorithm.critic.forward
-    algorithm.critic.forward = lambda rows: seen.append(len(rows)) or forward(rows)
-    before = [p.detach().clone() for p in algorithm.critic.parameters()]
-    algorithm.update(batch)
+    forward = learner.critic.forward
+    learner.critic.forward = lambda rows: seen.append(len(rows)) or forward(rows)
+    before = [p.detach().clone() for p in learner.critic.parameters()]
+    learner.update(batch)
     assert seen == list(reversed(batch.counts[1:]))
-    after = algorithm.critic.parameters()
+    after = learner.critic.parameters()
     assert all((a != b).any() for a, b in zip(before, after, strict=True))
 
 
@@ -98,7 +98,7 @@ def test_a_seat_is_valued_beside_the_choices_of_others_alone(torch):
     """Another choice of its own changes nothing that the critic gets for it at that step."""
     learner = trained("coma", 80, quick=QUICK, rule=toy_team.TWO_STEPS, horizon=4)
     batch = learner._episodes.latest(6)
-    inputs, first = learner._algorithm.critic.inputs, range(batch.counts[0])
+    inputs, first = learner.critic.inputs, range(batch.counts[0])
     other = chosen(batch)
     other[first, 0] = (other[first, 0] + 1) % 3
     before, after = inputs(batch, chosen(batch))[first], inputs(batch, other)[first]

@@ -50,20 +50,20 @@ _toys = known(toy_team)
 )
 def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch, name, recurrent):
     learner = trained(name, 4 * 60, changes=MIXED | {"recurrent": recurrent}, env=PENNIES)
-    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
+    batch = learner._episodes.latest(6)
     groups = learner._rows.groups
     assert len(set(batch.counts)) > 2
     assert batch.terminated.sum() > 0
-    outputs = stepwise(algorithm.models, groups, batch)[0]
+    outputs = stepwise(learner.models, groups, batch)[0]
     with torch.no_grad():
         best = preferred(outputs, batch.legal)
-        later = of_choices(stepwise(algorithm.target_models, groups, batch)[0], best)
-        aims = aims_by_hand(batch, algorithm.target_mixer(later, batch.state), 0.9, 0.6)
+        later = of_choices(stepwise(learner.target_models, groups, batch)[0], best)
+        aims = aims_by_hand(batch, learner.target_mixer(later, batch.state), 0.9, 0.6)
     chosen = of_choices(outputs[batch.before], batch.actions)
-    errors = algorithm.mixer(chosen, batch.state[batch.before]) - aims
+    errors = learner.mixer(chosen, batch.state[batch.before]) - aims
     loss = (errors**2).mean()
-    modules = [*algorithm.models, algorithm.mixer]
-    report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
+    modules = [*learner.models, learner.mixer]
+    report = gradients_agree(modules, loss, lambda: learner.update(batch))
     assert report["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
 
 
@@ -208,7 +208,7 @@ def test_without_memory_a_policy_knows_the_present_and_its_last_choice(torch):
     assert (network.hidden, network.last_action) == (0, True)
     assert read_policy(content).pack() == content
     assert policy.hyperparameters["recurrent"] is False
-    (model,) = learner._algorithm.models
+    (model,) = learner.models
     inputs = np.random.default_rng(0).normal(size=(5, 2, network.layers[0].inputs))
     inputs = inputs.astype(np.float32)
     outputs, hidden = network.step(inputs, np.zeros((5, 2, 0), np.float32))
@@ -234,7 +234,7 @@ def test_a_replay_that_is_too_large_can_be_smaller(monkeypatch):
     learner = make_learner("vdn", TEAM, {}, 0, fit_replay=True, **large)
     learner.learn(100)
     assert len(learner._episodes) == learner._episodes.size == 7
-    assert learner._algorithm.updates > 0
+    assert learner.updates > 0
     with pytest.raises(ValueError, match=r"allowed: up to [\d,]+. Take fewer lanes"):
         make_learner("vdn", TEAM, {}, 0, fit_replay=True, **(large | {"lanes": 64}))
 
@@ -273,7 +273,7 @@ def test_divergence_is_told(torch):
     learner = make_learner("vdn", TEAM, {}, 0, **SMALL)
     learner.learn(40)
     with torch.no_grad():
-        learner._algorithm.models[0].leave.bias[0] = torch.inf
+        learner.models[0].leave.bias[0] = torch.inf
     with pytest.raises(Diverged, match="The loss of a model or its gradient is not finite"):
         learner.learn(400)
 

@@ -27,14 +27,14 @@ _toys = known(toy_team)
 )
 def test_an_update_follows_the_gradient_of_three_losses(torch, name, changes):
     learner = trained(name, 4 * 60, changes=MIXED | changes, env=PENNIES)
-    algorithm, batch = learner._algorithm, learner._episodes.latest(6)
-    joint, groups, before = algorithm.joint, learner._rows.groups, batch.before
+    batch = learner._episodes.latest(6)
+    joint, groups, before = learner.joint, learner._rows.groups, batch.before
     state, params = batch.state, learner._params
-    outputs, memories = stepwise(algorithm.models, groups, batch)
+    outputs, memories = stepwise(learner.models, groups, batch)
     best = preferred(outputs, batch.legal)
     with torch.no_grad():
-        later = stepwise(algorithm._target_models, groups, batch)[1]
-        following = algorithm._target_joint(state, later, best)
+        later = stepwise(learner._target_models, groups, batch)[1]
+        following = learner._target_joint(state, later, best)
         aims = aims_by_hand(batch, following, 0.9, 0.6)
 
     def judged(choices):
@@ -49,8 +49,8 @@ def test_an_update_follows_the_gradient_of_three_losses(torch, name, changes):
     losses = [(value - aims) ** 2, at_best**2, compared.clamp(max=0.0) ** 2]
     learned, optimal, elsewhere = (loss.mean() for loss in losses)
     loss = learned + params.optimal * optimal + params.non_optimal * elsewhere
-    modules = [joint, *algorithm.models]
-    report = gradients_agree(modules, loss, lambda: algorithm.update(batch))
+    modules = [joint, *learner.models]
+    report = gradients_agree(modules, loss, lambda: learner.update(batch))
     names = ("loss", "optimal", "non_optimal", "value")
     expected = [float(x.detach()) for x in (learned, optimal, elsewhere, value.mean())]
     np.testing.assert_allclose([report[n] for n in names], expected, rtol=1e-3, atol=1e-6)

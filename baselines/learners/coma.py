@@ -21,12 +21,7 @@ import torch
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.episode_learner import (
-    Algorithm,
-    Method,
-    entry_of,
-    falling_share,
-)
+from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_of, falling_share
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
@@ -115,12 +110,16 @@ def probabilities(outputs: torch.Tensor, legal: torch.Tensor, share: float) -> t
     return policy
 
 
-class Coma(Algorithm):
+class COMA(EpisodeLearner):
     """Recurrent actors, and a critic of all seats with a target network."""
 
-    def __init__(self, rows: Rows, params: Params) -> None:
-        super().__init__(rows, params)
-        self.critic, self._share = Critic(rows, params.critic_hidden), params.epsilon_start
+    replayed = False
+
+    def make_networks(self) -> None:
+        """Make actors and critic, its target, and the optimisers."""
+        super().make_networks()
+        params = self._params
+        self.critic, self._share = Critic(self._rows, params.critic_hidden), params.epsilon_start
         self._actors = adam(self.models, params.learning_rate)
         self._critics = adam([self.critic], params.critic_rate)
         self.renew()
@@ -134,11 +133,11 @@ class Coma(Algorithm):
         critics = {"critic": self.critic, "target.critic": self._target}
         return {**super().parts(), **critics, "actors": self._actors, "critics": self._critics}
 
-    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
+    def choose(self, outputs: np.ndarray, legal: np.ndarray) -> np.ndarray:
         """Return choices drawn from the policies."""
         params = self._params
         begin, end, length = params.epsilon_start, params.epsilon, params.epsilon_steps
-        self._share = falling_share(steps, begin, end, length)
+        self._share = falling_share(self.steps, begin, end, length)
         policy = probabilities(torch.from_numpy(outputs), torch.from_numpy(legal), self._share)
         choices: np.ndarray = torch.multinomial(policy.flatten(0, 1), 1).numpy()
         return choices.reshape(legal.shape[:2])
@@ -146,7 +145,8 @@ class Coma(Algorithm):
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn the critic, then make one gradient step of the actors."""
         params, before, actions = self._params, batch.before, batch.actions
-        outputs = outputs_of(self.models, self._groups, batch.with_last_actions(), batch.counts)[0]
+        seen = self._rows.groups, batch.with_last_actions(), batch.counts
+        outputs, _ = outputs_of(self.models, *seen)
         values, aims, loss = self._learn_critic(batch, outputs.detach())
         policy = probabilities(outputs[before], batch.legal[before], self._share)
         made = aims
@@ -198,4 +198,4 @@ class Coma(Algorithm):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], Method(Coma, replayed=False), Params)
+    return entry_of(name, LEARNERS[name], COMA, Params)

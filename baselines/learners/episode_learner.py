@@ -1,62 +1,108 @@
-"""The loop of learners from whole episodes; what is learned from them is an ``Algorithm``.
+"""The loop of learners from whole episodes, each of which adds its update and its networks.
 
 Two ways to use episodes: a replay, of which some are drawn for every update, or all episodes once,
 as soon as enough of them are over.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import Body, Perceptron, Recurrent, layers_of
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.sequences import Batch, Episodes, Moment
 from coopbench.baselines.learners.torch_tools import torch_apart
-from coopbench.baselines.networks.network import Network, NetworkPolicy
+from coopbench.baselines.networks.network import Network
 
-__all__ = [
-    "Algorithm",
-    "EpisodeLearner",
-    "Method",
-    "entry_of",
-    "falling_share",
-]
+__all__ = ["EpisodeLearner", "entry_of", "falling_share", "greedy"]
 
 
-class Algorithm:
-    """What is learned from whole episodes: networks, how they choose, and their update.
+class EpisodeLearner(RowLearner):
+    """Plays episodes in all lanes and learns from them.
 
-    Subclasses add ``update`` and ``renew``, and to ``parts`` whatever else they learn.
+    Subclasses add ``update`` and ``renew``, and to ``make_networks`` and ``parts`` whatever else
+    they learn. Of the hyperparameters ``lanes``, ``batch_size``, ``recurrent``, ``hidden``,
+    ``stored`` and ``target_every`` are read here, ``epsilon`` and ``epsilon_steps`` by ``choose``,
+    and of learners with a replay ``replay``, ``fit_replay`` and ``updates_per_episode``.
     """
 
-    def __init__(self, rows: Rows, params: Any) -> None:
-        self._params, self._groups = params, rows.groups
+    team = True  # it learns one value of the team, thus from a common reward
+    global_state = True  # it uses the global state
+    replayed = True  # it draws from a replay, instead of using all episodes once
+
+    def __init__(self, training: Training) -> None:
+        super().__init__(training, global_state=self.global_state)
+        rows, params = self._rows, self._params
+        self._check_game()
+        size = params.replay if self.replayed else params.batch_size + params.lanes
+        if size < params.batch_size:
+            raise ValueError(
+                f"replay was {size} and batch_size {params.batch_size}; allowed: a replay of at "
+                f"least batch_size episodes."
+            )
+        fit = getattr(params, "fit_replay", False)
+        self._episodes = Episodes(size, rows, params.stored, fit=fit)
+        fewer = self._episodes.size < size
+        self.reduced = {"replay": self._episodes.size} if fewer else {}
+        with torch_apart(self._numbers):
+            self.make_networks()
+        self._network = self.network()
+        # What the lanes remember: the memory of the networks, and the last choice.
+        self._hidden, self._last = (
+            np.zeros((rows.lanes, rows.agents, width), np.float32)
+            for width in (self._network.hidden, rows.outputs)
+        )
         self.updates = np.array(0)  # gradient steps so far
-        # The networks that act, one for each of ``Rows.groups``: of inputs and the last choice.
-        self.models = [self._model(rows.inputs + rows.outputs, rows.outputs) for _ in rows.groups]
+        # Updates that finished episodes allow; without a replay: new episodes.
+        self._owed = np.array(0.0)
 
-    def _model(self, inputs: int, outputs: int) -> Body:
-        """Return a new network."""
-        hidden = self._params.hidden
-        if self._params.recurrent:
-            return Recurrent(inputs, hidden, outputs)
-        return Perceptron([inputs, hidden, hidden, outputs])
+    def make_networks(self) -> None:
+        """Make all networks, and what learns them; here those that act.
 
-    def choose(self, outputs: np.ndarray, legal: np.ndarray, steps: int) -> np.ndarray:
-        """Return choices (lanes, agents) of the training after so many steps.
+        They are one for each of ``Rows.groups``, of inputs and the last choice.
+        """
+        rows, params = self._rows, self._params
+        inputs, hidden = rows.inputs + rows.outputs, params.hidden
+        self.models: list[Body] = [
+            Recurrent(inputs, hidden, rows.outputs)
+            if params.recurrent
+            else Perceptron([inputs, hidden, hidden, rows.outputs])
+            for _ in rows.groups
+        ]
+
+    def _check_game(self) -> None:
+        """Raise ``ValueError`` for a game that this learner cannot learn."""
+        rows, params = self._rows, self._params
+        if not rows.discrete:
+            raise ValueError(
+                f"Learner {self.name!r} values choices, and {rows.engine.spec.id} has Box actions; "
+                f"learners of these are ippo, isac, mappo and maddpg."
+            )
+        if self.team and not (rows.engine.spec.common_reward or params.reward == "team"):
+            raise ValueError(
+                f"Learner {self.name!r} learns one value of the team, and in {rows.engine.spec.id} "
+                f"every agent has its own reward; allowed: reward='team', or the learners iql, "
+                f"ippo, mappo and maddpg."
+            )
+
+    def network(self) -> Network:
+        """Return the present networks as data; the policy makes the choices of largest output."""
+        layers = layers_of([model.layers for model in self.models])
+        return self._rows.network(layers, "relu", "argmax", last_action=True)
+
+    def choose(self, outputs: np.ndarray, legal: np.ndarray) -> np.ndarray:
+        """Return choices (lanes, agents) while training.
 
         They are those of largest output, and random ones for a share of them that falls from 1;
         outputs and legal choices are (lanes, agents, choices).
         """
         params = self._params
-        share = falling_share(steps, 1.0, params.epsilon, params.epsilon_steps)
+        share = falling_share(self.steps, 1.0, params.epsilon, params.epsilon_steps)
         return greedy(outputs, legal, share)
 
     def update(self, batch: Batch) -> dict[str, float]:
@@ -73,84 +119,13 @@ class Algorithm:
         if self.updates % self._params.target_every == 0:
             self.renew()
 
-    def parts(self) -> dict[str, Part]:
-        """Return everything that a saved state holds: networks, targets, optimisers, counts."""
-        return {"model": torch.nn.ModuleList(self.models), "counts.updates": self.updates}
-
-
-class Method(NamedTuple):
-    """An algorithm, and what it needs."""
-
-    make: Callable[[Rows, Any], Algorithm]  # from rows and hyperparameters
-    team: bool = True  # it learns one value of the team, thus from a common reward
-    state: bool = True  # it uses the global state
-    replayed: bool = True  # it draws from a replay, instead of using all episodes once
-
-
-class EpisodeLearner(RowLearner):
-    """Plays episodes in all lanes and has an algorithm learn from them.
-
-    Of the hyperparameters ``lanes``, ``batch_size``, ``recurrent``, ``hidden`` and ``stored`` are
-    read here; of algorithms with a replay also ``replay``, ``fit_replay`` and
-    ``updates_per_episode``.
-    """
-
-    def __init__(self, training: Training, method: Method) -> None:
-        super().__init__(training, global_state=method.state)
-        self._replayed, rows, params = method.replayed, self._rows, self._params
-        self._check_game(method.team)
-        size = params.replay if method.replayed else params.batch_size + params.lanes
-        if size < params.batch_size:
-            raise ValueError(
-                f"replay was {size} and batch_size {params.batch_size}; allowed: a replay of at "
-                f"least batch_size episodes."
-            )
-        fit = getattr(params, "fit_replay", False)
-        self._episodes = Episodes(size, rows, params.stored, fit=fit)
-        fewer = self._episodes.size < size
-        self.reduced = {"replay": self._episodes.size} if fewer else {}
-        with torch_apart(self._numbers):
-            self._algorithm = method.make(rows, params)
-        self._network = self._acting()
-        # What the lanes remember: the memory of the networks, and the last choice.
-        self._hidden, self._last = (
-            np.zeros((rows.lanes, rows.agents, size), np.float32)
-            for size in (self._network.hidden, rows.outputs)
-        )
-        # Updates that finished episodes allow; without a replay: new episodes.
-        self._owed = np.array(0.0)
-
-    def _check_game(self, team: bool) -> None:
-        """Raise ``ValueError`` for a game that this learner cannot learn."""
-        rows, params = self._rows, self._params
-        if not rows.discrete:
-            raise ValueError(
-                f"Learner {self.name!r} values choices, and {rows.engine.spec.id} has Box actions; "
-                f"learners of these are ippo, isac, mappo and maddpg."
-            )
-        if team and not (rows.engine.spec.common_reward or params.reward == "team"):
-            raise ValueError(
-                f"Learner {self.name!r} learns one value of the team, and in {rows.engine.spec.id} "
-                f"every agent has its own reward; allowed: reward='team', or the learners iql, "
-                f"ippo, mappo and maddpg."
-            )
-
-    def _acting(self) -> Network:
-        """Return the present networks as data."""
-        layers = layers_of([model.layers for model in self._algorithm.models])
-        return self._rows.network(layers, "relu", "argmax", last_action=True)
-
-    def policy(self) -> NetworkPolicy:
-        """Return the choices of largest output as a policy."""
-        return NetworkPolicy(self._acting(), self.facts())
-
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update as often as finished episodes allow."""
         finished = self._play()
-        batches = self._replays(finished) if self._replayed else self._news(finished)
-        reports = [self._algorithm.update(batch) for batch in batches]
+        batches = self._replays(finished) if self.replayed else self._news(finished)
+        reports = [self.update(batch) for batch in batches]
         if reports:
-            self._network = self._acting()
+            self._network = self.network()
         return reports
 
     def _play(self) -> int:
@@ -163,7 +138,7 @@ class EpisodeLearner(RowLearner):
         inputs = np.concatenate([seen, self._last], axis=2)
         outputs, self._hidden = self._network.step(inputs, self._hidden)
         before = Moment(seen, legal, rows.state())
-        actions = self._algorithm.choose(outputs, legal, self.steps)
+        actions = self.choose(outputs, legal)
         step = rows.step(actions)
         self._last = np.eye(rows.outputs, dtype=np.float32)[actions]
         self._episodes.add(before, actions, step.rewards)
@@ -192,9 +167,10 @@ class EpisodeLearner(RowLearner):
             self._owed[...] = 0.0
 
     def parts(self) -> dict[str, Part]:
-        """Return the algorithm, episodes, what the lanes remember, and the updates owed."""
+        """Return everything but what subclasses add."""
         return {
-            **self._algorithm.parts(),
+            "model": torch.nn.ModuleList(self.models),
+            "counts.updates": self.updates,
             "episodes": self._episodes,
             "playing.hidden": self._hidden,
             "playing.last": self._last,
@@ -204,7 +180,7 @@ class EpisodeLearner(RowLearner):
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a saved state; ``ValueError`` if it is one of another training."""
         super().load(arrays)
-        self._network = self._acting()
+        self._network = self.network()
 
 
 def _forced(masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
@@ -231,11 +207,10 @@ def falling_share(steps: int, begin: float, end: float, length: int) -> float:
     return begin + min(1.0, steps / length) * (end - begin)
 
 
-def entry_of(name: str, summary: str, method: Method, params: type) -> LearnerEntry:
+def entry_of(name: str, summary: str, learner: type[EpisodeLearner], params: type) -> LearnerEntry:
     """Return the registry's entry of a learner from episodes."""
-    create = partial(EpisodeLearner, method=method)
-    kind: Literal["on_policy", "off_policy"] = "off_policy" if method.replayed else "on_policy"
-    return LearnerEntry(name, create, summary, kind, params, _shortened, _first_update)
+    kind: Literal["on_policy", "off_policy"] = "off_policy" if learner.replayed else "on_policy"
+    return LearnerEntry(name, learner, summary, kind, params, _shortened, _first_update)
 
 
 def _first_update(params: Any) -> int:

@@ -20,7 +20,7 @@ from coopbench.baselines.learners.modules import layers_of
 from coopbench.baselines.learners.off_policy import Replay, check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import layer_sizes, torch_apart
-from coopbench.baselines.networks.network import NetworkPolicy
+from coopbench.baselines.networks.network import Network
 from coopbench_envs.parameters import Allowed, between
 
 LEARNERS = {
@@ -159,11 +159,10 @@ class ISAC(RowLearner):
         forms, most = {"rows": SB3SAC.form(rows.inputs, rows.outputs)}, max(map(len, rows.groups))
         check_replay(params, forms, len(rows.groups), params.lanes * most, env_id)
 
-    def policy(self) -> NetworkPolicy:
+    def network(self) -> Network:
         """Return the means of the actors' actions as a network."""
         layers = layers_of([model.layers for model in self._models])
-        network = self._rows.network(layers, self._params.activation, "tanh")
-        return NetworkPolicy(network, self.facts())
+        return self._rows.network(layers, self._params.activation, "tanh")
 
     def parts(self) -> dict[str, Part]:
         """Return models, their replays, and what rewards are scaled by."""

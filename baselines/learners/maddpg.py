@@ -29,7 +29,7 @@ from coopbench.baselines.learners.off_policy import (
 )
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import descend, torch_apart
-from coopbench.baselines.networks.network import NetworkPolicy
+from coopbench.baselines.networks.network import Network
 from coopbench_envs.parameters import between
 
 LEARNERS = {
@@ -83,12 +83,11 @@ class MADDPG(RowLearner):
         with torch_apart(self._numbers):
             self._models = [Model(self._rows, seats, params) for seats in self._rows.groups]
 
-    def policy(self) -> NetworkPolicy:
+    def network(self) -> Network:
         """Return the actions of the actors, or their best choices, as a network."""
         layers = [model.networks["actor"].layers for model in self._models]
         head = "argmax" if self._rows.discrete else "tanh"
-        network = self._rows.network(layers_of(layers), self._params.activation, head)
-        return NetworkPolicy(network, self.facts())
+        return self._rows.network(layers_of(layers), self._params.activation, head)
 
     def parts(self) -> dict[str, Part]:
         """Return the models and the replay."""

@@ -19,7 +19,7 @@ from coopbench.baselines.learners.modules import layers_of, memory_width
 from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
-from coopbench.baselines.networks.network import NetworkPolicy
+from coopbench.baselines.networks.network import Network
 
 __all__ = ["Model", "OnPolicy", "entry_of"]
 
@@ -88,13 +88,13 @@ class OnPolicy(RowLearner):
             ]
         self._scales = [RewardScale(m.rollout.rewards.shape[1], params.gamma) for m in self._models]
 
-    def policy(self) -> NetworkPolicy:
+    def network(self) -> Network:
         """Return the mean of all actions as a network, or the most probable choice."""
         rows, params = self._rows, self._params
         head = "argmax" if rows.discrete else "tanh" if params.squash else "clip"
         activation = "relu" if params.recurrent else params.activation
         layers = layers_of([model.layers for model in self._models])
-        return NetworkPolicy(rows.network(layers, activation, head), self.facts())
+        return rows.network(layers, activation, head)
 
     def parts(self) -> dict[str, Part]:
         """Return models, their rollouts, and what rewards are scaled by."""

@@ -15,7 +15,6 @@ due to them.
 """
 
 import copy
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -23,8 +22,7 @@ import torch
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.episode_learner import Algorithm, Method, entry_of
-from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_of
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import adam, descend
@@ -67,15 +65,21 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
 
 
-class Apart(torch.nn.Module):
-    """No mixing: each agent learns its own value."""
+class Mixer(torch.nn.Module):
+    """What a team's value is made of; in IQL each agent learns its own value.
+
+    It is made for a number of agents and a size of the global state.
+    """
+
+    def __init__(self, agents: int, state: int) -> None:
+        super().__init__()
 
     def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return values (..., agents) as they are."""
         return values
 
 
-class Sum(torch.nn.Module):
+class Sum(Mixer):
     """VDN's mixing: the team's value is the sum of its members' values."""
 
     def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
@@ -83,11 +87,11 @@ class Sum(torch.nn.Module):
         return values.sum(dim=-1, keepdim=True)
 
 
-class Monotone(torch.nn.Module):
+class Monotone(Mixer):
     """QMIX's mixing network: Q = elu(q |W1(s)| + b1(s)) |W2(s)| + b2(s)."""
 
     def __init__(self, agents: int, state: int) -> None:
-        super().__init__()
+        super().__init__(agents, state)
         self._agents = agents
         self.weights1 = Perceptron([state, _HYPER, agents * _EMBED])
         self.biases1 = torch.nn.Linear(state, _EMBED)
@@ -105,13 +109,16 @@ class Monotone(torch.nn.Module):
         return total
 
 
-class QLearning(Algorithm):
+class QLearning(EpisodeLearner):
     """Double Q-learning of values that a mixer combines, with a target network."""
 
-    def __init__(self, rows: Rows, params: Params, mixer: torch.nn.Module) -> None:
-        super().__init__(rows, params)
-        self.mixer = mixer
-        self._optimiser = adam([*self.models, mixer], params.learning_rate)
+    mixing = Mixer
+
+    def make_networks(self) -> None:
+        """Make all networks, their targets, and the optimiser."""
+        self.mixer = self.mixing(self._rows.agents, self._rows.state().shape[1])
+        super().make_networks()
+        self._optimiser = adam([*self.models, self.mixer], self._params.learning_rate)
         self.renew()
 
     def renew(self) -> None:
@@ -131,7 +138,7 @@ class QLearning(Algorithm):
     def update(self, batch: Batch) -> dict[str, float]:
         """Make one gradient step; return its report."""
         params, before = self._params, batch.before
-        seen = self._groups, batch.with_last_actions(), batch.counts
+        seen = self._rows.groups, batch.with_last_actions(), batch.counts
         values, _ = outputs_of(self.models, *seen)
         chosen = values[before].gather(2, batch.actions.unsqueeze(2)).squeeze(2)
         learned = self.mixer(chosen, batch.state[before])
@@ -148,18 +155,26 @@ class QLearning(Algorithm):
         return {"loss": float(loss.detach()), "value": float(learned.detach().mean())}
 
 
-def _qmix(rows: Rows, params: Params) -> QLearning:
-    """Return Q-learning of monotonically mixed values."""
-    return QLearning(rows, params, Monotone(rows.agents, rows.state().shape[1]))
+class IQL(QLearning):
+    """Independent Q-learning: each agent learns its own value."""
+
+    team = global_state = False
+
+
+class VDN(QLearning):
+    """Q-learning of the sum of values."""
+
+    global_state = False
+    mixing = Sum
+
+
+class QMIX(QLearning):
+    """Q-learning of monotonically mixed values."""
+
+    mixing = Monotone
 
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], _METHODS[name.removesuffix("_shared")], Params)
-
-
-_METHODS = {
-    "iql": Method(partial(QLearning, mixer=Apart()), team=False, state=False),
-    "vdn": Method(partial(QLearning, mixer=Sum()), state=False),
-    "qmix": Method(_qmix),
-}
+    variants = {"iql": IQL, "vdn": VDN, "qmix": QMIX}
+    return entry_of(name, LEARNERS[name], variants[name.removesuffix("_shared")], Params)

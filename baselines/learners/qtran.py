@@ -29,8 +29,7 @@ import torch
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.checkpoint import Part
-from coopbench.baselines.learners.episode_learner import Algorithm, Method, entry_of
-from coopbench.baselines.learners.experience import Rows
+from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_of
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
 from coopbench.baselines.learners.torch_tools import adam, descend
@@ -109,11 +108,13 @@ class Joint(torch.nn.Module):
         return value + terms.gather(2, choices.unsqueeze(2)).sum(1)
 
 
-class Qtran(Algorithm):
+class QTRAN(EpisodeLearner):
     """QTRAN-base with double Q-learning and target networks."""
 
-    def __init__(self, rows: Rows, params: Params) -> None:
-        super().__init__(rows, params)
+    def make_networks(self) -> None:
+        """Make all networks, their targets, and the optimiser."""
+        super().make_networks()
+        rows, params = self._rows, self._params
         sizes = rows.state().shape[1], params.hidden, rows.outputs, params.embed
         self.joint = Joint(*sizes, seat_terms=params.seat_terms)
         self._optimiser = adam([*self.models, self.joint], params.learning_rate)
@@ -136,7 +137,7 @@ class Qtran(Algorithm):
     def update(self, batch: Batch) -> dict[str, float]:
         """Make one gradient step; return its report."""
         params, inputs, before = self._params, batch.with_last_actions(), batch.before
-        values, memories = outputs_of(self.models, self._groups, inputs, batch.counts)
+        values, memories = outputs_of(self.models, self._rows.groups, inputs, batch.counts)
         best = values.detach().masked_fill(~batch.legal, -np.inf).argmax(2)
         state, memory = batch.state[before], memories[before]
         joint = self.joint(state, memory, batch.actions)
@@ -167,11 +168,11 @@ class Qtran(Algorithm):
         """Return the targets of Q, (steps, 1), with the choices that follow as in ``best``."""
         after = batch.after
         with torch.no_grad():
-            memories = outputs_of(self._target_models, self._groups, inputs, batch.counts)[1]
+            memories = outputs_of(self._target_models, self._rows.groups, inputs, batch.counts)[1]
             following = self._target_joint(batch.state[after], memories[after], best[after])
             return targets(batch, following, self._params.gamma, self._params.trace)
 
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], Method(Qtran), Params)
+    return entry_of(name, LEARNERS[name], QTRAN, Params)

@@ -10,12 +10,13 @@ from coopbench.baselines.learner import Training, settings_of
 from coopbench.baselines.learners.checkpoint import Part, check_saved, load_parts, save_parts
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.torch_tools import torch_apart, torch_seed
+from coopbench.baselines.networks.network import Network, NetworkPolicy
 
 __all__ = ["RewardScale", "RowLearner"]
 
 
 class RowLearner:
-    """Base of learners on the rows of a game, which add ``advance``, ``parts`` and ``policy``.
+    """Base of learners on the rows of a game, which add ``advance``, ``parts`` and ``network``.
 
     ``Rows`` says which hyperparameters it reads.
     """
@@ -73,6 +74,14 @@ class RowLearner:
     def parts(self) -> dict[str, Part]:
         """Return what training needs to go on, by name, besides the games and random numbers."""
         raise NotImplementedError
+
+    def network(self) -> Network:
+        """Return what acts without exploration, as data."""
+        raise NotImplementedError
+
+    def policy(self) -> NetworkPolicy:
+        """Return what has been learned so far as a policy."""
+        return NetworkPolicy(self.network(), self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
         """Return everything that training needs to go on, at any step, as arrays."""

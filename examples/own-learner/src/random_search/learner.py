@@ -13,7 +13,7 @@ from coopbench.baselines.learner import LearnerEntry, Training
 from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
-from coopbench.baselines.networks.network import NetworkPolicy, perceptron
+from coopbench.baselines.networks.network import Network, perceptron
 from coopbench_envs.parameters import Allowed, between
 
 
@@ -58,12 +58,11 @@ class RandomSearch(RowLearner):
         self.steps += self._params.lanes
         return self._update() if at + 1 == self._length else []
 
-    def policy(self) -> NetworkPolicy:
+    def network(self) -> Network:
         """Return the weights as a network without hidden layers."""
         rows, models = self._rows, len(self._weights)
         layers = perceptron([self._weights.copy()], [np.zeros((models, rows.outputs), np.float32)])
-        network = rows.network(layers, "tanh", "argmax" if rows.discrete else "clip")
-        return NetworkPolicy(network, self.facts())
+        return rows.network(layers, "tanh", "argmax" if rows.discrete else "clip")
 
     def parts(self) -> dict[str, Part]:
         """Return weights, the change that is tried, and what it has earned with either sign."""
