@@ -8,7 +8,7 @@ stored reports; nothing is decided here.
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,17 +18,21 @@ from checkout import ROOT
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
+from coopbench.report.plots import style
 from studies.reference import source
 
 RESULTS, TRIALS = ROOT / "benchmarks" / "results" / "tables", ROOT / "benchmarks" / "results"
 RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
-# Protocols of the overview; the others have learners for questions of their own.
-OVERVIEW = (
-    *("coopetition-standard", "coopetition-team", "coopetition-published", "marl-standard"),
-    *("skirmish-small", "skirmish-published", "skirmish-standard"),
-    *("routing-easy", "routing-hard", "routing-standard", "rail-standard", "rail-scaling"),
-)
-SCORES = "scores-"  # what files of pictures of scores begin with
+# Protocols of the overview with a group of tasks each; the others have learners for questions of
+# their own.
+OVERVIEW = {
+    **{"coopetition-standard": "focal", "coopetition-team": "focal"},
+    **{"coopetition-published": "games", "marl-standard": "coopetition"},
+    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "teams"},
+    **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
+    **{"rail-standard": "malfunctions", "rail-scaling": ""},
+}
+WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
 
@@ -54,11 +58,10 @@ def protocol_of(name: str) -> Protocol:
 
 
 def overview() -> str:
-    """Random play, the best script and the best learner of protocols, in groups of their tasks."""
+    """Random play, the best script and the best learner of each protocol, in a group of tasks."""
     body = [
         (f"[{name}](results/{name}.md)", group or "all", *leaders(name, group))
-        for name in OVERVIEW
-        for group in dict.fromkeys(row["group"] for row in means(name))
+        for name, group in OVERVIEW.items()
     ]
     return rows_table(
         ["Protocol", "Tasks", "`random`", "Best script or planner", "Best learner"], body
@@ -85,15 +88,8 @@ def _estimate(row: Row) -> float:
 
 
 def section(name: str) -> str:
-    """The pictures of a protocol's scores, and the table of its groups of tasks."""
-    shown = [file for file in pictures() if file.parts[-3] == name and file.stem.startswith(SCORES)]
-    group = {file.stem: file.stem.removeprefix(SCORES) for file in shown}
-    return "\n\n".join(
-        [
-            *(f"![Scores: {group[f.stem]}](results/{name}/{f.name})" for f in shown),
-            groups(name),
-        ]
-    )
+    """The chart of a protocol's scores, and the table of its groups of tasks."""
+    return f"![Scores: {name}](results/{name}.svg)\n\n{groups(name)}"
 
 
 def pictures() -> list[Path]:
@@ -101,14 +97,53 @@ def pictures() -> list[Path]:
     return sorted(RESULTS.glob("*/plots/*.svg"))
 
 
+def chart(name: str) -> str:
+    """Draw the mean scores of all policies in every group of tasks of a protocol; return the SVG.
+
+    Policies are in the order of the table, learners in italics.
+    """
+    from matplotlib.figure import Figure
+
+    columns, policies = by_policy(name)
+    order = [policy for policy, _ in in_order(policies)]
+    height = len(order) * (SPACE + OFFSET * len(columns)) + 1.1
+    page = Figure(figsize=(WIDTH, height), layout="constrained")
+    ax = page.subplots()
+    style.frame(ax)
+    ax.yaxis.grid(False)
+    unit = SPACE + OFFSET * len(columns)
+    for k, (group, look) in enumerate(style.styles(columns).items()):
+        rows = [(y, policies[p][group]) for y, p in enumerate(order) if group in policies[p]]
+        low, middle, high = (
+            np.array([number(row[key]) for _, row in rows]) for key in ("low", "estimate", "high")
+        )
+        ax.errorbar(
+            middle,
+            [y + (k - 0.5 * (len(columns) - 1)) * OFFSET / unit for y, _ in rows],
+            xerr=np.nan_to_num(np.stack([middle - low, high - middle]).clip(min=0.0)),
+            fmt=look.marker,
+            color=look.colour,
+            markersize=4.5,
+            linewidth=1.2,
+            label=group or "all tasks",
+        )
+    ax.set_yticks(range(len(order)), [titled(_first(policies[p])).replace("`", "") for p in order])
+    for label, policy in zip(ax.get_yticklabels(), order, strict=True):
+        label.set_style("italic" if _first(policies[policy])["unit"] == RUNS else "normal")
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.axhline(-0.5, color=style.FAINT)
+    for y in range(len(order)):
+        ax.axhline(y + 0.5, color=style.FAINT, linewidth=0.6)
+    ax.set_xlabel("score: 0 and 1 are the bounds of a task", fontsize=style.SMALL)
+    handles, labels = ax.get_legend_handles_labels()
+    page.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
+    return style.svg(page, name)
+
+
 def groups(name: str) -> str:
     """Mean score of every policy in every group of tasks, with its interval and its ranks."""
-    rows = means(name)
     ranks = {(row["group"], row["policy"]): row for row in read(name, "ranks.csv")}
-    columns = list(dict.fromkeys(row["group"] for row in rows))
-    policies: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        policies.setdefault(row["policy"], {})[row["group"]] = row
+    columns, policies = by_policy(name)
 
     def cell(policy: str, group: str) -> str:
         row = policies[policy].get(group)
@@ -119,15 +154,28 @@ def groups(name: str) -> str:
 
     body = [
         (titled(first), *(cell(policy, group) for group in columns))
-        for policy, first in sorted(_firsts(policies), key=lambda pair: -_estimate(pair[1]))
+        for policy, first in in_order(policies)
     ]
     return rows_table(["Policy", *(f"`{group}`" if group else "all" for group in columns)], body)
 
 
-def _firsts(policies: Mapping[str, Mapping[str, Row]]) -> Iterator[tuple[str, Row]]:
-    """Yield each policy with its row in the first group that it has played."""
-    for policy, rows in policies.items():
-        yield policy, next(iter(rows.values()))
+def by_policy(name: str) -> tuple[list[str], dict[str, dict[str, Row]]]:
+    """Return the groups of tasks of a protocol, and the mean scores as {policy: {group: row}}."""
+    rows = means(name)
+    policies: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        policies.setdefault(row["policy"], {})[row["group"]] = row
+    return list(dict.fromkeys(row["group"] for row in rows)), policies
+
+
+def in_order(policies: Mapping[str, Mapping[str, Row]]) -> list[tuple[str, Row]]:
+    """Return each policy with its row in the first group that it has played, the best first."""
+    firsts = [(policy, _first(rows)) for policy, rows in policies.items()]
+    return sorted(firsts, key=lambda pair: -_estimate(pair[1]))
+
+
+def _first(rows: Mapping[str, Row]) -> Row:
+    return next(iter(rows.values()))
 
 
 def _places(rank: Row) -> str:
@@ -174,7 +222,7 @@ def page(name: str) -> str:
             scored = metric == protocol.report.score
             title = f"Score: {metric}, normalized by the bounds of each task" if scored else metric
             parts += [f"## {title}", by_task(protocol, metric, some)]
-    others = [f for f in pictures() if f.parts[-3] == name and not f.stem.startswith(SCORES)]
+    others = [f for f in pictures() if f.parts[-3] == name]
     parts += [f"![{file.stem}]({name}/{file.name})" for file in others]
     trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
     if trials.is_file():
@@ -243,4 +291,8 @@ def interval(mean: float, low: float, high: float) -> str:
     return f"{mean:z,.{places}f} [{low:z,.{places}f},{_NO_BREAK}{high:z,.{places}f}]"
 
 
-MADE = {f"results/{name}.md": partial(page, name) for name in names()}
+MADE = {
+    f"results/{name}.{end}": partial(make, name)
+    for name in names()
+    for end, make in (("md", page), ("svg", chart))
+}

@@ -73,7 +73,7 @@ FIXED: dict[str, tuple[str, ...]] = {
     "coopetition-standard": REACTIVE,
     "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
-# Pictures that pages show besides those of scores, by protocol.
+# Pictures of reports that pages show, by protocol; charts of scores are drawn from the tables.
 SHOWN: dict[str, tuple[str, ...]] = {
     "rail-standard": ("learning-trains_7",),
     "routing-hard": tuple(
@@ -263,8 +263,7 @@ def tables(name: str) -> dict[str, str]:
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         for file in report.save(place).values():
-            picture = file.stem.startswith("scores-") or file.stem in SHOWN.get(name, ())
-            shown = file.suffix == ".svg" and picture
+            shown = file.suffix == ".svg" and file.stem in SHOWN.get(name, ())
             if not shown and (file.suffix != ".csv" or file.stem not in KEPT):
                 continue
             text = file.read_text(encoding="utf-8")
