@@ -12,6 +12,7 @@ folder names is not executed.
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -99,7 +100,8 @@ def parse_foreign(name: str) -> ForeignName:
         place, attribute = rest, ""
     elif not place:
         place, attribute = attribute, ""
-    plain = all(c.isprintable() and not c.isspace() for c in rest)
+    # Folders have spaces in their names, modules and ids do not.
+    plain = rest.isprintable() and (place.endswith(".py") or " " not in rest)
     dotted = not attribute or all(part.isidentifier() for part in attribute.split("."))
     lacking = place.endswith(".py") and not attribute and kind != "pettingzoo"
     if kind not in KINDS or not place or not plain or not dotted or lacking or len(name) > _LONGEST:
@@ -132,7 +134,7 @@ def check_permitted(name: str) -> None:
     if name not in _permitted:
         raise ValueError(
             f"The code of {name!r} is not executed because results name it; name it yourself, with "
-            f"--env {name} or in a protocol file."
+            f"--env {shlex.quote(name)} or in a protocol file."
         )
 
 

@@ -94,7 +94,7 @@ def played(report, policy="random", task=None):
         ("gymnasium:CartPole-v1", ("gymnasium", "CartPole-v1", "")),
         ("gymnasium:ALE/Pong-v5", ("gymnasium", "ALE/Pong-v5", "")),
         ("gymnasium:package:Game-v0", ("gymnasium", "package:Game-v0", "")),
-        ("gymnasium:dir/game.py:make", ("gymnasium", "dir/game.py", "make")),
+        ("gymnasium:a dir/game.py:make", ("gymnasium", "a dir/game.py", "make")),
         ("pettingzoo:mpe2.simple_v3", ("pettingzoo", "mpe2.simple_v3", "")),
         ("pettingzoo:package.game:Game", ("pettingzoo", "package.game", "Game")),
         ("pettingzoo:game.py", ("pettingzoo", "game.py", "")),

@@ -1,5 +1,6 @@
 """Environments from outside of this package: what a report has to say of results on them."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -81,7 +82,7 @@ def _repetition(env: str, played: Sequence[Episodes]) -> str:
     if not others:
         return (
             f"The first episode of every cell of {env} was played twice and went the same way: "
-            f"coopbench verify --env {env} can play its episodes again."
+            f"coopbench verify --env {shlex.quote(env)} can play its episodes again."
         )
     names = ", ".join(f"{cell.task} / {cell.policy}" for cell in others[:3])
     return (

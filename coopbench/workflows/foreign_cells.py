@@ -6,6 +6,7 @@ environment that does not repeat itself cannot be verified at all. The code of a
 environment is the user's own choice already.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -68,7 +69,7 @@ def _reason(env: str, stored: Stored, names: Sequence[str]) -> str:
     if env not in names:
         return (
             f"code of {code_text(facts['code'])}, which is executed only if you name it: "
-            f"--env {env}"
+            f"--env {shlex.quote(env)}"
         )
     return ""
 
