@@ -146,7 +146,9 @@ def from_code(policy: Any) -> Any:
         if policy.rpartition(":")[0].endswith(".py"):
             raise
         kind = parse_name(policy).kind
-        raise ValueError(f"{unknown('policy', kind, entries())} As code: {error}") from None
+        raise ValueError(
+            f"{unknown('policy', kind, entries(), listing='coopbench list')} As code: {error}"
+        ) from None
 
 
 @cache
@@ -196,7 +198,7 @@ def hyperparameters(policy: Any) -> dict[str, Any] | None:
 def _resolved(text: str) -> tuple[Entry, Any]:
     """Return the entry that the name of a policy means, and its parameters."""
     name = parse_name(text)
-    entry: Entry = named("policy", name.kind, entries())
+    entry: Entry = named("policy", name.kind, entries(), listing="coopbench list")
     if entry.trained and not name.values:
         raise ValueError(
             f"Policy {name.kind!r} has to be trained: name the folder of a run, "

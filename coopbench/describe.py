@@ -57,7 +57,13 @@ def describe(name: str) -> str:
         return describe_protocol(load_protocol(name))
     if ".py:" in name:
         return _describe_code(name)
-    raise ValueError(unknown("name", name, {*environments, *entries(), *protocol_files()}))
+    if name.endswith(".py"):
+        raise ValueError(
+            f"{name!r} is a file; name the policy in it as {name}:NAME, or its environment as "
+            f"{name}:SPEC."
+        )
+    known = {*environments, *entries(), *protocol_files()}
+    raise ValueError(unknown("name", name, known, listing="coopbench list"))
 
 
 def _describe_code(name: str) -> str:
@@ -88,7 +94,7 @@ def describe_environment(env_id: str) -> str:
         "Global state": f"`{_space(engine.state_space)}`",
         "Horizon": str(engine.horizon),
         "On other processors and GPUs": _on_other_devices(engine),
-        "Source": spec.source,
+        **({"Source": spec.source} if spec.source else {}),
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
     parts = [_facts(facts), _parameter_table(spec.params)]
@@ -135,8 +141,7 @@ def describe_foreign(name: str) -> str:
         "Observations of policies": _STACKED if stacked else _APART,
         "Horizon": f"{engine.horizon:,}"
         + ("" if constants.stated else " (the environment does not say)"),
-        "What does not hold": "equal bits on other machines, speed, saved states, episodes to "
-        "watch, training with the learners of this package",
+        "What does not hold": "equal bits on other machines, speed, saved states, replays",
     }
     return f"{_facts(facts)}\n\n{_metric_table('Metric', known_metrics(task.spec))}"
 
@@ -170,8 +175,9 @@ def protocol_facts(protocol: Protocol) -> str:
     facts = {
         "Name": f"`{protocol.name}`",
         "What it is": head.description,
-        "Citation": head.citation,
     }
+    if head.citation:
+        facts["Citation"] = head.citation
     if head.differs:
         facts["Differs from the publication"] = "; ".join(head.differs)
     facts |= {

@@ -21,6 +21,8 @@ __all__ = [
     "unknown",
 ]
 
+_MANY = 20  # names that a message repeats
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -79,23 +81,36 @@ def span(low: float, high: float, text: str) -> Allowed:
     return Allowed(text, low, high, pair=True)
 
 
-def unknown(kind: str, name: str, valid: Iterable[str], where: str = "") -> str:
-    """Sentence for an unknown name: the kind, what was given, the nearest name, all names."""
+def unknown(kind: str, name: str, valid: Iterable[str], where: str = "", listing: str = "") -> str:
+    """Sentence for an unknown name: the kind, what was given, the nearest name, all names.
+
+    With ``listing``, a command that prints all names, those of a long list are not repeated: the
+    sentence has up to three near names instead.
+    """
     names = sorted(valid)
     place = f" in {where}" if where else ""
+    if listing and len(names) > _MANY:
+        hint = _nearest(name, names, count=3)
+        return f"Unknown {kind} {name!r}{place}.{hint} {listing!r} prints all {len(names)}."
     hint = _nearest(name, names)
     return f"Unknown {kind} {name!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
 
 
-def _nearest(name: Any, names: Iterable[str]) -> str:
-    near = get_close_matches(str(name), list(names), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def _nearest(name: Any, names: Iterable[str], count: int = 1) -> str:
+    """Ask for up to ``count`` names that are spelled alike; namespaces and case do not matter."""
+    spelled = {known.rpartition("/")[2].lower(): known for known in names}
+    wanted = str(name).rpartition("/")[2].lower()
+    near = [repr(spelled[n]) for n in get_close_matches(wanted, spelled, n=count)]
+    *first, last = near or [""]
+    return f" Did you mean {', '.join(first) + ' or ' if first else ''}{last}?" if near else ""
 
 
-def named(kind: str, name: str, table: Mapping[str, Any], where: str = "") -> Any:
+def named(
+    kind: str, name: str, table: Mapping[str, Any], where: str = "", listing: str = ""
+) -> Any:
     """Look ``name`` up in ``table``; raise ``ValueError`` with the nearest name if it is absent."""
     if name not in table:
-        raise ValueError(unknown(kind, name, table, where))
+        raise ValueError(unknown(kind, name, table, where, listing))
     return table[name]
 
 

@@ -91,7 +91,7 @@ def _unregistered(name: str) -> str:
     """Say what to do about an id that is not registered."""
     namespaces = sorted({env_id.partition("/")[0] for env_id in _modules})
     if name.partition("/")[0] in namespaces:
-        return unknown("environment", name, _modules)
+        return unknown("environment", name, _modules, listing="coopbench list")
     return (
         f"The environment {name[:100]!r} is not registered here. Name the file that defines it: "
         f"--env FILE.py:SPEC, 'env' in a protocol file, coopbench_envs.register_file in Python; or "

@@ -16,14 +16,12 @@ from coopbench_envs import Engine
 from coopbench_envs.parameters import between, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
+_ROOT = errors.CoopbenchError.__module__
 
 
 def _bases(name):
     """Names of the bases of an exception other than ``CoopbenchError``."""
     return [base.__name__ for base in getattr(errors, name).__bases__ if base.__module__ != _ROOT]
-
-
-_ROOT = errors.CoopbenchError.__module__
 
 
 def test_all_exceptions_are_in_one_tree():
@@ -90,14 +88,14 @@ def test_the_ends_of_an_interval_are_allowed_and_no_more():
         assert [value for value in values if interval.admits(value)] == allowed
 
 
-def test_known_names_are_sorted():
-    text = "Unknown fruit 'x' in a bowl. Known: apple, lime, pear."
-    assert unknown("fruit", "x", ["pear", "apple", "lime"], "a bowl") == text
-
-
-def test_choices_are_listed():
+def test_choices_are_listed_or_there_is_a_command_that_lists_them():
     with pytest.raises(ValueError, match=r"'reward_type'.*'selfish'.*'integrated', 'private'"):
         Engine("TrustDilemma-v0", reward_type="selfish")
+    text = "Unknown fruit 'x' in a bowl. Known: apple, lime, pear."
+    assert unknown("fruit", "x", ["pear", "apple", "lime"], "a bowl", "eat") == text
+    many = [f"a/Pear-v{k}" for k in range(19)] + ["b/Lime-v0", "b/Lime-v2"]
+    text = "Unknown fruit 'lime-v3'. Did you mean 'b/Lime-v2' or 'b/Lime-v0'? 'eat' prints all 21."
+    assert unknown("fruit", "lime-v3", many, listing="eat") == text
 
 
 def test_actions_of_wrong_shape_or_kind(kind_id):
@@ -207,6 +205,8 @@ def test_control_and_partner(kind_id):
 
 def test_missing_action_and_finished_episode(kind_id):
     env = pettingzoo.make("parallel", kind_id, max_cycles=1)
+    with pytest.raises(AssertionError, match="needs to be called before step"):
+        env.step({})
     env.reset(seed=0)
     with pytest.raises(ValueError, match="render_mode='rgb_array'"):
         env.render()

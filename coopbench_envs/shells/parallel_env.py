@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from pettingzoo import ParallelEnv as PettingZooParallelEnv
+from pettingzoo.utils.env_logger import EnvLogger
 
 from coopbench_envs.shells.named_agents import NamedAgents
 
@@ -45,11 +46,13 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
         Those of agents that are not alive have no effect; names of no agent raise ``ValueError``.
         When the episode is over, ``step({})`` returns empty dictionaries, as in PettingZoo.
         """
+        roster = self._roster
+        if not roster.begun:
+            EnvLogger.error_step_before_reset()
         if not (self.agents or actions):  # wrappers of several environments do so
             return {}, {}, {}, {}, {}
         if not self.agents:
             raise RuntimeError("The episode is over: call reset() before the next step().")
-        roster = self._roster
         for agent in roster.live:
             if agent not in actions:
                 raise ValueError(f"No action for {agent!r}; given for {', '.join(actions)}.")

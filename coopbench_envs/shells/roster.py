@@ -20,8 +20,8 @@ class Roster:
 
     ``live`` lists the agents that act in the next step. After ``play``, ``rewards``,
     ``terminations``, ``truncations`` and ``infos`` describe the step for all agents that acted in
-    it; they are new dictionaries at every step. See ``ParallelEnv`` for ``dead_agents`` and
-    ``max_cycles``.
+    it; they are new dictionaries at every step. ``begun`` tells whether there was a reset. See
+    ``ParallelEnv`` for ``dead_agents`` and ``max_cycles``.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Roster:
         self._shape = self.engine.actions.shape[2:]
         self._joint = np.zeros_like(self.engine.actions)
         self._zeros = np.zeros(self._shape)  # times anything finite it is zero
-        self._seeded = False
+        self.begun = False
 
     def metadata(self) -> dict[str, Any]:
         """Metadata as PettingZoo wants them."""
@@ -60,11 +60,11 @@ class Roster:
 
     def begin(self, seed: int | None, options: dict[str, Any] | None) -> None:
         """Begin an episode; seeds and ``options["state"]`` as in the Gymnasium environment."""
-        if seed is None and not self._seeded:
+        if seed is None and not self.begun:
             seed = draw_seed(seeding.np_random()[0])
         state = check_options(options)
         self.engine.reset(None if seed is None else seed_of(seed), state=state)
-        self._seeded = True
+        self.begun = True
         self._joint.fill(0)
         alive = self.engine.control.alive[0].tolist()
         self.live = [a for a in self.names if self._keep or alive[self.index[a]]]
