@@ -78,14 +78,8 @@ def test_ends_of_the_scale(kind):
     expected = {
         "exponential": {(inf,): inf, (-inf,): 0.0, (nan,): nan, (709.79,): inf, (-745.2,): 0.0}
         | {(0.0,): 1.0, (-745.1,): 5e-324, (1e308,): inf},
-        "logarithm": {
-            (0.0,): -inf,
-            (-1.0,): nan,
-            (inf,): inf,
-            (-inf,): nan,
-            (nan,): nan,
-            (1.0,): 0.0,
-        },
+        "logarithm": {(0.0,): -inf, (-1.0,): nan, (inf,): inf, (-inf,): nan}
+        | {(nan,): nan, (1.0,): 0.0},
         "cosine": {(0.0,): 1.0, (inf,): nan, (nan,): nan, (2e6,): nan},
         "power": {
             (0.0, 0.0): 1.0,

@@ -534,6 +534,13 @@ def test_different_observations_become_vectors_of_one_length():
         coopbench_envs.make_vec(MIXED, 1)
 
 
+def test_learners_get_the_global_state_of_every_lane():
+    permit(LAMPS)
+    play = lanes_of(LAMPS, 2, global_state=True)
+    play.reset(np.arange(2, dtype=np.uint64))
+    assert (play.control.state == play.global_state()).all()
+
+
 @pytest.mark.parametrize("learner", ["ippo", "qmix_shared"])
 def test_learners_train_on_them_and_go_on_bit_for_bit(learner, torch):
     values = {"lanes": 2, "batch_size": 4, "replay": 8, "reward": "team"}

@@ -56,3 +56,9 @@ def test_the_overview_tells_scripts_from_learners(tables):
         "`learner`, 2 runs 0.50",
     ]
     assert tables.leaders("mine", "two")[2] == "—"
+
+
+def test_the_chart_names_policies_in_the_order_of_the_table(tables):
+    svg = tables.chart("mine")
+    places = [svg.index(f">{name}<") for name in ("best", "learner, 2 runs", "random")]
+    assert places == sorted(places)

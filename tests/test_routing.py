@@ -289,21 +289,31 @@ def test_landmarks_are_where_the_recordings_have_them(recording):
 
 
 @pytest.mark.parametrize(
-    ("given_parameters", "words"),
+    ("env_id", "given_parameters", "words"),
     [
-        ({"num_agents": 200}, ("num_agents was 200", "400 cells", "num_agents <= 160")),
-        ({"map_params": {"obstacle_density": 0.99}}, ("obstacle_density=0.99", "<= 0.96")),
-        ({"map_params": {"grain": 3}}, ("'grain'", "map 'random_grid'", "grain_factor")),
+        (ID, {"num_agents": 200}, ("num_agents was 200", "400 cells", "num_agents <= 160")),
+        (ID, {"map_params": {"obstacle_density": 0.99}}, ("obstacle_density=0.99", "<= 0.96")),
+        (ID, {"map_params": {"grain": 3}}, ("'grain'", "map 'random_grid'", "grain_factor")),
         (
+            ID,
             {"map_params": {"agent_rad_range": (0.1, 0.05)}},
             ("'agent_rad_range'", "0 < low <= high"),
         ),
-        ({"window": 0.05}, ("'window'", "was 0.05", "radius up to 0.05")),
+        (ID, {"window": 0.05}, ("'window'", "was 0.05", "radius up to 0.05")),
+        ("Routing-v1", {"max_obs": 3}, ("'max_obs'", "Routing-v1", "max_obstacles")),
+        (
+            "Routing-v1",
+            {
+                "map": "string_grid",
+                "map_params": {"map_str": "...\n...\n...", "agent_rad_range": (0.06, 0.06)},
+            },
+            ("map 'string_grid' has 1 free cells", "radius 0.06", "num_agents <= 1"),
+        ),
     ],
 )
-def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):
+def test_errors_say_what_was_given_and_what_is_allowed(env_id, given_parameters, words):
     with pytest.raises((ValueError, TypeError)) as error:
-        Engine(ID, **given_parameters)
+        Engine(env_id, **given_parameters)
     for word in words:
         assert word in str(error.value)
 

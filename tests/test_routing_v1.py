@@ -134,23 +134,3 @@ def test_official_instances_are_taken_as_they_are():
     )
     assert (engine.state.reachable).all()
     assert width == 8
-
-
-@pytest.mark.parametrize(
-    ("given_parameters", "words"),
-    [
-        ({"max_obs": 3}, ("'max_obs'", "Routing-v1", "max_obstacles")),
-        (
-            {
-                "map": "string_grid",
-                "map_params": {"map_str": "...\n...\n...", "agent_rad_range": (0.06, 0.06)},
-            },
-            ("map 'string_grid' has 1 free cells", "radius 0.06", "num_agents <= 1"),
-        ),
-    ],
-)
-def test_errors_say_what_was_given_and_what_is_allowed(given_parameters, words):
-    with pytest.raises((ValueError, TypeError)) as error:
-        Engine(ID, **given_parameters)
-    for word in words:
-        assert word in str(error.value)
