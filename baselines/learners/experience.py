@@ -47,6 +47,7 @@ class Transition(NamedTuple):
     over: np.ndarray  # (lanes,) bool, the episode is over: the next observation is of a new one
     by_time: np.ndarray  # (lanes,) bool, it is over by time alone: some agent is not terminated
     state: np.ndarray  # (lanes, size) float32, global state after the step; empty unless asked for
+    alive: np.ndarray  # (lanes, agents) bool, who is alive after the step
 
 
 class Rows:
@@ -151,16 +152,21 @@ class Rows:
         state = control.state.copy()
         state[over] = engine.final_state[over]
         by_time = control.truncated & (not self._terminal)
+        alive_after, masks = control.alive.copy(), control.masks
+        if over.any():
+            alive_after[over] = engine.final_alive[over]
+            masks = np.where(over[:, None, None], engine.final_masks, masks)
         return Transition(
             rewards=self._rewards(),
             done=control.terminated | over[:, None],
             truncated=by_time[:, None] & ~control.terminated,
             following=following,
             valid=alive & learning,
-            legal=self._following_legal(over),
+            legal=self._legal(masks, alive_after),
             over=over,
             by_time=by_time & ~control.ended,
             state=state,
+            alive=alive_after,
         )
 
     def played(self) -> np.ndarray:
@@ -207,15 +213,6 @@ class Rows:
             seeing = engine.final_alive if engine.falling else alive
             following[over] = self._inputs(ended, seeing[over])
         return following
-
-    def _following_legal(self, over: np.ndarray) -> np.ndarray:
-        """Return legal choices after the step; where a lane is over its last ones."""
-        engine, control = self.engine, self.engine.control
-        if not over.any():
-            return self._legal(control.masks, control.alive)
-        lanes = over[:, None]
-        masks = np.where(lanes[:, :, None], engine.final_masks, control.masks)
-        return self._legal(masks, np.where(lanes, engine.final_alive, control.alive))
 
     def _legal(self, masks: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Return masks as bool, with all choices where there is none or the agent is dead."""

@@ -21,6 +21,7 @@ from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.on_policy import Model, entry_of
 from coopbench.baselines.learners.ppo import PPO
 from coopbench.baselines.learners.rollout import Rollout, advantages
+from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench_envs.parameters import between
 
@@ -66,10 +67,11 @@ class Params(NamedTuple):
 class SB3PPO:
     """The library's PPO of one model, and the buffer that it learns from."""
 
-    def __init__(self, rows: Rows, params: Params, rollout: Rollout) -> None:
+    def __init__(self, rows: Rows, seats: int, params: Params, rollout: Rollout) -> None:
         self.rollout, self._params, self._discrete = rollout, params, rows.discrete
         self.model = _sb3_ppo(rows, params)
         self.model.rollout_buffer = self
+        self.rewards = RewardScale(params.lanes * seats, params.gamma)
         self.advantages = self.targets = torch.zeros(0)  # of the last full rollout
 
     @property
@@ -80,8 +82,10 @@ class SB3PPO:
         return [layer for layer in parts if isinstance(layer, torch.nn.Linear)]
 
     def parts(self) -> dict[str, Part]:
-        """Return the networks and their optimiser."""
-        return {"model": self.model.policy, "optimiser": self.model.policy.optimizer}
+        """Return the networks, their optimiser, the rollout, and the scale of rewards."""
+        policy = self.model.policy
+        parts: dict[str, Part] = {"model": policy, "optimiser": policy.optimizer}
+        return {**parts, "rollout": self.rollout, "rewards": self.rewards}
 
     def act(
         self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
@@ -207,7 +211,7 @@ def _model(rows: Rows, seats: int, params: Params, rollout: Rollout) -> Model:
             f"batch_size was {params.batch_size} and rollout {params.rollout}, which makes "
             f"{params.rollout * seats} rows; allowed: a batch_size up to that."
         )
-    return SB3PPO(rows, params, rollout)
+    return SB3PPO(rows, seats, params, rollout)
 
 
 def entry(name: str) -> LearnerEntry:

@@ -16,6 +16,7 @@ from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners import sb3
 from coopbench.baselines.learners.checkpoint import Part, numbered
+from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import layers_of
 from coopbench.baselines.learners.off_policy import Replay, check_replay, first_update, shortened
 from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
@@ -67,12 +68,13 @@ class SB3SAC:
     sample is one gather operation instead of five.
     """
 
-    def __init__(self, params: Params, inputs: int, outputs: int) -> None:
+    def __init__(self, rows: Rows, seats: int, params: Params) -> None:
+        inputs, outputs = rows.inputs, rows.outputs
         self._params, self._columns = params, [inputs, outputs, inputs, 1, 1]
         self.replay = Replay(params.buffer_size, {"rows": self.form(inputs, outputs)})
         self.model = _sb3_sac(params, inputs, outputs)
         self.model.replay_buffer = self
-        self.unit = 1.0  # divisor of sampled rewards
+        self.rewards = RewardScale(params.lanes * seats, 0.0)  # of rewards, not of their sums
 
     @staticmethod
     def form(inputs: int, outputs: int) -> tuple[tuple[int, ...], torch.dtype]:
@@ -87,10 +89,14 @@ class SB3SAC:
         return [*hidden, actor.mu]
 
     def parts(self) -> dict[str, Part]:
-        """Return networks, optimisers, the replay, and the weight of the entropy if it adapts."""
+        """Return everything by name; the weight of the entropy is a part if it adapts."""
         model = self.model
         parts: dict[str, Part] = {"model": model.policy, "replay": self.replay}
-        parts |= {"actor": model.actor.optimizer, "critic": model.critic.optimizer}
+        parts |= {
+            "rewards": self.rewards,
+            "actor": model.actor.optimizer,
+            "critic": model.critic.optimizer,
+        }
         if model.log_ent_coef is not None:
             parts |= {"entropy": model.ent_coef_optimizer, "log_entropy": model.log_ent_coef}
         return parts
@@ -98,12 +104,11 @@ class SB3SAC:
     def sample(self, batch_size: int, env: None = None) -> ReplayBufferSamples:
         """Draw rows for the library."""
         drawn = self.replay.sample(batch_size)["rows"]
-        drawn[:, -1] /= self.unit
+        drawn[:, -1] /= self.rewards.deviation
         return ReplayBufferSamples(*torch.split(drawn, self._columns, dim=1))
 
-    def update(self, unit: float) -> dict[str, float]:
-        """Learn from the replay, its rewards divided by ``unit``; return a report."""
-        self.unit = unit
+    def update(self) -> dict[str, float]:
+        """Learn from the replay; return a report."""
         self.model.train(self._params.updates, self._params.batch_size)
         names = "actor_loss", "critic_loss", "entropy_coefficient"
         report = sb3.report_of(self.model, names)
@@ -134,12 +139,11 @@ class ISAC(RowLearner):
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
-        params = self._params
-        rows, sizes = self._rows, [params.lanes * len(group) for group in self._rows.groups]
-        self._check(params)
-        self._scales = [RewardScale(size, 0.0) for size in sizes]  # of rewards, not of their sums
+        self._check(self._params)
         with torch_apart(self._numbers):
-            self._models = [SB3SAC(params, rows.inputs, rows.outputs) for _ in sizes]
+            self._models = [
+                SB3SAC(self._rows, len(group), self._params) for group in self._rows.groups
+            ]
 
     def _check(self, params: Params) -> None:
         """Raise ``ValueError`` for a game that SAC cannot learn, or numbers that do not fit."""
@@ -166,8 +170,7 @@ class ISAC(RowLearner):
 
     def parts(self) -> dict[str, Part]:
         """Return models, their replays, and what rewards are scaled by."""
-        scales = {f"rewards.{k}": scale for k, scale in enumerate(self._scales)}
-        return {**numbered(self._models), **scales}
+        return numbered(self._models)
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update all models when it is time."""
@@ -175,10 +178,7 @@ class ISAC(RowLearner):
         params = self._params
         if self.steps <= params.warmup or self.steps % params.train_every:
             return []
-        pairs = zip(self._models, self._scales, strict=True)
-        return [
-            model.update(scale.deviation if params.scale_rewards else 1.0) for model, scale in pairs
-        ]
+        return [model.update() for model in self._models]
 
     def _play(self) -> None:
         """Play one step in all lanes and store it, except for agents that were dead before it.
@@ -200,10 +200,10 @@ class ISAC(RowLearner):
         ends = np.stack([step.done & ~step.truncated, step.rewards], axis=2)
         whole = np.concatenate([seen, played, step.following, ends], axis=2)
         parts = map(rows.cut, (whole, step.rewards, step.done, step.valid))
-        for model, scale, stored, *earned in zip(self._models, self._scales, *parts, strict=True):
+        for model, stored, *earned in zip(self._models, *parts, strict=True):
             model.replay.add({"rows": stored[earned[-1]]})
             if params.scale_rewards:
-                scale(*earned)
+                model.rewards(*earned)
         self.steps += params.lanes
 
 

@@ -121,13 +121,12 @@ class MADDPG(RowLearner):
         alive = control.alive.copy()
         seen = zip(self._models, rows.cut(step["inputs"]), rows.cut(step["legal"]), strict=True)
         moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
-        after = np.where(moved.over[:, None], rows.engine.final_alive, control.alive)
         step |= {
             "actions": rows.played() * alive[:, :, None],
             "rewards": moved.rewards,
             "following": moved.following,
             "following_legal": moved.legal,
-            "following_alive": after,
+            "following_alive": moved.alive,
             "ended": moved.over & ~moved.by_time,
         }
         self._replay.add(step)

@@ -3,7 +3,7 @@
 ``ppo`` is the update of MAPPO and of IPPO with memory, ``ippo`` has that of IPPO without.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ class Model(Protocol):
     """What learns from the rollouts of one model."""
 
     rollout: Rollout
+    rewards: RewardScale
 
     @property
     def layers(self) -> list[Any]:
@@ -50,7 +51,7 @@ class Model(Protocol):
         """Learn from a full rollout, after which critics see ``views``; return a report."""
 
     def parts(self) -> dict[str, Part]:
-        """Return everything but the rollout."""
+        """Return everything by name."""
 
 
 class OnPolicy(RowLearner):
@@ -86,7 +87,6 @@ class OnPolicy(RowLearner):
                 make(rows, len(group), params, rollout())
                 for group, rollout in zip(rows.groups, rollouts, strict=True)
             ]
-        self._scales = [RewardScale(m.rollout.rewards.shape[1], params.gamma) for m in self._models]
 
     def network(self) -> Network:
         """Return the mean of all actions as a network, or the most probable choice."""
@@ -98,10 +98,7 @@ class OnPolicy(RowLearner):
 
     def parts(self) -> dict[str, Part]:
         """Return models, their rollouts, and what rewards are scaled by."""
-        parts: dict[str, Part] = {**numbered(self._models)}
-        for k, (model, scale) in enumerate(zip(self._models, self._scales, strict=True)):
-            parts |= {f"rollout.{k}": model.rollout, f"rewards.{k}": scale}
-        return parts
+        return numbered(self._models)
 
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update models when their rollouts are full."""
@@ -125,12 +122,12 @@ class OnPolicy(RowLearner):
 
     def _play(self, at: int) -> None:
         """Play one step in all lanes and store it as step ``at``."""
-        rows, actions, first = self._rows, [], self._rows.first
-        parts = (rows.observe(), rows.legal(), rows.learning())
+        rows, actions, learning = self._rows, [], self._rows.learning()
+        first = np.broadcast_to(rows.first[:, None], learning.shape)
+        parts = (rows.observe(), rows.legal(), learning, first)
         views = self._views() if self._team else [None] * len(self._models)
-        seen = zip(self._models, *map(rows.cut, parts), views, strict=True)
-        for model, inputs, legal, taught, view in seen:
-            begins = np.repeat(first, len(inputs) // rows.lanes)
+        seen = zip(self._models, views, *map(rows.cut, parts), strict=True)
+        for model, view, inputs, legal, taught, begins in seen:
             model.rollout.first[at] = torch.from_numpy(begins)
             model.rollout.taught[at] = torch.from_numpy(taught)
             tensors = torch.from_numpy(inputs), torch.from_numpy(legal)
@@ -140,28 +137,27 @@ class OnPolicy(RowLearner):
 
     def _earn(self, at: int, step: Transition) -> None:
         """Store which rows are over and what they earned, and what follows where time ends."""
-        rows, team, engine = self._rows, self._team, self._rows.engine
-        cut = step.by_time.any()
-        if cut:
-            alive = np.where(step.over[:, None], engine.final_alive, engine.control.alive)
-            views = self._view(step.following, step.state, alive)
-        parts = map(rows.cut, (step.rewards, step.done, step.valid, step.truncated))
-        for k, (model, rewards, done, valid, ended) in enumerate(
-            zip(self._models, *parts, strict=True)
-        ):
-            seats, rollout = len(rows.groups[k]), model.rollout
-            over = np.repeat(step.over, seats) if team else done
-            rollout.over[at] = torch.from_numpy(over)
+        over, by_time = step.done, step.truncated
+        if self._team:
+            ends = (step.over, step.by_time)
+            over, by_time = (np.broadcast_to(end[:, None], step.done.shape) for end in ends)
+        parts = (step.rewards, step.done, step.valid, over, by_time)
+        views: Sequence[torch.Tensor | None] = [None] * len(self._models)
+        if step.by_time.any():
+            views = self._view(step.following, step.state, step.alive)
+        seen = zip(self._models, views, *map(self._rows.cut, parts), strict=True)
+        for model, view, rewards, done, valid, ended, by_time in seen:
+            rollout = model.rollout
+            rollout.over[at] = torch.from_numpy(ended)
             rollout.acted[at] = torch.from_numpy(valid)
             # Values of agents that have fallen are in the estimates of earlier steps.
-            if not (team or engine.falling):
+            if not (self._team or self._rows.engine.falling):
                 rollout.taught[at] = rollout.acted[at]
             if self._params.scale_rewards:
-                rewards = self._scales[k](rewards, done, valid)
+                rewards = model.rewards(rewards, done, valid)
             rollout.rewards[at] = torch.from_numpy(rewards)
-            if cut:
-                by_time = np.repeat(step.by_time, seats) if team else ended
-                model.add_following(rollout.rewards[at], views[k], torch.from_numpy(by_time))
+            if view is not None:
+                model.add_following(rollout.rewards[at], view, torch.from_numpy(by_time))
 
     def _rate(self) -> float:
         """Return the learning rate at the step at which this update's rollout began."""

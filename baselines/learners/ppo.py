@@ -16,6 +16,8 @@ from coopbench.baselines.learners.critics import ValueScale
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import body_of
 from coopbench.baselines.learners.rollout import Pieces, Rollout, advantages
+from coopbench.baselines.learners.row_learner import RewardScale
+from coopbench.baselines.learners.torch_tools import descend
 
 __all__ = ["PPO"]
 
@@ -94,9 +96,11 @@ class PPO:
         self._params, chunk = params, getattr(params, "chunk", _CHUNK)
         self._chunk = chunk if params.recurrent else 1
         self.module = torch.nn.ModuleDict({"actor": self.actor, "critic": self.critic})
+        groups = [{"params": module.parameters()} for module in self.module.values()]
         rate = params.learning_rate
-        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=rate, eps=1e-5, fused=True)
+        self.optimiser = torch.optim.Adam(groups, lr=rate, eps=1e-5, fused=True)
         self.rollout = rollout
+        self.rewards = RewardScale(params.lanes * seats, params.gamma)
         shape = params.lanes * seats, self.critic.hidden
         self.memory = [torch.zeros(shape) for _ in self.module]
         self.value_scale = ValueScale(used=getattr(params, "normalise_values", False))
@@ -107,12 +111,14 @@ class PPO:
         return self.actor.body.layers
 
     def parts(self) -> dict[str, Part]:
-        """Return networks, optimiser, memory and the scale of values."""
+        """Return networks, optimiser, memory, the rollout, and the scales of values and rewards."""
         memory = zip(("actor", "critic"), self.memory, strict=True)
         return {
             "model": self.module,
             "optimiser": self.optimiser,
             "values": self.value_scale,
+            "rewards": self.rewards,
+            "rollout": self.rollout,
             **{f"memory.{name}": values for name, values in memory},
         }
 
@@ -200,15 +206,7 @@ class PPO:
         values = self.critic.run(pieces.of("views"), pieces.memory("critic_memory"))[0][..., 0]
         value_loss = pieces.mean((values - pieces.targets) ** 2, "taught")
         loss = policy_loss + params.value * value_loss
-        self.optimiser.zero_grad()
-        loss.backward()
-        norms = [
-            torch.nn.utils.clip_grad_norm_(module.parameters(), params.max_grad_norm)
-            for module in self.module.values()
-        ]
-        if not torch.isfinite(loss + sum(norms)):
-            raise Diverged("A loss or its gradient is not finite.")
-        self.optimiser.step()
+        descend(self.optimiser, loss, params.max_grad_norm)
         return report | {"value_loss": float(value_loss.detach())}
 
     def _policy_loss(self, pieces: Pieces) -> tuple[torch.Tensor, dict[str, float]]:

@@ -1,5 +1,6 @@
 """What learners on torch share: random numbers apart from others, gradient steps, and sizes."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -74,13 +75,15 @@ def descend(
 ) -> None:
     """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite.
 
-    No other parameters that the loss depends on get a gradient.
+    Each group of parameters has its own norm. No other parameters that the loss depends on get a
+    gradient.
     """
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    groups = [group["params"] for group in optimiser.param_groups]
+    parameters = list(itertools.chain(*groups))
     gradients = torch.autograd.grad(loss, parameters)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
-    norm = torch.nn.utils.clip_grad_norm_(parameters, largest)
-    if not torch.isfinite(norm + loss.detach()):
+    norms = [torch.nn.utils.clip_grad_norm_(group, largest) for group in groups]
+    if not torch.isfinite(sum(norms) + loss.detach()):
         raise Diverged(f"The loss of {of} or its gradient is not finite.")
     optimiser.step()
