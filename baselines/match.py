@@ -19,7 +19,6 @@ __all__ = [
     "Match",
     "Partner",
     "Script",
-    "begin_players",
     "seating",
     "seating_by_role",
 ]
@@ -117,8 +116,8 @@ class Match:
         Fields in ``state`` override the seeded state, as in ``Engine.reset``.
         """
         self.engine.reset(np.asarray(seeds), state=state)
-        begin_players(self.engine, self.players[:1])
-        control = self.engine.control
+        control, everywhere = self.engine.control, np.ones(self.engine.lanes, np.bool_)
+        self.players[0].begin(control.seed, control.episode, everywhere)
         for stream, partner in enumerate(self._partners, 1):
             partner.begin(control.seed, control.episode, stream)
 
@@ -149,16 +148,6 @@ class Match:
         for _ in self.steps():
             pass
         return self.engine.control.returns
-
-
-def begin_players(engine: Lanes, players: Sequence[Actor], first: int = 0) -> None:
-    """Start the players' episodes in all lanes of an engine that has been reset.
-
-    Each draws from a stream of random numbers of its own, numbered from ``first``.
-    """
-    control, everywhere = engine.control, np.ones(engine.lanes, np.bool_)
-    for stream, player in enumerate(players, first):
-        player.begin(control.seed, control.episode, everywhere, stream)
 
 
 def seating(episodes: int, agents: int, partners: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import Match, Script, begin_players
+from coopbench.baselines.match import Match, Script
 from coopbench.baselines.player import Player
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.engine import Engine
@@ -37,14 +37,15 @@ def test_players_of_one_policy_draw_different_numbers():
     engine = Engine(PENNIES, 64)
     players = [Player("random", Game.of(engine)) for _ in range(2)]
     engine.reset(np.arange(64))
-    begin_players(engine, players)
-    inputs = engine.control.obs, engine.view(), engine.control.masks
-    first, second = (player.act(*inputs) for player in players)
+    control, view, lanes = engine.control, engine.view(), np.ones(64, np.bool_)
+
+    def acts(player, stream):
+        player.begin(control.seed, control.episode, lanes, stream)
+        return player.act(control.obs, view, control.masks)
+
+    first, second = (acts(player, stream) for stream, player in enumerate(players))
     assert not np.array_equal(first, second)
-    begin_players(engine, players[::-1])
-    np.testing.assert_array_equal(players[1].act(*inputs), first)
-    begin_players(engine, players[1:], first=1)
-    np.testing.assert_array_equal(players[1].act(*inputs), second)
+    np.testing.assert_array_equal(acts(players[1], 0), first)
 
 
 def test_a_match_can_begin_in_a_given_state():

@@ -33,7 +33,7 @@ Share = Annotated[
 
 # Of learners whose networks have layers of chosen widths.
 Layers = Annotated[str, Allowed("widths of the hidden layers")]
-Activation = Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers")]
+Activation = Annotated[str, one_of(ACTIVATIONS, "activation of hidden layers without memory")]
 History = Annotated[int, between(1, 64, "latest observations that a network gets")]
 Anneal = Annotated[int, between(0, 10**12, "steps to learning rate 0; 0: constant")]
 NormOfEach = Annotated[float, between(0, 1e9, "largest norm of each gradient", above=True)]

@@ -44,9 +44,7 @@ class Params(NamedTuple):
     clip: h.Clip = 0.2
     entropy: h.EntropyBonus = 0.01
     value: h.ValueWeight = 0.5
-    max_grad_norm: Annotated[float, between(0, 1e9, "largest norm of the gradient", above=True)] = (
-        0.5
-    )
+    max_grad_norm: h.MaxGradNorm = 0.5
     layers: h.Layers = "128x128"
     activation: h.Activation = "tanh"
     log_std: h.LogStd = 0.0

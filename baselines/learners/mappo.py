@@ -14,7 +14,6 @@ from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
 from coopbench.baselines.learners.on_policy import entry_of
 from coopbench.baselines.learners.ppo import PPO
-from coopbench.baselines.networks.network import ACTIVATIONS
 from coopbench_envs.parameters import Allowed, between, one_of
 
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
@@ -48,9 +47,7 @@ class Params(NamedTuple):
     recurrent: h.Memory = False
     chunk: Annotated[int, between(1, 1000, "steps over which gradients go back in memory")] = 10
     layers: h.Layers = "64x64"
-    activation: Annotated[str, one_of(ACTIVATIONS, "activation of networks without memory")] = (
-        "relu"
-    )
+    activation: h.Activation = "relu"
     log_std: h.LogStd = -0.5
     squash: h.Squash = False
     history: h.History = 1

@@ -122,24 +122,17 @@ class Episodes:
 
     def _fitting(self, size: int, rows: Rows, *, fit: bool) -> int:
         """Return how many episodes are stored; ``ValueError`` if they would take too much."""
-        taken, allowed = (size + rows.lanes) * self.bytes_each, LARGEST
-        largest = allowed // self.bytes_each - rows.lanes
-        if taken > allowed and (largest < 1 or not fit):
-            raise ValueError(
-                f"replay was {size} episodes of up to {self._longest} steps and lanes "
-                f"{rows.lanes}: they take {taken:,} bytes in {rows.engine.spec.id}; allowed: up to "
-                f"{allowed:,}. {self._remedy(largest, fit=fit)}"
-            )
-        return min(size, largest)
-
-    @staticmethod
-    def _remedy(largest: int, *, fit: bool) -> str:
-        """Return what to change where episodes do not fit, of which ``largest`` would."""
-        if fit or largest < 1:
-            return "Take fewer lanes, stored='float16', or a game with shorter episodes."
-        return (
-            f"Take fewer lanes, stored='float16', or, where the learner has them, a replay of up "
-            f"to {largest} or fit_replay=True."
+        taken = (size + rows.lanes) * self.bytes_each
+        largest = LARGEST // self.bytes_each - rows.lanes
+        if taken <= LARGEST or (fit and largest >= 1):
+            return min(size, largest)
+        remedy = "a game with shorter episodes"
+        if largest >= 1:
+            remedy = f"where the learner has them, a replay of up to {largest} or fit_replay=True"
+        raise ValueError(
+            f"replay was {size} episodes of up to {self._longest} steps and lanes {rows.lanes}: "
+            f"they take {taken:,} bytes in {rows.engine.spec.id}; allowed: up to {LARGEST:,}. Take "
+            f"fewer lanes, stored='float16', or {remedy}."
         )
 
     def _arrays(self, *places: int) -> dict[str, np.ndarray]:
