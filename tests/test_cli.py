@@ -109,7 +109,7 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
     ("arguments", "message"),
     [
         (["evaluate"], "PROTOCOL or an environment with --env"),
-        (["evaluate", "coopetition-standart"], "Did you mean 'coopetition-standard'"),
+        (["evaluate", "TrustDilemma-v1"], "evaluate --env TrustDilemma-v1' plays it"),
         (["evaluate", "coopetition-standard", "--episodes", "3"], "go with --env"),
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
         (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),

@@ -324,5 +324,8 @@ def _shipped(name: str) -> Path:
     try:
         file: Path = named("protocol", name, files)
     except ValueError as error:
-        raise ProtocolError(f"{error} A file of your own must end in .toml.") from None
+        hint = "A file of your own must end in .toml."
+        if names_environment(name):
+            hint = f"It is an environment: 'coopbench evaluate --env {name}' plays it."
+        raise ProtocolError(f"{error} {hint}") from None
     return file
