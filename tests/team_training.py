@@ -53,21 +53,14 @@ def trained(
     return learner
 
 
-def rows_of(
-    env: str,
-    game: dict[str, Any] | None = None,
-    seed: int = 7,
-    *,
-    shared: bool = False,
-    global_state: bool = False,
-    **params: Any,
-) -> Any:
+def rows_of(env: str, game: Any = None, seed: int = 7, shared: bool = False, **params: Any) -> Any:
     """Return the rows of a training with the hyperparameters that are read for them."""
     from coopbench.baselines.learners.experience import Rows
 
-    params = {"lanes": 5, "scale_observations": False, "seat_number": True} | params
-    learner, values = "any_shared" if shared else "any", SimpleNamespace(**params)
-    return Rows(Training(learner, env, game or {}, seed, values), global_state=global_state)
+    state, values = params.pop("global_state", False), {"lanes": 5, "scale_observations": False}
+    training = SimpleNamespace(**(values | {"seat_number": True} | params))
+    name = "any_shared" if shared else "any"
+    return Rows(Training(name, env, game or {}, seed, training), global_state=state)
 
 
 class Stub:

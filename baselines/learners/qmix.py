@@ -66,10 +66,7 @@ class Params(NamedTuple):
 
 
 class Mixer(torch.nn.Module):
-    """What a team's value is made of; in IQL each agent learns its own value.
-
-    It is made for a number of agents and a size of the global state.
-    """
+    """Makes what is learned of the values of so many agents: in IQL each value by itself."""
 
     def __init__(self, agents: int, state: int) -> None:
         super().__init__()
