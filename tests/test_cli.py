@@ -1,5 +1,6 @@
 """The command line as a stranger would use it, right and wrong; and the README as written."""
 
+import errno
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from unittest import mock
 
 import builders
 import pytest
@@ -44,11 +46,16 @@ def shorter_work(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(loading, "protocol_files", lambda: files | {name: short})
 
 
+def _run(words, folder, **options):
+    """Run a program in a folder; return its exit status and what it prints."""
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, **options)
+
+
 def test_a_module_is_a_command(tmp_path):
     """Piped, a message is one line, however long."""
     words = [sys.executable, "-m", "coopbench", "evaluate", "coopetition-standart"]
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = _run(words, tmp_path, env=environment)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "Did you mean 'coopetition-standard'" in line
@@ -73,21 +80,25 @@ def test_everything_is_listed_shown_and_planned(command):
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
 
 
-def test_a_report_is_written_anew(command, tmp_path):
+def test_a_report_is_written_anew_or_else_printed(command, tmp_path, monkeypatch):
     arguments = ("evaluate", *SMALL, "-p", "random", "-p", "constant:0.35", "--out", "r")
     printed = command(*arguments).out
     assert "Report of one environment" in printed
     assert "constant:0.35" in printed
     root = tmp_path / "r"
     assert not (root / "episodes.csv").exists()  # its cells hold the episodes
-    names = ("report.html", "report.md", "report.json", "estimates.csv", "plots/scores.svg")
-    before = {name: (root / name).read_bytes() for name in names if (root / name).exists()}
-    assert {"report.html", "report.md", "report.json", "estimates.csv"} <= set(before)
+    names = ("report.html", "report.md", "report.json", "estimates.csv")
+    before = {name: (root / name).read_bytes() for name in names}
     (root / "estimates.csv").write_text("changed")
     command(*arguments)
     assert {name: (root / name).read_bytes() for name in before} == before
     command(*arguments, "-p", "constant:0.5")
     assert (root / "estimates.csv").read_bytes() != before["estimates.csv"]
+    refusal = PermissionError(errno.EACCES, "Permission denied", "r/report.html")
+    monkeypatch.setattr(coopbench.Report, "save", mock.Mock(side_effect=refusal))
+    refused = command("report", "r", status=1)
+    assert "constant:0.5" in refused.out
+    assert "Make the folder writable, or name a copy" in refused.message
 
 
 def test_without_a_folder_nothing_is_written(command, tmp_path):
@@ -143,11 +154,11 @@ def test_an_interruption_tells_what_is_left(command, name, work, left, monkeypat
 
 def test_an_unwritable_folder_is_named(command, tmp_path):
     (tmp_path / "taken").write_text("a file")
-    for place, status, message in (
-        ("taken", 2, "taken is not a folder; name one"),
-        ("taken/r", 2, "The folder taken/r cannot be made (Not a directory); name another one."),
+    for place, message in (
+        ("taken", "taken is not a folder; name one"),
+        ("taken/r", "The folder taken/r cannot be made (Not a directory); name another one."),
     ):
-        assert message in command("evaluate", *SMALL, "--out", place, status=status).message
+        assert message in command("evaluate", *SMALL, "--out", place, status=2).message
     two_way = command("crossplay", "coopetition-published", "--out", "taken/r", status=2)
     assert "cannot be made" in two_way.message
 
@@ -155,9 +166,7 @@ def test_an_unwritable_folder_is_named(command, tmp_path):
 @pytest.mark.slow("runs the README as it is written")
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 def test_python_code_of_the_readme_runs(code, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = _run([sys.executable, "-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -213,13 +222,7 @@ def test_shells_complete_names(tmp_path):
         ),
     ):
         place = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=os.environ | words | place,
-            capture_output=True,
-            text=True,
-        )
+        done = _run([sys.executable, "-c", code], tmp_path, env=os.environ | words | place)
         assert completed in done.stdout.split(), done
 
 
@@ -289,7 +292,7 @@ def test_own_code_plays_before_the_required_baselines(command, tmp_path):
 
 def test_python_writes_the_page_into_the_results_folder(tmp_path):
     code = "import coopbench; coopbench.evaluate('TrustDilemma-v0', 'random', 'r', episodes=2)"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    assert _run([sys.executable, "-c", code], tmp_path).returncode == 0
     assert (tmp_path / "r" / "report.html").is_file()
 
 
@@ -327,9 +330,7 @@ main()
 
 @pytest.mark.parametrize("module", ["typer", "coopbench.catalogue"])  # of all and of one command
 def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING, module], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = _run([sys.executable, "-c", LOADING, module], tmp_path)
     assert done.returncode == 130
     assert done.stderr.strip() == "Interrupted."
 
@@ -337,15 +338,13 @@ def test_an_interruption_while_loading_leaves_no_traceback(module, tmp_path):
 def test_interruptions_that_are_ignored_stay_so(tmp_path):
     """As of a command that a shell has put behind "&"."""
     ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{LOADING}"
-    words = [sys.executable, "-c", ignoring, "typer"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    done = _run([sys.executable, "-c", ignoring, "typer"], tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_errors(closed, tmp_path):
-    words = f"{sys.executable} -m coopbench list {closed}"
-    done = subprocess.run(words, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    done = _run(f"{sys.executable} -m coopbench list {closed}", tmp_path, shell=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 

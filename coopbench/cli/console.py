@@ -1,5 +1,6 @@
 """What the command line prints: lines, reports, progress, and errors with an exit status."""
 
+import errno
 import io
 import os
 import shutil
@@ -14,6 +15,7 @@ from coopbench.episodes.names import one_line
 NOTHING = "Nothing was written."
 WIDEST = 100  # columns of a line in a terminal
 UNWRAPPED = 1_000_000  # columns, wider than any table
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)  # of files in a read-only folder
 KEPT = "Finished cells are kept; rerun the same command to resume."
 
 

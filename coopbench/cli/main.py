@@ -9,7 +9,7 @@ import typer
 
 from coopbench import __version__
 from coopbench.cli.commands import catalogue, certificates, planning, playing, results
-from coopbench.cli.console import KEPT, UNWRAPPED, fail, message, say, wraps
+from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
 
 app = typer.Typer(
     name="coopbench",
@@ -109,8 +109,11 @@ def _end(error: Exception) -> NoReturn:
         fail(message(error), 2)
     if isinstance(error, OSError):
         cause = f" {error.filename}: {error.strerror}" if error.filename else f": {error}"
+        mended = "Fix the problem"
+        if error.errno in UNWRITABLE:
+            mended = "Make the folder writable, or name a copy of it that is"
         resumed = _RESUMABLE & {*sys.argv[1:2]}
-        advice = f"Fix the problem. {KEPT}" if resumed else "Fix the problem and try again."
+        advice = f"{mended}. {KEPT}" if resumed else f"{mended}, and try again."
         fail(f"Could not read or write{cause}. {advice}", 1)
     if hasattr(error, "show") and hasattr(error, "exit_code"):
         _show(error)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coopbench.cli.console import NOTHING, console, interruption, present, say
+from coopbench.cli.console import NOTHING, UNWRITABLE, console, interruption, present, say
 from coopbench.cli.options import Backend, Environments, Workers
 from coopbench.playing.bars import Bars
 
@@ -34,12 +34,21 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     env: Environments = None,
 ) -> None:
-    """Write the report of a results folder again from its episodes."""
+    """Write the report of a results folder again from its episodes.
+
+    In a folder that is read-only the report is printed and not written.
+    """
     from coopbench.report.loading import load_report
+    from coopbench.report.terminal import show as show_tables
 
     with interruption("Files of the report may be missing; rerun the same command."):
         loaded = load_report(folder)
-        loaded.save(folder)
+        try:
+            loaded.save(folder)
+        except OSError as error:
+            if error.errno in UNWRITABLE:
+                show_tables(loaded.document, console())
+            raise
         present(loaded, folder)
 
 
