@@ -251,7 +251,7 @@ def test_states_of_other_trainings_are_refused():
     learner = make_learner("qmix_shared", TEAM, {}, 0, **SMALL)
     learner.learn(40)
     state = learner.save()
-    parts = ("episodes.open_inputs", "episodes.block.0.inputs", "playing.hidden")
+    parts = ("episodes.open_inputs", "episodes.block.0.inputs", "hidden")
     for name in (*parts, "mixer.biases1.bias"):
         with pytest.raises(ValueError, match=f"{name}' is absent"):
             make_learner("qmix_shared", TEAM, {}, 0, **SMALL).load(

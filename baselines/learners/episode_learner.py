@@ -170,11 +170,11 @@ class EpisodeLearner(RowLearner):
         """Return everything but what subclasses add."""
         return {
             "model": torch.nn.ModuleList(self.models),
-            "counts.updates": self.updates,
+            "updates": self.updates,
             "episodes": self._episodes,
-            "playing.hidden": self._hidden,
-            "playing.last": self._last,
-            "owed.owed": self._owed,
+            "hidden": self._hidden,
+            "last_choice": self._last,
+            "owed": self._owed,
         }
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
