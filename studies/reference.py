@@ -75,7 +75,6 @@ FIXED: dict[str, tuple[str, ...]] = {
 }
 # Pictures of reports that pages show, by protocol; charts of scores are drawn from the tables.
 SHOWN: dict[str, tuple[str, ...]] = {
-    "rail-standard": ("learning-trains_7",),
     "routing-hard": tuple(
         f"chart-{metric}-by-agents"
         for metric in ("success_rate", "coordination", "flowtime", "makespan")
