@@ -15,6 +15,7 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.variants import whole_of, with_tasks
 from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 
@@ -180,6 +181,15 @@ def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
     arrays = {name: np.array(rows) for name, rows in metrics.items()}
     progress = Progress(Cell("alone", "ippo", 50), np.array([1, 2, 3]), arrays)
     assert protocol.chosen(progress) == best
+
+
+def test_checkpoints_of_a_part_of_a_protocol_are_those_of_the_whole(tmp_path):
+    whole = load_protocol("coopetition-standard")
+    part = with_tasks(whole, ["slcd"])  # without the partners of the training
+    assert part.score_with_partners is None
+    assert whole_of(part) is whole
+    own = pooled(tmp_path, partners="focal", share=0.25, **BUDGET)
+    assert whole_of(own) is own
 
 
 def test_a_run_stores_its_score_with_partners_partners(tmp_path):

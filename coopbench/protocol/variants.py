@@ -9,6 +9,7 @@ from pydantic import ValidationError
 import coopbench_envs
 from coopbench.episodes.names import one_line
 from coopbench.errors import ProtocolError
+from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
@@ -103,6 +104,14 @@ def is_part(whole: Protocol, protocol: Protocol) -> bool:
         return are_same(with_tasks(whole, names), protocol)
     except ProtocolError:
         return False
+
+
+def whole_of(protocol: Protocol) -> Protocol:
+    """Return the protocol of this package that a protocol has some tasks of; else itself."""
+    if protocol.protocol.name not in protocol_files():
+        return protocol
+    shipped = load_protocol(protocol.protocol.name)
+    return shipped if is_part(shipped, protocol) else protocol
 
 
 def with_late_seeds(protocol: Protocol, commitment: str, beacon: str) -> Protocol:
