@@ -183,13 +183,11 @@ def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
     assert protocol.chosen(progress) == best
 
 
-def test_checkpoints_of_a_part_of_a_protocol_are_those_of_the_whole(tmp_path):
+def test_checkpoints_of_a_part_of_a_protocol_are_those_of_the_whole():
     whole = load_protocol("coopetition-standard")
-    part = with_tasks(whole, ["slcd"])  # without the partners of the training
-    assert part.score_with_partners is None
-    assert whole_of(part) is whole
-    own = pooled(tmp_path, partners="focal", share=0.25, **BUDGET)
-    assert whole_of(own) is own
+    part = with_tasks(whole, ["slcd"])
+    assert part.score_with_partners is None  # the tasks with the partners of training are left out
+    assert whole_of(part) is whole_of(whole) is whole
 
 
 def test_a_run_stores_its_score_with_partners_partners(tmp_path):
