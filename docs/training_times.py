@@ -1,34 +1,33 @@
 """How long trainings take, for docs/training.md: from the facts that packed runs hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from results_tables import protocol_of
 
 from coopbench.report.markdown import rows_table
 from coopbench.results.packed_runs import SUFFIX, read_runs
+from studies.reference import packed_files
 
-RUNS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "runs"
 MILLION, MINUTE = 1_000_000, 60.0
 
 
 def parts() -> dict[str, str]:
     """Return the generated part of the page: one table for each protocol with packed runs."""
     tables = [
-        "Minutes of the fastest run for a million steps, "
-        f"tasks of `{folder.name}`:\n\n{times(folder)}"
-        for folder in sorted(RUNS.iterdir())
+        f"Minutes of the fastest run for a million steps, tasks of `{name}`:\n\n"
+        f"{times(name, files)}"
+        for name, files in packed_files().items()
     ]
     return {"times": "\n\n".join(tables)}
 
 
-def times(folder: Path) -> str:
+def times(name: str, files: Sequence[Path]) -> str:
     """Minutes of the fastest run for a million steps, for every task and learner of a protocol."""
-    files = sorted(folder.glob(f"*{SUFFIX}"))
     learners = [file.name.removesuffix(SUFFIX) for file in files]
     cells: dict[str, dict[str, float]] = {}
     for file, learner in zip(files, learners, strict=True):
-        for task, rates in speeds(folder.name, file):
+        for task, rates in speeds(name, file):
             cells.setdefault(task, {})[learner] = MILLION / max(rates) / MINUTE
     body = [
         (f"`{task}`", *(f"{row[name]:.1f}" if name in row else "—" for name in learners))

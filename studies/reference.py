@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OWN = Path(__file__).resolve().parent / "protocols"  # protocols of studies
 EPISODES = ROOT / "results" / "reference"
 RUNS, TABLES = (ROOT / "benchmarks" / "results" / name for name in ("runs", "tables"))
+SHIPPED = ROOT / "baselines" / "trained"
 EXPLOITS = "exploits-"  # what files of exploiters begin with
 HOUR, MINUTE = 3600.0, 60.0  # seconds
 
@@ -142,6 +143,14 @@ def packed(name: str, learner: str) -> Path:
     """Return the file of the runs of a learner: the one that ships, or else the one kept here."""
     ships = shipped_file(name, learner)
     return ships if ships.is_file() else RUNS / name / f"{learner}{SUFFIX}"
+
+
+def packed_files() -> dict[str, list[Path]]:
+    """Return the files of all packed runs, those that ship and the others, by protocol."""
+    files: dict[str, list[Path]] = {}
+    for folder in sorted([*RUNS.iterdir(), *SHIPPED.iterdir()], key=lambda folder: folder.name):
+        files.setdefault(folder.name, []).extend(sorted(folder.glob(f"*{SUFFIX}")))
+    return files
 
 
 def steps_of(training: Training, protocol: Protocol) -> int:
