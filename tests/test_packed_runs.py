@@ -65,13 +65,8 @@ def made(tmp_path_factory):
 def shipped(made, monkeypatch):
     """The protocol, results of the trained runs, and their file, which ships with the package."""
     protocol, results, file = made
-
-    def place(name, learner):
-        return (
-            file if (name, learner) == (protocol.protocol.name, "ippo") else file.with_name("none")
-        )
-
-    monkeypatch.setattr(packed_runs, "shipped_file", place)
+    known, none = (protocol.protocol.name, "ippo"), file.with_name("none")
+    monkeypatch.setattr(packed_runs, "shipped_file", lambda *of: file if of == known else none)
     packed_runs._digest.cache_clear()
     return protocol, results, file
 
@@ -142,7 +137,12 @@ def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
 def test_runs_of_ones_own_take_the_place_of_shipped_ones(shipped, tmp_path):
     protocol, _, _ = shipped
     models = {"dilemma": {50: trained("dilemma", 50)}}
+    models["dilemma"][50].facts["chosen_step"] = 10  # its training chose among other tasks, too
     report = coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "given")
+    meta = json.loads(
+        (tmp_path / "given" / "dilemma" / "ippo" / "run-50" / "meta.json").read_text()
+    )
+    assert meta["chosen_step"] == 10
     assert report.shipped == set()
     assert any("ippo lacks the runs 51" in reason for reason in report.deviations)
     again = coopbench.evaluate(protocol, ["random"], tmp_path / "given")

@@ -334,8 +334,7 @@ def _training_facts(study: Answered, name: str) -> Iterator[tuple[str, str]]:
     yield "Failed runs", ", ".join(failed) or "none"
     reached = trained_steps(study, name)
     yield "Training steps", span_text(reached) if reached else ""
-    courses = [course for course in table.progress if course.cell.policy == name]
-    chosen = sorted({int(course.steps[study.protocol.chosen(course)]) for course in courses})
+    chosen = sorted({step for meta in metas if (step := _fact(meta, "chosen_step")) is not None})
     yield "Checkpoint evaluated", f"that of step {span_text(chosen)}" if chosen else ""
     yield "Compute of training", _trained_for(study, name)
     trained = [_fact(meta, "training") or {} for meta in metas]

@@ -98,7 +98,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
     """Return the metadata of a cell that has just been played by ``model``; see ``plan``."""
     episodes, progress, policy = played.episodes, played.progress, model
     if isinstance(model, Checkpoints) and progress is not None:
-        policy = model.policies[_chosen_step(protocol, progress)]
+        policy = model.policies[_chosen_step(protocol, progress, model)]
     elif isinstance(model, Trained):
         policy = model.policy
     device = device_of(policy)
@@ -108,7 +108,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "recorded": [] if episodes.trace is None else list(episodes.trace.recorded),
         "plays": model if isinstance(model, str) else None,  # only names can be played again
         "hyperparameters": hyperparameters(policy),
-        "chosen_step": None if progress is None else _chosen_step(protocol, progress),
+        "chosen_step": None if progress is None else _chosen_step(protocol, progress, model),
         "training": dict(model.facts) if isinstance(model, Trained) else None,
         "seconds": played.seconds,
         "machine": dict(played.machine) | ({"device": device} if device else {}),
@@ -119,8 +119,13 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
     }
 
 
-def _chosen_step(protocol: Protocol, progress: Progress) -> int:
-    """Return the step of the checkpoint that is evaluated."""
+def _chosen_step(protocol: Protocol, progress: Progress, model: Model | None) -> int:
+    """Return the step of the checkpoint that is evaluated.
+
+    The training of this package has chosen it, perhaps among more tasks than are played now.
+    """
+    if isinstance(model, Trained) and "chosen_step" in model.facts:
+        return int(model.facts["chosen_step"])
     return int(progress.steps[protocol.chosen(progress)])
 
 
