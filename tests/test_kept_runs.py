@@ -1,4 +1,4 @@
-"""Trained runs in ``benchmarks/results/runs``, from which the tables of learners are made."""
+"""Trained runs that are kept or shipped, from which the tables of learners are made."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from coopbench.protocol.variants import with_tasks
 from coopbench.results.packed_runs import SUFFIX, read_runs
 from studies import reference
 
-FILES = sorted(reference.RUNS.glob(f"*/*{SUFFIX}"))
+FILES = [file for files in reference.packed_files().values() for file in files]
 
 
 def protocol_of(file: Path) -> coopbench.Protocol:
