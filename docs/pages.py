@@ -42,7 +42,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     texts = {page: copied(name) for page, name in COPIED.items()}
-    texts |= {page: make() for page, make in MADE.items()}
+    texts |= {page: make() for page, make in (MADE | results_tables.CHARTS).items()}
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
     for picture in results_tables.pictures():

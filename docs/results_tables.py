@@ -291,8 +291,5 @@ def interval(mean: float, low: float, high: float) -> str:
     return f"{mean:z,.{places}f} [{low:z,.{places}f},{_NO_BREAK}{high:z,.{places}f}]"
 
 
-MADE = {
-    f"results/{name}.{end}": partial(make, name)
-    for name in names()
-    for end, make in (("md", page), ("svg", chart))
-}
+MADE = {f"results/{name}.md": partial(page, name) for name in names()}
+CHARTS = {f"results/{name}.svg": partial(chart, name) for name in names()}
