@@ -19,7 +19,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.report.plots import style
-from studies.reference import source
+from studies.reference import TRAININGS, source
 
 RESULTS, TRIALS = ROOT / "benchmarks" / "results" / "tables", ROOT / "benchmarks" / "results"
 RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
@@ -79,7 +79,7 @@ def leaders(name: str, group: str) -> list[str]:
         )
         for learned in (False, True)
     ]
-    cells = ["—" if row is None else f"{titled(row)} {score(row)}" for row in best]
+    cells = ["—" if row is None else f"{titled(name, row)} {score(row)}" for row in best]
     return [*(chance or ["—"]), *cells]
 
 
@@ -127,7 +127,9 @@ def chart(name: str) -> str:
             linewidth=1.2,
             label=group or "all tasks",
         )
-    ax.set_yticks(range(len(order)), [titled(_first(policies[p])).replace("`", "") for p in order])
+    ax.set_yticks(
+        range(len(order)), [titled(name, _first(policies[p])).replace("`", "") for p in order]
+    )
     for label, policy in zip(ax.get_yticklabels(), order, strict=True):
         label.set_style("italic" if _first(policies[policy])["unit"] == RUNS else "normal")
     ax.set_ylim(len(order) - 0.5, -0.5)
@@ -153,7 +155,7 @@ def groups(name: str) -> str:
         return score(row) if rank is None else f"{score(row)} ({_places(rank)})"
 
     body = [
-        (titled(first), *(cell(policy, group) for group in columns))
+        (titled(name, first), *(cell(policy, group) for group in columns))
         for policy, first in in_order(policies)
     ]
     return rows_table(["Policy", *(f"`{group}`" if group else "all" for group in columns)], body)
@@ -189,11 +191,16 @@ def means(name: str) -> list[Row]:
     return [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
 
 
-def titled(row: Row) -> str:
-    """Return the name of a policy, of a learner with the number of its runs."""
-    runs = row["count"]
+def titled(name: str, row: Row) -> str:
+    """Return the name of a policy, of a learner with its runs and their share of the budget."""
+    runs, share = row["count"], shares().get((name, row["policy"]), 1.0)
     of = f", {runs} run{'' if runs == '1' else 's'}" if row["unit"] == RUNS else ""
-    return f"`{row['policy']}`{of}"
+    return f"`{row['policy']}`{of}{f' at {share:g} of the budget' if of and share < 1.0 else ''}"
+
+
+def shares() -> dict[tuple[str, str], float]:
+    """Return the shares of the budget that learners are trained for, by protocol and learner."""
+    return {(t.protocol, t.learner): t.share for t in TRAININGS}
 
 
 def score(row: Row) -> str:
@@ -250,7 +257,8 @@ def by_task(protocol: Protocol, metric: str, rows: list[Row]) -> str:
         (f"`{task}`", *(cell(task, policy) for policy in policies))
         for task in dict.fromkeys(row["task"] for row in rows)
     ]
-    return rows_table(["Task", *map(titled, policies.values())], body)
+    heads = [titled(protocol.protocol.name, row) for row in policies.values()]
+    return rows_table(["Task", *heads], body)
 
 
 def tried(file: Path) -> str:

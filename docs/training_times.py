@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from results_tables import protocol_of
+from results_tables import protocol_of, shares
 
 from coopbench.report.markdown import rows_table
 from coopbench.results.packed_runs import SUFFIX, read_runs
@@ -13,18 +13,26 @@ MILLION, MINUTE = 1_000_000, 60.0
 
 
 def parts() -> dict[str, str]:
-    """Return the generated part of the page: one table for each protocol with packed runs."""
+    """Return the generated part of the page: one table for each protocol with packed runs.
+
+    Those at a share of the budget are left out: too few for the fastest to be an undisturbed one.
+    """
+    whole = {
+        name: [file for file in files if shares().get((name, learner_of(file)), 1.0) == 1.0]
+        for name, files in packed_files().items()
+    }
     tables = [
         f"Minutes of the fastest run for a million steps, tasks of `{name}`:\n\n"
         f"{times(name, files)}"
-        for name, files in packed_files().items()
+        for name, files in whole.items()
+        if files
     ]
     return {"times": "\n\n".join(tables)}
 
 
 def times(name: str, files: Sequence[Path]) -> str:
     """Minutes of the fastest run for a million steps, for every task and learner of a protocol."""
-    learners = [file.name.removesuffix(SUFFIX) for file in files]
+    learners = [learner_of(file) for file in files]
     cells: dict[str, dict[str, float]] = {}
     for file, learner in zip(files, learners, strict=True):
         for task, rates in speeds(name, file):
@@ -34,6 +42,11 @@ def times(name: str, files: Sequence[Path]) -> str:
         for task, row in cells.items()
     ]
     return rows_table(["Task", *(f"`{name}`" for name in learners)], body)
+
+
+def learner_of(file: Path) -> str:
+    """Return the learner of a file of runs."""
+    return file.name.removesuffix(SUFFIX)
 
 
 def speeds(name: str, file: Path) -> Iterator[tuple[str, list[float]]]:

@@ -108,7 +108,7 @@ TRAININGS = (
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
     Training("coopetition-team", "ippo", 10, 4),
-    Training("coopetition-team", "ippo_shared", 5, 0.5, 0.1),
+    Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
     Training("marl-standard", "ippo", 10, 10, 0.05),
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
     Training("routing-easy", "ippo_shared", 3, 10, 0.1),
