@@ -35,7 +35,7 @@ from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_o
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.variants import is_part
+from coopbench.protocol.variants import is_part, whole_of
 from coopbench.results.folder import models_of
 from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
@@ -147,8 +147,10 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
         )
     if _is_one_for_all(protocol):
         return Models(learner, next(iter(models.values())))
-    wanted = {task.id for task in protocol.trained_tasks}
-    return Models(learner, {task: runs for task, runs in models.items() if task in wanted})
+    # The task that models are trained on may be left out of a choice of tasks that they play.
+    whole = whole_of(protocol)
+    origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
+    return Models(learner, {task: models[own] for task, own in origins.items() if own in models})
 
 
 def _models(
