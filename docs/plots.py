@@ -197,41 +197,38 @@ def sheet() -> bytes:
 
 def _map(ax: Any, name: str) -> None:
     """Draw the first episode of a map on ``ax``: obstacles, agents, rings for their goals."""
-    from matplotlib.collections import EllipseCollection
-
     engine = Engine("Routing-v0", map=name, map_params=SHOWN.get(name, {}))
     engine.reset(np.zeros(1, np.uint64))
     fields, c = engine.lane_state(), engine.constants
-
-    def discs(at: np.ndarray, radius: Any, **look: Any) -> None:
-        wide = np.broadcast_to(2 * np.asarray(radius, np.float64), len(at))
-        ax.add_collection(
-            EllipseCollection(
-                wide,
-                wide,
-                np.zeros(len(at)),
-                units="xy",
-                offsets=at,
-                transOffset=ax.transData,
-                **look,
-            )
-        )
 
     colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
     # Enlarged where they would be too small to see.
     least = 0.008 * max(c.map.width, c.map.height)
     agents = np.maximum(fields["agent_rad"], least)
-    discs(fields["landmark_pos"], c.map.landmark_rad, facecolors="#acacac", linewidths=0)
+    _discs(ax, fields["landmark_pos"], c.map.landmark_rad, facecolors="#acacac", linewidths=0)
     lines = np.stack([fields["agent_pos"], fields["goal_pos"]], axis=1)
     for line, colour in zip(lines, colours, strict=True):
         ax.plot(*line.T, color=colour, alpha=0.45, linewidth=0.9)
-    discs(fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
-    discs(fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6)
+    _discs(ax, fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
+    _discs(
+        ax, fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6
+    )
     edge = c.map.landmark_rad
     ax.set_xlim(-0.5 * c.map.width - edge, 0.5 * c.map.width + edge)
     ax.set_ylim(-0.5 * c.map.height - edge, 0.5 * c.map.height + edge)
     ax.set_aspect("equal")
     ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+
+
+def _discs(ax: Any, at: np.ndarray, radius: Any, **look: Any) -> None:
+    """Draw discs (count, 2) of one radius or one each, in the units of the axes."""
+    from matplotlib.collections import EllipseCollection
+
+    wide = np.broadcast_to(2 * np.asarray(radius, np.float64), len(at))
+    angles, moved = np.zeros(len(at)), ax.transData
+    ax.add_collection(
+        EllipseCollection(wide, wide, angles, units="xy", offsets=at, transOffset=moved, **look)
+    )
 
 
 def battles(env_id: str, fights: Mapping[str, Mapping[str, Any]]) -> bytes:
@@ -270,8 +267,6 @@ def _lines(words: list[str], most: int) -> list[str]:
 
 def _battle(ax: Any, battle: Battle) -> None:
     """Draw the ground around the units, and the units."""
-    from matplotlib.collections import EllipseCollection
-
     height, width = battle.ground.shape
     ax.imshow(
         np.where(battle.ground, 248, 172),
@@ -289,20 +284,8 @@ def _battle(ax: Any, battle: Battle) -> None:
     ax.set_ylim(middle[1] - half, middle[1] + half)
     ours = np.arange(len(battle.places)) < battle.num_agents
     colours = np.where(ours, "#56b4e9", "#e69f00")
-    wide = 2 * battle.radii
-    ax.add_collection(
-        EllipseCollection(
-            wide,
-            wide,
-            np.zeros(len(wide)),
-            units="xy",
-            offsets=battle.places,
-            transOffset=ax.transData,
-            facecolors=colours,
-            edgecolors=style.INK,
-            linewidths=0.3,
-        )
-    )
+    look = {"facecolors": colours, "edgecolors": style.INK, "linewidths": 0.3}
+    _discs(ax, battle.places, battle.radii, **look)
     for place, radius, letter in zip(battle.places, battle.radii, battle.letters, strict=True):
         size = 112.0 * radius / half  # points: about the height of the disc
         ax.text(*place, letter, fontsize=size, ha="center", va="center_baseline", color="black")

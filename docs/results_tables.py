@@ -106,12 +106,11 @@ def chart(name: str) -> str:
 
     columns, policies = by_policy(name)
     order = [policy for policy, _ in in_order(policies)]
-    height = len(order) * (SPACE + OFFSET * len(columns)) + 1.1
-    page = Figure(figsize=(WIDTH, height), layout="constrained")
+    unit = SPACE + OFFSET * len(columns)
+    page = Figure(figsize=(WIDTH, len(order) * unit + 1.1), layout="constrained")
     ax = page.subplots()
     style.frame(ax)
     ax.yaxis.grid(False)
-    unit = SPACE + OFFSET * len(columns)
     for k, (group, look) in enumerate(style.styles(columns).items()):
         rows = [(y, policies[p][group]) for y, p in enumerate(order) if group in policies[p]]
         low, middle, high = (
@@ -133,9 +132,8 @@ def chart(name: str) -> str:
     for label, policy in zip(ax.get_yticklabels(), order, strict=True):
         label.set_style("italic" if _first(policies[policy])["unit"] == RUNS else "normal")
     ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.axhline(-0.5, color=style.FAINT)
-    for y in range(len(order)):
-        ax.axhline(y + 0.5, color=style.FAINT, linewidth=0.6)
+    for y in range(len(order) + 1):
+        ax.axhline(y - 0.5, color=style.FAINT, linewidth=0.6)
     ax.set_xlabel("score: 0 and 1 are the bounds of a task", fontsize=style.SMALL)
     handles, labels = ax.get_legend_handles_labels()
     page.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)

@@ -33,9 +33,8 @@ from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded, write_bytes
 from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_of
 from coopbench.playing.plan import game_of
-from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.variants import is_part, whole_of
+from coopbench.protocol.variants import whole_of
 from coopbench.results.folder import models_of
 from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
@@ -140,7 +139,8 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
     except UNREADABLE as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} holds no training runs that can be read ({reason}).") from None
-    if not _belongs(protocol, digest):
+    whole = whole_of(protocol)
+    if digest not in (protocol.digest, whole.digest):
         raise OtherProtocolError(
             f"{path} holds runs of another protocol (digest {digest[:12]}; {protocol.name} has "
             f"{protocol.digest[:12]}). Train under this protocol, or name the policy of one run."
@@ -148,7 +148,6 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
     if _is_one_for_all(protocol):
         return Models(learner, next(iter(models.values())))
     # The task that models are trained on may be left out of a choice of tasks that they play.
-    whole = whole_of(protocol)
     origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
     return Models(learner, {task: models[own] for task, own in origins.items() if own in models})
 
@@ -179,16 +178,6 @@ def _models(
             progress = Progress(Cell(task, policy.name, int(seed)), own.pop(_STEPS), own)
         runs[int(seed)] = Trained(policy, progress, {**known, "packed": digest})
     return models
-
-
-def _belongs(protocol: Protocol, digest: str) -> bool:
-    """Return whether runs with this digest of their protocol can play a protocol."""
-    if protocol.digest == digest:
-        return True
-    if protocol.protocol.name not in protocol_files():
-        return False
-    whole = load_protocol(protocol.protocol.name)
-    return whole.digest == digest and is_part(whole, protocol)
 
 
 def shipped_file(protocol: str, learner: str) -> Path:
