@@ -214,12 +214,12 @@ class Gpu:
             self._do("cuEventDestroy", event)
         return True
 
-    def load(self, program: Program, *, strided: bool = False, registers: int | None = None) -> Any:
+    def load(self, program: Program, *, registers: int | None = None) -> Any:
         """Return a program as a function that can be launched.
 
-        ``strided``: see ``ptx_of``; ``registers``: of a thread, at most.
+        ``registers``: of a thread, at most.
         """
-        text = ptx_of(program, self.arch, strided=strided)
+        text = ptx_of(program, self.arch)
         key = (text, str(registers))
         if key not in self._functions:
             size, most = parameter_bytes(text), _LARGE_PARAMETERS
