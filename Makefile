@@ -59,12 +59,13 @@ format: $(VENV)/.test
 
 # With a GPU: its results against those of the CPU, then its speed.
 cuda: $(VENV)/.cuda
-	$(BIN)/python -m pytest -n 8 studies/checks/on_gpu.py $(ARGS)
+	$(BIN)/python -m pytest -n 8 --dist loadgroup studies/checks/on_gpu.py $(ARGS)
 	$(BIN)/python benchmarks/gpu.py
 
-# Without one: what the code of every environment consists of. Takes half an hour of one core.
+# Without one: what the code of every environment consists of, and what it computes, rewritten in C.
+# Takes three quarters of an hour of one core.
 cuda-ptx: $(VENV)/.test
-	COOPBENCH_PTX=all $(BIN)/python -m pytest -s tests/test_ptx.py -k operations $(ARGS)
+	COOPBENCH_PTX=all $(BIN)/python -m pytest -s tests/test_ptx.py -k "operations or play" $(ARGS)
 
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/games.py

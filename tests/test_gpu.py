@@ -26,18 +26,9 @@ from studies.checks.folders import ROOT
 )
 def test_engines_on_a_stand_in_for_a_gpu(chosen):
     """In a process of its own, in which kernels run as Python."""
-    words = [
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "studies/checks/on_gpu.py",
-        "-k",
-        chosen,
-    ]
+    options = ["-q", "-p", "no:cacheprovider", "-k", chosen]
     done = subprocess.run(
-        [sys.executable, *words, "studies/checks/on_gpu.py"],
+        [sys.executable, "-m", "pytest", *options, "studies/checks/on_gpu.py"],
         cwd=ROOT,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,

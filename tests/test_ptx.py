@@ -1,6 +1,6 @@
-"""The code of a GPU: compiled without one, with the operations of the CPU and no others.
+"""The code of a GPU: compiled without one, with the operations of the CPU and its results.
 
-    COOPBENCH_PTX=all python -m pytest -s tests/test_ptx.py -k operations
+    COOPBENCH_PTX=all python -m pytest -s tests/test_ptx.py -k "operations or play"
 
 checks all environments, and prints what ptxas says of each: `make cuda-ptx`.
 """
@@ -18,14 +18,12 @@ from coopbench_envs.cuda import engine
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.assembling import assembler, machine_code
 from coopbench_envs.cuda.buffers import DeviceArray
+from coopbench_envs.cuda.gpu import BLOCK
 from coopbench_envs.cuda.programs import Program
-from coopbench_envs.cuda.ptx import (
-    entry_name,
-    parameter_bytes,
-    parameters,
-    ptx_of,
-)
+from coopbench_envs.cuda.ptx import entry_name, parameter_bytes, parameters, ptx_of
+from studies.checks import on_gpu
 from studies.checks.fake_gpu import FakeGpu
+from studies.checks.ptx_in_c import COMPILER, PtxGpu
 
 pytestmark = [
     pytest.mark.slow("compiles for a GPU"),
@@ -34,14 +32,14 @@ pytestmark = [
         reason="the extra 'cuda' is not installed",
     ),
 ]
-SM_80, SM_90 = (8, 0), (9, 0)
+SM_90 = (9, 0)
 # Whether ptxas assembles it, too: for the longer ones it takes minutes.
 CASES = (
-    ("TrustDilemma-v1", SM_80, True),
     ("TrustDilemma-v1", SM_90, True),
     ("PlatformEcosystem-v1", SM_90, True),
     ("Routing-v0", SM_90, False),
     ("Rail-v1", SM_90, False),
+    ("Skirmish-v1", SM_90, False),
 )
 ALL = os.environ.get("COOPBENCH_PTX") == "all"
 if ALL:
@@ -94,6 +92,16 @@ def test_programs_have_the_operations_of_the_cpu(env_id, arch, assembled, tmp_pa
             said = said_by_ptxas(text, arch, tmp_path)
             print(env_id, name, *re.findall(r"Used \d+ registers|\d+ bytes spill stores", said))
             assert ALL or "0 bytes spill stores" in said
+
+
+@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+@pytest.mark.parametrize("env_id", dict.fromkeys(case[0] for case in CASES))
+def test_programs_play_as_the_cpu_does(env_id, tmp_path, monkeypatch):
+    """The code of a GPU, rewritten in C, gives every array of the CPU's engine."""
+    gpu = PtxGpu(tmp_path)
+    monkeypatch.setattr(engine, "open_gpu", lambda ordinal: gpu)
+    for mode in on_gpu.MODES:
+        assert on_gpu.compare(env_id, mode, lanes=BLOCK + 6, steps=60, horizon=25) is None
 
 
 def said_by_ptxas(text, arch, folder):
