@@ -64,7 +64,7 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     """Return a protocol with the tasks of these names, in its own order; with all, if none.
 
     A part of a protocol has another digest, and its report is not a standard one. It has no charts,
-    and no training with partners or on tasks that are left out.
+    no training with partners or on tasks that are left out, and no comparison with such tasks.
     Raises ``ValueError`` with the nearest task for an unknown name, and ``ProtocolError`` if the
     chosen tasks need others.
     """
@@ -72,10 +72,9 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     if not chosen or len(chosen) == len(protocol.task):
         return protocol
     tasks = [task for task in protocol.task if task.id in chosen]
-    tasks = [
-        task if task.trained_on in chosen else task.model_copy(update={"trained_on": None})
-        for task in tasks
-    ]
+    for k, task in enumerate(tasks):
+        missing = {name for name in ("trained_on", "varies") if getattr(task, name) not in chosen}
+        tasks[k] = task.model_copy(update=dict.fromkeys(missing))
     groups, training = {task.group for task in tasks}, protocol.training
     domains = {g: part for g, part in (protocol.report.domain or {}).items() if g in groups}
     # Charts are over the positions of all tasks.
