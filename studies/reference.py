@@ -101,7 +101,7 @@ class Training(NamedTuple):
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
     Training("coopetition-standard", "ippo", 10, 4),
-    Training("coopetition-published", "ippo", 5, 12),
+    Training("coopetition-published", "ippo", 3, 0.4, 0.1),
     Training("coopetition-standard", "ippo_shared", 10, 4.5),
     Training("coopetition-standard", "mappo_shared", 10, 4.5),
     Training("skirmish-published", "qmix_shared", 3, 10, 0.1),
