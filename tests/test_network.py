@@ -376,14 +376,8 @@ REFUSED = {
     "not a zip file": (b"nothing",),
     "Unknown kind of network 'percetron'": (gated(kind="percetron", format=1),),
     "it states steps 'many'": (broken(steps="many"),),
-    "it is not a policy": (
-        pack({"header": np.frombuffer(b"[1]", np.uint8)}),
-        gated(kind=["gru"]),
-    ),
-    "not a policy": (
-        pack({"weights.0": np.zeros(3)}),
-        broken(history=np.inf),
-    ),
+    "it is not a policy": (pack({"header": np.frombuffer(b"[1]", np.uint8)}), gated(kind=["gru"])),
+    "not a policy": (pack({"weights.0": np.zeros(3)}), broken(history=np.inf)),
     "it has the format '2'; this version reads 1": (broken(format=2),),
     "it has the format '1'; this version reads 2": (gated(format=1),),
     "this version reads 1": (gated(kind="perceptron"),),

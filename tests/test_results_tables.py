@@ -58,7 +58,9 @@ def test_the_overview_tells_scripts_from_learners(tables):
     assert tables.leaders("mine", "two")[2] == "—"
 
 
-def test_the_chart_names_policies_in_the_order_of_the_table(tables):
+def test_the_chart_names_policies_in_the_order_of_the_table(tables, monkeypatch):
+    monkeypatch.setattr(tables, "source", lambda name: "marl-standard")
     svg = tables.chart("mine")
+    assert "highest return in the table" in svg
     places = [svg.index(f">{name}<") for name in ("best", "learner, 2 runs", "random")]
     assert places == sorted(places)
