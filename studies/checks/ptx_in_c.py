@@ -69,6 +69,8 @@ class PtxGpu(FakeGpu):
 
     def __init__(self, folder):
         super().__init__()
+        if COMPILER is None:
+            raise RuntimeError("There is no C compiler: apt install gcc.")
         self.folder = Path(folder)
 
     def load(self, program):
