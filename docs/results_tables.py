@@ -30,7 +30,7 @@ OVERVIEW = {
     **{"coopetition-published": "games", "marl-standard": "coopetition"},
     **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "teams"},
     **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
-    **{"rail-standard": "malfunctions"},
+    **{"rail-standard": "malfunctions", "rail-scaling": ""},
 }
 WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
 _NO_BREAK = "\N{NO-BREAK SPACE}"
