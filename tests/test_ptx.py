@@ -32,9 +32,10 @@ pytestmark = [
         reason="the extra 'cuda' is not installed",
     ),
 ]
-SM_90 = (9, 0)
+SM_80, SM_90 = (8, 0), (9, 0)
 # Whether ptxas assembles it, too: for the longer ones it takes minutes.
 CASES = (
+    ("TrustDilemma-v1", SM_80, True),
     ("TrustDilemma-v1", SM_90, True),
     ("PlatformEcosystem-v1", SM_90, True),
     ("Routing-v0", SM_90, False),
