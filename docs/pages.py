@@ -18,7 +18,9 @@ import certificate_pages
 import hyperparameter_page
 import protocol_pages
 import reference
+import results_pages
 import results_tables
+import stored_results
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -42,10 +44,12 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     texts = {page: copied(name) for page, name in COPIED.items()}
-    texts |= {page: make() for page, make in (MADE | results_tables.CHARTS).items()}
+    texts |= {
+        page: make() for page, make in (MADE | results_tables.CHARTS | results_pages.CURVES).items()
+    }
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
-    for picture in results_tables.pictures():
+    for picture in stored_results.pictures():
         place = f"results/{picture.parts[-3]}/{picture.name}"
         files.append(File.generated(config, place, abs_src_path=str(picture)))
     return files
@@ -152,5 +156,5 @@ MADE = {
     **certificate_pages.MADE,
     **hyperparameter_page.MADE,
     **protocol_pages.MADE,
-    **results_tables.MADE,
+    **results_pages.MADE,
 }

@@ -1,6 +1,6 @@
 """SMAC's Table 2 and the win rates of this package on the same maps, for docs/published.md."""
 
-from results_tables import number, read
+from stored_results import number, read
 
 from coopbench.report.markdown import rows_table
 from studies.reference import BATTLERS

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
-from results_tables import protocol_of, shares
+from stored_results import protocol_of
 
 from coopbench.report.markdown import rows_table
 from coopbench.results.packed_runs import SUFFIX, read_runs
@@ -13,33 +14,25 @@ MILLION, MINUTE = 1_000_000, 60.0
 
 
 def parts() -> dict[str, str]:
-    """Return the generated part of the page: one table for each protocol with packed runs.
-
-    Those at a share of the budget are left out: too few for the fastest to be an undisturbed one.
-    """
-    whole = {
-        name: [file for file in files if shares().get((name, learner_of(file)), 1.0) == 1.0]
-        for name, files in packed_files().items()
-    }
+    """Return the generated part of the page: one table for each protocol with packed runs."""
     tables = [
-        f"Minutes of the fastest run for a million steps, tasks of `{name}`:\n\n"
-        f"{times(name, files)}"
-        for name, files in whole.items()
-        if files
+        f"Minutes for a million steps, of the fastest run (and of the median run), tasks of "
+        f"`{name}`:\n\n{times(name, files)}"
+        for name, files in packed_files().items()
     ]
     return {"times": "\n\n".join(tables)}
 
 
 def times(name: str, files: Sequence[Path]) -> str:
-    """Minutes of the fastest run for a million steps, for every task and learner of a protocol."""
+    """Minutes for a million steps, of the fastest and the median run of every task and learner."""
     learners = [learner_of(file) for file in files]
-    cells: dict[str, dict[str, float]] = {}
+    cells: dict[str, dict[str, str]] = {}
     for file, learner in zip(files, learners, strict=True):
         for task, rates in speeds(name, file):
-            cells.setdefault(task, {})[learner] = MILLION / max(rates) / MINUTE
+            least, middle = (MILLION / rate / MINUTE for rate in (max(rates), median(rates)))
+            cells.setdefault(task, {})[learner] = f"{least:.1f} ({middle:.1f})"
     body = [
-        (f"`{task}`", *(f"{row[name]:.1f}" if name in row else "—" for name in learners))
-        for task, row in cells.items()
+        (f"`{task}`", *(row.get(name, "—") for name in learners)) for task, row in cells.items()
     ]
     return rows_table(["Task", *(f"`{name}`" for name in learners)], body)
 
@@ -50,7 +43,10 @@ def learner_of(file: Path) -> str:
 
 
 def speeds(name: str, file: Path) -> Iterator[tuple[str, list[float]]]:
-    """Yield each task with the steps per second of the runs that were trained on it."""
-    for task, runs in read_runs(file, protocol_of(name)).trained.items():
-        if isinstance(runs, dict):
-            yield task, [run.facts["steps_per_second"] for run in runs.values()]
+    """Yield each trained task with the steps per second of the runs that were trained on it."""
+    protocol = protocol_of(name)
+    trained = read_runs(file, protocol).trained
+    if protocol.training is not None and protocol.training.on == "any":
+        trained = {protocol.training_tasks[0].id: trained}
+    for task, runs in trained.items():
+        yield task, [run.facts["steps_per_second"] for run in runs.values()]

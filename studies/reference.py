@@ -84,7 +84,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 }
 KEPT = (
     *("estimates", "aggregates", "comparisons", "charts", "published", "published_aggregates"),
-    *("interquartile", "effects", "sensitivity", "efficiency", "ranks"),
+    *("interquartile", "effects", "sensitivity", "efficiency", "ranks", "learning", "improvements"),
 )
 
 
@@ -104,7 +104,7 @@ TRAININGS = (
     Training("coopetition-published", "ippo", 3, 0.4, 0.1),
     Training("coopetition-standard", "ippo_shared", 10, 4.5),
     Training("coopetition-standard", "mappo_shared", 10, 4.5),
-    Training("skirmish-published", "qmix_shared", 3, 7, 0.1),
+    Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
     Training("coopetition-team", "ippo", 10, 4),
@@ -119,7 +119,7 @@ TRAININGS = (
     Training("skirmish-standard", "qmix_shared", 3, 6, 0.1),
     Training("rail-standard", "ippo_shared", 3, 7.5, 0.1),
     Training("rail-standard", "mappo_shared", 3, 7.5, 0.1),
-    Training("routing-standard", "ippo_shared", 3, 3, 0.1),
+    Training("routing-standard", "ippo_shared", 3, 0.7, 0.05),
     Training("routing-standard", "mappo_shared", 3, 3, 0.1),
 )
 

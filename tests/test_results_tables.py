@@ -1,22 +1,19 @@
 """Tables of the page of results: read from stored reports, nothing decided here."""
 
 import csv
-import sys
 from pathlib import Path
 
 import pytest
-
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
     """The module, with two policies and a learner of two runs in place of the stored results."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    sys.modules.pop("results_tables", None)
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "docs"))
     import results_tables
+    import stored_results
 
-    monkeypatch.setattr(results_tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(stored_results, "RESULTS", tmp_path)
     folder = tmp_path / "mine"
     folder.mkdir()
     row = {"statistic": "mean", "unit": "episodes", "count": "100", "group": "one"}
@@ -59,8 +56,15 @@ def test_the_overview_tells_scripts_from_learners(tables):
 
 
 def test_the_chart_names_policies_in_the_order_of_the_table(tables, monkeypatch):
-    monkeypatch.setattr(tables, "source", lambda name: "marl-standard")
+    monkeypatch.setattr(tables.stored, "source", lambda name: "marl-standard")
     svg = tables.chart("mine")
     assert "highest return in the table" in svg
     places = [svg.index(f">{name}<") for name in ("best", "learner, 2 runs", "random")]
     assert places == sorted(places)
+
+
+def test_steps_to_a_threshold_may_be_out_of_reach(tables):
+    import results_pages
+
+    row = {"steps": "", "steps_low": "70000.0", "steps_high": ""}
+    assert results_pages.steps_text(row) == "not reached [70,000, not reached]"

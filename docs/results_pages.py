@@ -1,0 +1,223 @@
+"""Pages ``results/NAME.md``: every metric of all policies and tasks, and how learners came there.
+
+They are made at every build from stored tables.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import stored_results as stored
+from checkout import ROOT
+
+from coopbench.protocol.schema import Protocol
+from coopbench.report.markdown import rows_table
+from coopbench.report.plots import style
+
+TRIALS = ROOT / "benchmarks" / "results"
+_SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
+_UNSEEN = (
+    "These intervals assume that a share of all runs, which the runs that were trained can have "
+    "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
+)
+_CURVES = (
+    "The trimmed mean over the tasks of a group along the training, in the episodes that choose "
+    "the checkpoint, with a 95 % band. The area is that under the curve, divided by the steps that "
+    "it spans. The steps are those to the first checkpoint at or above the threshold; their "
+    "interval has the steps at which the upper and the lower end of the band reach it."
+)
+_IMPROVEMENT = "The probability that a run of the first learner scores more than one of the second."
+_WIDE, _HIGH = 3.4, 3.2  # inches of a panel of learning curves, with its share of the legend
+
+
+def page(name: str) -> str:
+    """Return the page of a protocol: every metric of its report for all policies and tasks."""
+    protocol = stored.protocol_of(name)
+    parts = [
+        f"# Results: {name}",
+        f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
+        f"with the {100 * protocol.report.confidence:g} % interval if there is one. "
+        f"[Reference results](../results.md) says what follows. The files of "
+        f"`benchmarks/results/tables/{name}` have comparisons, ranks and further statistics; "
+        f"`python -m studies.reference {name}` makes them again.",
+    ]
+    rows = stored.read(name, "estimates.csv")
+    for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
+        some = [row for row in rows if row["metric"] == metric]
+        if some:
+            scored = metric == protocol.report.score
+            title = f"Score: {metric}, normalized by the bounds of each task" if scored else metric
+            parts += [f"## {title}", by_task(protocol, metric, some)]
+    parts += learners(name)
+    others = [f for f in stored.pictures() if f.parts[-3] == name]
+    parts += [f"![{file.stem}]({name}/{file.name})" for file in others]
+    trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
+    if trials.is_file():
+        parts += ["## Settings that were tried", tried(trials)]
+    return "\n\n".join(parts) + "\n"
+
+
+def learners(name: str) -> list[str]:
+    """Return the parts of the page about learners; none where no learner was trained."""
+    tables = {
+        "Mean scores of learners if unseen runs fail": (_UNSEEN, unseen(name)),
+        "Learning curves": (f"![Learning curves]({name}-learning.svg)\n\n{_CURVES}", areas(name)),
+        "Probability of improvement": (_IMPROVEMENT, improvements(name)),
+    }
+    return [f"## {title}\n\n{text}\n\n{table}" for title, (text, table) in tables.items() if table]
+
+
+def unseen(name: str) -> str:
+    """Mean scores of learners in groups of tasks, with intervals that allow for runs that fail."""
+    columns, policies = stored.by_policy(name)
+    body = []
+    for policy, first in stored.in_order(policies):
+        if first["unit"] == stored.RUNS and first["low_unseen"]:
+            rows = [policies[policy][group] for group in columns]
+            cells = [cell(row, "estimate", "low_unseen", "high_unseen") for row in rows]
+            body.append((stored.titled(name, first), *cells))
+    return rows_table(["Learner", *stored.heads(columns)], body) if body else ""
+
+
+def curves(name: str) -> str:
+    """Draw the learning curves of all learners in every group of tasks; return the SVG."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    rows = [row for row in stored.read(name, "learning.csv") if not row["task"]]
+    looks = style.styles(list(dict.fromkeys(row["policy"] for row in rows)))
+    groups = {group: list(some) for group, some in itertools.groupby(rows, lambda r: r["group"])}
+    page = Figure(figsize=(_WIDE * len(groups), _HIGH), layout="constrained")
+    panels = page.subplots(1, len(groups), squeeze=False)[0]
+    for ax, (group, some) in zip(panels, groups.items(), strict=True):
+        lines = []
+        for policy, points in itertools.groupby(some, lambda row: row["policy"]):
+            table = list(points)
+            numbers = [
+                np.array([stored.number(row[key]) for row in table])
+                for key in ("step", "estimate", "low", "high")
+            ]
+            lines.append(style.Line(policy, looks[policy], *numbers))
+        style.draw_lines(lines, ax)
+        style.share_limits(ax)
+        ax.get_legend().remove()  # one legend names the lines of all panels
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.set_xlabel("steps", fontsize=style.SMALL)
+        style.write_title(ax, group or "all tasks")
+    panels[0].set_ylabel("score", fontsize=style.SMALL)
+    handles, labels = panels[0].get_legend_handles_labels()
+    page.legend(handles, labels, loc="outside lower left", ncols=4, frameon=False)
+    return style.svg(page, f"{name}-learning")
+
+
+def areas(name: str) -> str:
+    """Area under every learning curve, and the steps to its threshold."""
+    body = [
+        (
+            f"`{row['policy']}`",
+            row["group"] or "all",
+            cell(row, "area", "area_low", "area_high"),
+            f"{float(row['threshold']):g}",
+            steps_text(row),
+        )
+        for row in stored.read(name, "efficiency.csv")
+    ]
+    heads = ["Learner", "Tasks", "Area", "Threshold", "Steps to the threshold"]
+    return rows_table(heads, body) if body else ""
+
+
+def steps_text(row: stored.Row) -> str:
+    """Return the steps to the threshold with their interval, whose ends may be out of reach."""
+    reached, low, high = (
+        f"{float(row[key]):,.0f}" if row[key] else "not reached"
+        for key in ("steps", "steps_low", "steps_high")
+    )
+    return f"{reached} [{low}, {high}]"
+
+
+def improvements(name: str) -> str:
+    """Probability of improvement of every pair of learners in every group of tasks."""
+    body = [
+        (row["group"] or "all", f"`{row['first']}`", f"`{row['second']}`", cell(row))
+        for row in stored.read(name, "improvements.csv")
+        if row["unit"] == stored.RUNS
+    ]
+    return rows_table(["Tasks", "First", "Second", "Probability"], body) if body else ""
+
+
+def cell(row: stored.Row, middle: str = "estimate", low: str = "low", high: str = "high") -> str:
+    """Return an estimate of a row with its interval."""
+    return stored.interval(*(stored.number(row[key]) for key in (middle, low, high)))
+
+
+def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
+    """Means of a metric in every task; the score is normalised by the bounds of the task."""
+    cells = {(row["task"], row["policy"]): row for row in rows}
+    policies = {row["policy"]: row for row in rows}
+
+    def entry(task: str, policy: str) -> str:
+        row = cells.get((task, policy))
+        if row is None:
+            return "—"  # not played
+        bounds = protocol.task_of(task).bounds
+        low, high = (bounds.low, bounds.high) if metric == protocol.report.score else (0.0, 1.0)
+        numbers = [
+            (stored.number(row[key]) - low) / (high - low) for key in ("mean", "low", "high")
+        ]
+        if metric in _SHARES:
+            numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
+        return stored.interval(*numbers)
+
+    body = [
+        (f"`{task}`", *(entry(task, policy) for policy in policies))
+        for task in dict.fromkeys(row["task"] for row in rows)
+    ]
+    heads = [_breakable(stored.titled(protocol.protocol.name, row)) for row in policies.values()]
+    return rows_table(["Task", *heads], body)
+
+
+def _breakable(title: str) -> str:
+    """Return a title above a narrow column: names may break behind an underscore alone."""
+    return re.sub("`(.*?)`", lambda name: f"<code>{name[1].replace('_', '_<wbr>')}</code>", title)
+
+
+def tried(file: Path) -> str:
+    """Settings that were tried for a protocol, learner by learner, with the mean scores."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    trials = sorted(map(json.loads, lines), key=lambda trial: str(trial["learner"]))
+    body, notes = [], []
+    for learner, group in itertools.groupby(trials, key=lambda trial: str(trial["learner"])):
+        some = list(group)
+        shared = _shared([trial["settings"] for trial in some])
+        if shared:
+            notes.append(f"All trials of `{learner}` have {_settings(shared)}.")
+        for trial in some:
+            own = {key: value for key, value in trial["settings"].items() if key not in shared}
+            seeds, steps = ", ".join(map(str, trial["seeds"])), f"{trial['steps']:,}"
+            body.append(
+                (f"`{learner}`", _settings(own) or "—", seeds, steps, f"{trial['mean']:z.2f}")
+            )
+    table = rows_table(["Learner", "Settings", "Training seed", "Steps", "Score"], body)
+    return "\n\n".join([table, *notes])
+
+
+def _shared(settings: list[dict[str, object]]) -> dict[str, object]:
+    """Return what all of several trials have in common; nothing for a single trial."""
+    first, *others = settings
+    return {k: v for k, v in first.items() if others and all(o.get(k) == v for o in others)}
+
+
+def _settings(chosen: Mapping[str, object]) -> str:
+    return ", ".join(f"`{key}={value}`" for key, value in chosen.items())
+
+
+MADE = {f"results/{name}.md": partial(page, name) for name in stored.names()}
+CURVES = {
+    f"results/{name}-learning.svg": partial(curves, name)
+    for name in stored.names()
+    if stored.read(name, "learning.csv")
+}

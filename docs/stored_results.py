@@ -1,0 +1,100 @@
+"""Stored tables of reference results, ``benchmarks/results/tables``: their rows, and cells of them.
+
+All figures and decisions are read from files of stored reports; nothing is decided here.
+"""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from checkout import ROOT
+
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.schema import Protocol
+from studies.reference import TRAININGS, source
+
+RESULTS = ROOT / "benchmarks" / "results" / "tables"
+RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+Row = Mapping[str, str]
+
+
+def names() -> list[str]:
+    """Return the protocols with stored results."""
+    return sorted(folder.name for folder in RESULTS.iterdir() if folder.is_dir())
+
+
+def protocol_of(name: str) -> Protocol:
+    """Read a protocol of the package or of a study."""
+    return load_protocol(source(name))
+
+
+def pictures() -> list[Path]:
+    """Return the stored pictures of all protocols; the site has them as results/NAME/FILE."""
+    return sorted(RESULTS.glob("*/plots/*.svg"))
+
+
+def means(name: str) -> list[Row]:
+    """Return the rows of mean scores over groups of tasks."""
+    return [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
+
+
+def titled(name: str, row: Row) -> str:
+    """Return the name of a policy, of a learner with its runs and their share of the budget."""
+    runs, share = row["count"], shares().get((name, row["policy"]), 1.0)
+    of = f", {runs} run{'' if runs == '1' else 's'}" if row["unit"] == RUNS else ""
+    return f"`{row['policy']}`{of}{f' at {share:g} of the budget' if of and share < 1.0 else ''}"
+
+
+def shares() -> dict[tuple[str, str], float]:
+    """Return the shares of the budget that learners are trained for, by protocol and learner."""
+    return {(t.protocol, t.learner): t.share for t in TRAININGS}
+
+
+def score(row: Row) -> str:
+    """Return a mean score with its interval."""
+    return interval(*(number(row[key]) for key in ("estimate", "low", "high")))
+
+
+def by_policy(name: str) -> tuple[list[str], dict[str, dict[str, Row]]]:
+    """Return the groups of tasks of a protocol, and the mean scores as {policy: {group: row}}."""
+    rows = means(name)
+    policies: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        policies.setdefault(row["policy"], {})[row["group"]] = row
+    return list(dict.fromkeys(row["group"] for row in rows)), policies
+
+
+def in_order(policies: Mapping[str, Mapping[str, Row]]) -> list[tuple[str, Row]]:
+    """Return each policy with its row in the first group that it has played, the best first."""
+    firsts = [(policy, next(iter(rows.values()))) for policy, rows in policies.items()]
+    return sorted(firsts, key=lambda pair: -number(pair[1]["estimate"]))
+
+
+def heads(groups: Sequence[str]) -> list[str]:
+    """Return the heads of the columns of groups of tasks."""
+    return [f"`{group}`" if group else "all" for group in groups]
+
+
+def read(name: str, file: str) -> list[Row]:
+    """Return the rows of a stored table; none where a protocol has no such table."""
+    path = RESULTS / name / file
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def number(text: str) -> float:
+    """Return the number of a cell; nan for an empty one, as the interval of a single run is."""
+    return float(text or "nan")
+
+
+def interval(mean: float, low: float, high: float) -> str:
+    """Return an estimate with its interval, if it has one, whose limits stay on one line."""
+    places = 0 if abs(mean) >= 100 else 2
+    if math.isnan(low):  # of one run or two
+        return f"{mean:z,.{places}f}"
+    return f"{mean:z,.{places}f} [{low:z,.{places}f},{_NO_BREAK}{high:z,.{places}f}]"
