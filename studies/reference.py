@@ -85,6 +85,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 KEPT = (
     *("estimates", "aggregates", "comparisons", "charts", "published", "published_aggregates"),
     *("interquartile", "effects", "sensitivity", "efficiency", "ranks", "learning", "improvements"),
+    "final_medians",
 )
 
 
