@@ -14,8 +14,7 @@ def tables(monkeypatch, tmp_path):
     import stored_results
 
     monkeypatch.setattr(stored_results, "RESULTS", tmp_path)
-    folder = tmp_path / "mine"
-    folder.mkdir()
+    (folder := tmp_path / "mine").mkdir()
     row = {"statistic": "mean", "unit": "episodes", "count": "100", "group": "one"}
     rows = [
         row | {"policy": "random", "estimate": "0.1", "low": "0.0", "high": "0.2"},
@@ -64,7 +63,7 @@ def test_the_chart_names_policies_in_the_order_of_the_table(tables, monkeypatch)
 
 
 def test_steps_to_a_threshold_may_be_out_of_reach(tables):
-    import results_pages
+    from results_pages import steps_text
 
-    row = {"steps": "", "steps_low": "70000.0", "steps_high": ""}
-    assert results_pages.steps_text(row) == "not reached [70,000, not reached]"
+    out_of_reach = {"steps": "", "steps_low": "70000.0", "steps_high": ""}
+    assert steps_text(out_of_reach) == "not reached [70,000, not reached]"
