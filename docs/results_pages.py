@@ -25,8 +25,8 @@ _UNSEEN = (
     "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
 )
 _CURVES = (
-    "The trimmed mean over the tasks of a group along the training, in the episodes that choose "
-    "the checkpoint, with a 95 % band. The area is that under the curve, divided by the steps that "
+    "The trimmed mean over the tasks of a group along the training, in the selection "
+    "episodes, with a 95 % band. The area is that under the curve, divided by the steps that "
     "it spans. The steps are those to the first checkpoint at or above the threshold; their "
     "interval has the steps at which the upper and the lower end of the band reach it."
 )
@@ -78,7 +78,7 @@ def unseen(name: str) -> str:
     for policy, first in stored.in_order(policies):
         if first["unit"] == stored.RUNS and first["low_unseen"]:
             rows = [policies[policy][group] for group in columns]
-            cells = [cell(row, "estimate", "low_unseen", "high_unseen") for row in rows]
+            cells = [stored.score(row, "estimate", "low_unseen", "high_unseen") for row in rows]
             body.append((stored.titled(name, first), *cells))
     return rows_table(["Learner", *stored.heads(columns)], body) if body else ""
 
@@ -120,7 +120,7 @@ def areas(name: str) -> str:
         (
             f"`{row['policy']}`",
             row["group"] or "all",
-            cell(row, "area", "area_low", "area_high"),
+            stored.score(row, "area", "area_low", "area_high"),
             f"{float(row['threshold']):g}",
             steps_text(row),
         )
@@ -142,16 +142,11 @@ def steps_text(row: stored.Row) -> str:
 def improvements(name: str) -> str:
     """Probability of improvement of every pair of learners in every group of tasks."""
     body = [
-        (row["group"] or "all", f"`{row['first']}`", f"`{row['second']}`", cell(row))
+        (row["group"] or "all", f"`{row['first']}`", f"`{row['second']}`", stored.score(row))
         for row in stored.read(name, "improvements.csv")
         if row["unit"] == stored.RUNS
     ]
     return rows_table(["Tasks", "First", "Second", "Probability"], body) if body else ""
-
-
-def cell(row: stored.Row, middle: str = "estimate", low: str = "low", high: str = "high") -> str:
-    """Return an estimate of a row with its interval."""
-    return stored.interval(*(stored.number(row[key]) for key in (middle, low, high)))
 
 
 def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:

@@ -53,9 +53,9 @@ def shares() -> dict[tuple[str, str], float]:
     return {(t.protocol, t.learner): t.share for t in TRAININGS}
 
 
-def score(row: Row) -> str:
-    """Return a mean score with its interval."""
-    return interval(*(number(row[key]) for key in ("estimate", "low", "high")))
+def score(row: Row, middle: str = "estimate", low: str = "low", high: str = "high") -> str:
+    """Return an estimate of a row with its interval."""
+    return interval(*(number(row[key]) for key in (middle, low, high)))
 
 
 def by_policy(name: str) -> tuple[list[str], dict[str, dict[str, Row]]]:
