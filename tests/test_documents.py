@@ -68,25 +68,25 @@ def reported(protocol, policies):
 # --- training -------------------------------------------------------------------------------------
 
 
-BUDGETED = {
-    "routing-easy": "ippo",
-    "routing-medium": "ippo_shared",
-    "routing-hard": "isac_shared",
-    "routing-standard": "ippo_shared",
+BUDGETED = {  # the learner, the steps of its budget, and how many tasks a model plays
+    "routing-easy": ("ippo", 20_000_000, 1),
+    "routing-medium": ("ippo_shared", 20_000_000, 12),
+    "routing-hard": ("isac_shared", 2_000_000, 6),
+    "routing-standard": ("ippo_shared", 20_000_000, 16),
+    "rail-standard": ("ippo_shared", 2_000_000, 1),
+    "rail-scaling": ("ippo_shared", 2_000_000, 6),
 }
 
 
-@pytest.mark.slow("compiles Routing of every protocol")
-@pytest.mark.parametrize(("name", "learner"), BUDGETED.items())
-def test_every_routing_budget_can_be_trained(name, learner, tmp_path):
-    """One model plays all that it has to play, checked before any training."""
+@pytest.mark.slow("compiles Routing and Rail of every protocol")
+@pytest.mark.parametrize(("name", "of"), BUDGETED.items())
+def test_every_budget_can_be_trained_with_the_preset(name, of, tmp_path):
+    """One model plays all that it has to play, and fits into memory; checked before training."""
     pytest.importorskip("torch")
-    protocol = load_protocol(name)
-    tasks = [protocol.training_tasks[-1].id]
-    (job,) = runs(protocol, learner, tmp_path, Scope(tasks, [123456]), {})
-    assert job.budget.steps == (20_000_000 if learner.startswith("ippo") else 2_000_000)
-    own = protocol.training.plays == "own"
-    assert len(job.plays) == (1 if own else len(protocol.task))
+    protocol, (learner, steps, plays) = load_protocol(name), of
+    scope = Scope([protocol.training_tasks[-1].id], [123456])
+    (job,) = runs(protocol, learner, tmp_path, scope, {})
+    assert (job.budget.steps, len(job.plays)) == (steps, plays)
     assert job.task.parameters.get("map") not in protocol.training.held_out
 
 
