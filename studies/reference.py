@@ -118,7 +118,7 @@ TRAININGS = (
     Training("routing-hard", "mappo_shared", 3, 2.5, 0.1),
     Training("skirmish-standard", "mappo_shared", 3, 1.5, 0.1),
     Training("skirmish-standard", "qmix_shared", 3, 6, 0.1),
-    Training("rail-standard", "ippo_shared", 3, 1.2, 0.1),
+    Training("rail-standard", "ippo_shared", 3, 1.3, 0.1),
     Training("rail-scaling", "ippo_shared", 3, 0.5, 0.1),
     Training("routing-standard", "ippo_shared", 3, 0.7, 0.05),
     Training("routing-standard", "mappo_shared", 3, 3, 0.1),
