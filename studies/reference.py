@@ -119,8 +119,8 @@ TRAININGS = (
     Training("skirmish-standard", "mappo_shared", 3, 1.5, 0.1),
     Training("skirmish-standard", "qmix_shared", 3, 6, 0.1),
     Training("rail-standard", "ippo_shared", 3, 1.3, 0.1),
-    Training("rail-scaling", "ippo_shared", 3, 0.5, 0.1),
-    Training("routing-standard", "ippo_shared", 3, 0.7, 0.05),
+    Training("rail-scaling", "ippo_shared", 3, 0.6, 0.1),
+    Training("routing-standard", "ippo_shared", 3, 1.3, 0.05),
     Training("routing-standard", "mappo_shared", 3, 3, 0.1),
 )
 
