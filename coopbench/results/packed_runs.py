@@ -145,7 +145,7 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
             f"{path} holds runs of another protocol (digest {digest[:12]}; {protocol.name} has "
             f"{protocol.digest[:12]}). Train under this protocol, or name the policy of one run."
         )
-    if _is_one_for_all(protocol):
+    if _is_one_for_all(whole):  # a choice of tasks without held-out ones has no training
         return Models(learner, next(iter(models.values())))
     # The task that models are trained on may be left out of a choice of tasks that they play.
     origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
