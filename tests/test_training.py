@@ -49,10 +49,8 @@ GAMES = {  # tasks of the protocol
 def trial(folder, games=GAMES, **change):
     """Write the protocol of this file into ``folder``; ``change`` replaces parts of it."""
     tasks = [builders.make_task(name, high=8.0, **game) for name, game in games.items()]
-    budgets = {
-        "on_policy": {"steps": 60, "interval": 20},
-        "off_policy": {"steps": 600, "interval": 200},
-    }
+    budgets = {"on_policy": {"steps": 60, "interval": 20}}
+    budgets["off_policy"] = {"steps": 600, "interval": 200}
     parts = {
         "train": [5, 6],
         "first": 100,
@@ -240,8 +238,19 @@ def test_the_earliest_of_the_best_is_chosen_and_without_selection_seeds_the_last
     assert bool(report.episodes.progress) == (selection is not None)
 
 
-def test_a_second_call_trains_nothing(protocol, tmp_path):
+def test_a_second_call_trains_nothing(protocol, tmp_path, monkeypatch):
+    def play(job, tell, real=PlayJob.__call__):
+        if job.cell.task != "trust":
+            raise KeyboardInterrupt
+        return real(job, tell)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlayJob, "__call__", play)
+        with pytest.raises(KeyboardInterrupt):
+            train(protocol, tmp_path)
+    written = (run_of(tmp_path) / "meta.json").stat().st_mtime_ns
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
+    assert (run_of(tmp_path) / "meta.json").stat().st_mtime_ns == written  # it is not played again
     before, calls = cells(tmp_path), []
     CALLS.clear()
     coopbench.train(
@@ -437,18 +446,10 @@ def test_a_state_that_is_damaged_is_named_and_not_restarted(protocol, tmp_path, 
     train(protocol, tmp_path, "race")
     (run_of(tmp_path, "race") / "meta.json").unlink()
     arrays = unpack(state)
-    for course in (
-        {"steps": []},
-        {"steps": [20, 60]},
-        {"steps": ["20", "40", "60"]},
-        {"status": "foo"},
-        {"status": "running"},
-        {"chosen": "x"},
-        {"chosen": 30},
-        {"seconds": "x"},
-        {"resumed": 3},
-    ):
-        refused(pack(changed(arrays, **course)))
+    wrong = {"steps": ([], [20, 60], ["20", "40", "60"]), "status": ("foo", "running")}
+    wrong |= {"chosen": ("x", 30), "seconds": ("x",), "resumed": (3,)}
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        refused(pack(changed(arrays, **{name: value})))
     refused(pack(arrays | {"best": arrays["best"][:0]}))
     refused(b"PK")
 
@@ -637,11 +638,7 @@ def test_one_model_per_task_that_plays_all(tmp_path):
 
 
 def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
-    games = {
-        "trust": {"env": builders.TRUST},
-        "trust.beside": {"env": builders.TRUST} | BESIDE,
-        "race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}},
-    }
+    games = GAMES | {"race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}}}
     protocol, out = trial(tmp_path, games), tmp_path / "out"
     text = command("train", protocol, "steady", "--seed", "5", "--out", out).err
     assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text

@@ -10,20 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopbench.episodes.table import Cell
-from coopbench.errors import DamagedResultError
 from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.protocol.loading import find_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
 from coopbench.report.report import Report
-from coopbench.results import store
 from coopbench.results.folder import write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows.evaluation import write_report
 from coopbench.workflows.training_plan import Scope, runs
-from coopbench.workflows.training_run import RunResult, TrainJob, mismatch, settings_and_facts
+from coopbench.workflows.training_run import TrainJob
 
 
 def train(
@@ -91,14 +88,14 @@ def train_runs(
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
     _check_fixed(root, jobs)
-    open_jobs = [job for job in jobs if not _is_finished(root, job)]
+    open_jobs = [job for job in jobs if not job.is_finished()]
     with runner.run(open_jobs) as finished:
         write_protocol(root, protocol)
         for job in jobs:
             if job not in open_jobs:
                 runner.tell(job, 1.0, "kept")
-        for job, result in finished:
-            _write(root, job, result)
+        for _ in finished:
+            pass  # a run writes its results itself
     write_manifest(root, protocol)
     return load_report(root)
 
@@ -112,38 +109,3 @@ def _check_fixed(root: Path, jobs: Sequence[TrainJob]) -> None:
                 f"{fixed.parent} holds a fixed policy of the name {cell.policy!r}; choose another "
                 f"folder."
             )
-
-
-def _is_finished(root: Path, job: TrainJob) -> bool:
-    """Return whether the folder holds everything that a run plays."""
-    finished = [_is_stored(root, job, cell) for cell in job.plays]  # each is checked
-    return all(finished)
-
-
-def _is_stored(root: Path, job: TrainJob, cell: Cell) -> bool:
-    """Return whether a cell of a run is stored; ``ValueError`` if it is of another training."""
-    try:
-        stored = store.read(root, job.protocol, cell)
-    except DamagedResultError:  # it is played again
-        return False
-    if stored is None:
-        return False
-    facts = stored.meta.get("training")
-    if stored.failure is not None and facts is None:  # of unknown origin
-        return False
-    settings = stored.meta.get("hyperparameters") or {}
-    before = None if facts is None else settings_and_facts(settings, facts)
-    if before != settings_and_facts(job.settings, job.facts):
-        raise ValueError(mismatch(str(root.absolute() / cell.folder), before, job))
-    return True
-
-
-def _write(root: Path, job: TrainJob, result: RunResult) -> None:
-    """Write the result of a run into the folder."""
-    for failure in result.failures:
-        facts = {"task": job.cell.task, **job.facts}
-        details = {"hyperparameters": dict(job.settings), "training": facts}
-        store.write_failure(root, job.protocol, failure, details)
-    for played in result.played:
-        meta = store.describe(job.protocol, played, result.model)
-        store.write(root, played, meta, result.model)

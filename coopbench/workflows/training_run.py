@@ -1,4 +1,4 @@
-"""One training run: from its state to the policy that is evaluated.
+"""One training run: from its state to the results of the policy that is evaluated.
 
 The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` and
 ``coopbench.workflows.run_folder``.
@@ -18,15 +18,16 @@ from coopbench.baselines.learner import Learner
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner
-from coopbench.episodes.table import Cell, Failure, Played, Progress
+from coopbench.episodes.table import Cell, Failure, Progress
 from coopbench.episodes.trained import Trained
-from coopbench.errors import Diverged
+from coopbench.errors import DamagedResultError, Diverged
 from coopbench.playing.contestants import Failed
 from coopbench.playing.jobs import Resources, Tell
 from coopbench.playing.rollout import CellJob, PlayJob, play_selection
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Budget, Task
 from coopbench.provenance import elapsed, machine, versions
+from coopbench.results import store
 from coopbench.workflows.run_folder import RunFolder, Scalars
 from coopbench_envs.foreign.loading import code_of
 
@@ -39,18 +40,9 @@ _LIBRARIES = ("torch", "stable-baselines3")  # what trained a policy besides thi
 _RUNNING, _FINISHED, _DIVERGED = "running", "finished", "diverged"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """The result of a training run: a policy and what it played, or failures."""
-
-    model: Trained | None
-    played: tuple[Played, ...] = ()
-    failures: tuple[Failure, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class TrainJob(CellJob):
-    """A training run, for a backend; its result is an ``RunResult``.
+    """A training run, for a backend; it writes its results itself, and returns nothing.
 
     Its cell is that of its policy on the task that it is trained on; see ``cell_of``.
     """
@@ -92,13 +84,47 @@ class TrainJob(CellJob):
     def __str__(self) -> str:
         return f"training run {self.seed} of {self.learner!r} on task {self.cell.task!r}"
 
-    def __call__(self, tell: Tell | None) -> RunResult:
-        """Train from the last written state, then play; a finished training is not repeated."""
+    def __call__(self, tell: Tell | None) -> None:
+        """Train from the last written state, then play; nothing that is stored is repeated."""
+        root, protocol = self.folder.root, self.protocol
         with self.folder.lock():
             model = _Run(self).trained(tell)
-        if isinstance(model, Failed):
-            return RunResult(None, failures=tuple(Failure(c, model.reason) for c in self.plays))
-        return RunResult(model, tuple(PlayJob(self.protocol, c, model)(None) for c in self.plays))
+            for cell in self.plays:
+                if isinstance(model, Failed):
+                    facts = {"task": self.cell.task, **self.facts}
+                    details = {"hyperparameters": dict(self.settings), "training": facts}
+                    store.write_failure(root, protocol, Failure(cell, model.reason), details)
+                elif not self._has_played(cell, model):
+                    played = PlayJob(protocol, cell, model)(None)
+                    store.write(root, played, store.describe(protocol, played, model), model)
+
+    def _has_played(self, cell: Cell, model: Trained) -> bool:
+        """Return whether the stored result of a cell is that of the model."""
+        stored = self.stored(cell)
+        policy = None if stored is None else stored.policy
+        return policy is not None and policy.pack() == model.policy.pack()
+
+    def is_finished(self) -> bool:
+        """Return whether everything that it plays is stored; every cell is read and checked."""
+        found = [self.stored(cell) for cell in self.plays]
+        return all(result is not None for result in found)
+
+    def stored(self, cell: Cell) -> store.Stored | None:
+        """Return the stored result of a cell; ``ValueError`` if it is of another training."""
+        try:
+            stored = store.read(self.folder.root, self.protocol, cell)
+        except DamagedResultError:  # it is played again
+            return None
+        if stored is None:
+            return None
+        facts = stored.meta.get("training")
+        if stored.failure is not None and facts is None:  # of unknown origin
+            return None
+        settings = stored.meta.get("hyperparameters") or {}
+        before = None if facts is None else settings_and_facts(settings, facts)
+        if before != settings_and_facts(self.settings, self.facts):
+            raise ValueError(mismatch(str(self.folder.root / cell.folder), before, self))
+        return stored
 
 
 def cell_of(protocol: Protocol, learner: str, task: str, seed: int) -> Cell:
