@@ -73,9 +73,8 @@ def run_bars(
     budgets = list(dict.fromkeys((job.budget.steps, job.budget.interval) for job in jobs))
     lengths = "; ".join(f"{steps:,} steps, evaluated every {every:,}" for steps, every in budgets)
     steps = budgets[0][0] if len(budgets) == 1 else 0
-    return with_bars(
-        progress, len(jobs), steps, f"{len(jobs)} training runs of {lengths}, into {root}"
-    )
+    count = f"{len(jobs)} training run{'' if len(jobs) == 1 else 's'}"
+    return with_bars(progress, len(jobs), steps, f"{count} of {lengths}, into {root}")
 
 
 def train_runs(
