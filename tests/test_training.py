@@ -259,8 +259,11 @@ def test_a_second_call_trains_nothing(protocol, tmp_path, monkeypatch):
     assert not CALLS
     assert [what for _, _, what in calls] == ["kept", "kept"]
     (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl.gz").unlink()
+    other = run_of(tmp_path, run=6)
+    (other / "policy.npz").write_bytes((run_of(tmp_path) / "policy.npz").read_bytes())
+    sign(other, protocol)
     coopbench.train(protocol, "steady", tmp_path, tasks=["trust"])
-    assert not CALLS  # the policy is there: it plays again
+    assert not CALLS  # the policy is there: it plays what is missing, or another policy's
     assert cells(tmp_path) == before
 
 
