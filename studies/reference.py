@@ -112,7 +112,7 @@ TRAININGS = (
     Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
     Training("marl-standard", "ippo", 10, 10, 0.05),
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
-    Training("routing-easy", "ippo_shared", 3, 1.6, 0.02),
+    Training("routing-easy", "ippo_shared", 3, 2, 0.02),
     Training("routing-easy", "mappo_shared", 3, 10, 0.1),
     Training("routing-hard", "ippo_shared", 3, 0.7, 0.05),
     Training("routing-hard", "mappo_shared", 3, 2.5, 0.1),
