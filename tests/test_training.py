@@ -451,8 +451,9 @@ def test_a_state_that_is_damaged_is_named_and_not_restarted(protocol, tmp_path, 
     arrays = unpack(state)
     wrong = {"steps": ([], [20, 60], ["20", "40", "60"]), "status": ("foo", "running")}
     wrong |= {"chosen": ("x", 30), "seconds": ("x",), "resumed": (3,)}
-    for name, value in ((name, value) for name, values in wrong.items() for value in values):
-        refused(pack(changed(arrays, **{name: value})))
+    for name, values in wrong.items():
+        for value in values:
+            refused(pack(changed(arrays, **{name: value})))
     refused(pack(arrays | {"best": arrays["best"][:0]}))
     refused(b"PK")
 
@@ -623,8 +624,7 @@ def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
 
 
 def test_one_model_per_task_that_plays_all(tmp_path):
-    horizons = dict(zip(GAMES, (6, 5, 7), strict=True))
-    games = {name: {"horizon": horizon} for name, horizon in horizons.items()}
+    games = {name: {"horizon": k} for name, k in zip(GAMES, (6, 5, 7), strict=True)}
     training = builders.make_training(episodes=4, plays="all", steps=60, interval=20)
     file = trial(tmp_path, games, training=training)
     report = coopbench.train(file, "steady", tmp_path / "out", seeds=[5], tasks=["trust", "race"])

@@ -86,17 +86,25 @@ class TrainJob(CellJob):
 
     def __call__(self, tell: Tell | None) -> None:
         """Train from the last written state, then play; nothing that is stored is repeated."""
-        root, protocol = self.folder.root, self.protocol
         with self.folder.lock():
             model = _Run(self).trained(tell)
             for cell in self.plays:
                 if isinstance(model, Failed):
-                    facts = {"task": self.cell.task, **self.facts}
-                    details = {"hyperparameters": dict(self.settings), "training": facts}
-                    store.write_failure(root, protocol, Failure(cell, model.reason), details)
+                    self._write_failure(cell, model.reason)
                 elif not self._has_played(cell, model):
-                    played = PlayJob(protocol, cell, model)(None)
-                    store.write(root, played, store.describe(protocol, played, model), model)
+                    self._play(cell, model)
+
+    def _write_failure(self, cell: Cell, reason: str) -> None:
+        """Write why there is no policy for a cell."""
+        facts = {"task": self.cell.task, **self.facts}
+        details = {"hyperparameters": dict(self.settings), "training": facts}
+        store.write_failure(self.folder.root, self.protocol, Failure(cell, reason), details)
+
+    def _play(self, cell: Cell, model: Trained) -> None:
+        """Play a cell and write its result."""
+        played = PlayJob(self.protocol, cell, model)(None)
+        meta = store.describe(self.protocol, played, model)
+        store.write(self.folder.root, played, meta, model)
 
     def _has_played(self, cell: Cell, model: Trained) -> bool:
         """Return whether the stored result of a cell is that of the model."""
