@@ -344,7 +344,7 @@ def test_interruptions_that_are_ignored_stay_so(tmp_path):
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_errors(closed, tmp_path):
-    done = _run(f"{sys.executable} -m coopbench list {closed}", tmp_path, shell=True)
+    done = _run(f'"{sys.executable}" -m coopbench list {closed}', tmp_path, shell=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
