@@ -1,20 +1,28 @@
 """PPO: known values, and what it must not learn from."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import toy_echo
 import toy_meeting
 import toy_team
 from builders import outputs_of
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from team_training import PENNIES, TEAM, known, played, rows_of, same, trained
 
 from coopbench.baselines.learner import Training
+from coopbench.baselines.learners.distributions import Choices
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
+from coopbench_envs import sb3_vec_env
 
 ECHO, MEETING = toy_echo.SPEC.id, toy_meeting.SPEC.id
 SMALL = {"lanes": 16, "rollout": 128, "batch_size": 64, "epochs": 2, "layers": "16"}
@@ -31,8 +39,8 @@ def _constant_values(learner, value):
     import torch
 
     for model in learner._models:
-        torch.nn.init.zeros_(model.model.policy.value_net.weight)
-        torch.nn.init.constant_(model.model.policy.value_net.bias, value)
+        torch.nn.init.zeros_(model.critic.layers[-1].weight)
+        torch.nn.init.constant_(model.critic.layers[-1].bias, value)
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -92,28 +100,31 @@ def test_layers_are_read_or_refused():
     ("last", "time_limit", "ended"),
     [(0, "bootstrap", False), (0, "terminal", True), (3, "bootstrap", True), (3, "terminal", True)],
 )
-def test_time_limits_are_bootstrapped_and_terminations_are_not(last, time_limit, ended):
+def test_time_limits_are_bootstrapped_and_terminations_are_not(
+    last, time_limit, ended, monkeypatch
+):
     """Rewards of 1 and estimates of 2, by hand: gamma 0.9, lambda 0.8, episodes of 3 steps."""
     game = {"weight": 0.0, "base": 1.0, "horizon": 10 if last else 3, "last": last}
     settings = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
     settings |= {"time_limit": time_limit}
     learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **settings)
     _constant_values(learner, 2.0)
+    learned: list[Any] = []
+    monkeypatch.setattr(learner._models[0], "_epochs", lambda *parts: learned.extend(parts) or {})
     learner.learn(8)
+    gains, targets = learned
     end = -1.0 if ended else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
     third = 0.8 + 0.72 * end
     expected = [0.8 + 0.72 * third, third, end, 0.8]
     for row in range(2):
-        np.testing.assert_allclose(learner._models[0].advantages[:, row], expected, rtol=1e-5)
-        np.testing.assert_allclose(learner._models[0].targets[:, row], np.add(expected, 2.0))
+        np.testing.assert_allclose(gains[:, row], expected, rtol=1e-5)
+        np.testing.assert_allclose(targets[:, row], np.add(expected, 2.0))
 
 
 def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkeypatch):
     game = {"weight": 0.0, "base": 1.0, "horizon": 3}
     learner = make_learner("ippo", ECHO, game, 0, gamma=0.5, **SMALL)
-    monkeypatch.setattr(
-        learner._models[0].model.policy, "predict_values", lambda x: 10.0 * x[:, 1:2]
-    )
+    monkeypatch.setattr(learner._models[0], "values", lambda views: 10.0 * views[:, 1])
     learner.learn(3 * 16)
     engine = learner._rows.engine
     assert (engine.final_obs != engine.control.obs).any()
@@ -121,25 +132,55 @@ def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkey
     np.testing.assert_allclose(learner._models[0].rollout.rewards[2], expected)
 
 
-def test_a_minibatch_holds_rows_of_the_living_with_gains_in_units_of_its_own(torch):
-    """Rows of the fallen teach the critic alone: their advantages are 0."""
-    learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
-    model = learner._models[1]
-    rollout = model.rollout
-    model.advantages = torch.randn(model.advantages.shape)
-    model.targets = torch.arange(model.targets.numel(), dtype=torch.float32)
-    seen, sizes = [], []
-    for part in model.get(100):
-        rows = part.returns.long()
-        valid, raw = rollout.acted.flatten()[rows], model.advantages.flatten()[rows]
-        expected = (raw - raw[valid].mean()) / raw[valid].std() * valid
-        torch.testing.assert_close(part.advantages, expected, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(part.old_log_prob, rollout.log_probs.flatten()[rows])
-        torch.testing.assert_close(part.observations[0], rollout.inputs.flatten(0, 1)[rows])
-        seen += rows.tolist()
-        sizes.append(len(rows))
-    assert sorted(seen) == rollout.taught.flatten().nonzero().flatten().tolist()
-    assert set(sizes) <= {85, 86}
+@pytest.mark.parametrize("env", [ECHO, MEETING])
+def test_an_update_is_that_of_stable_baselines3(torch, env, monkeypatch):
+    """From the same networks and minibatches, the library comes to the same parameters."""
+    learner = make_learner("ippo", env, {}, 0, **SMALL | {"entropy": 0.1, "learning_rate": 1e-2})
+    model, batches = learner._models[0], []
+    actor, critic = model.actor.body.layers, model.critic.layers
+    settings = {"learning_rate": 1e-2, "ent_coef": 0.1, "batch_size": 64, "n_steps": 64}
+    networks = {"net_arch": [16], "optimizer_kwargs": {"eps": 1e-5}}
+    library = PPO("MlpPolicy", sb3_vec_env(env, 1), policy_kwargs=networks, n_epochs=1, **settings)
+    library.set_logger(Logger(None, []))
+    policy = library.policy
+    pairs = [(policy.mlp_extractor.policy_net[0], actor[0]), (policy.action_net, actor[1])]
+    pairs += [(policy.mlp_extractor.value_net[0], critic[0]), (policy.value_net, critic[1])]
+    for theirs, ours in pairs:
+        theirs.load_state_dict(ours.state_dict())
+    step = model._gradient_step
+    monkeypatch.setattr(model, "_gradient_step", lambda one: batches.append(one) or step(one))
+    learner.learn(128)
+    library.rollout_buffer = SimpleNamespace(
+        values=np.zeros(1),
+        returns=np.zeros(1),
+        get=lambda _: (  # minibatches of all epochs
+            RolloutBufferSamples(
+                one.inputs[0], one.actions[0], None, one.log_probs[0], one.gains[0], one.targets[0]
+            )
+            for one in batches
+        ),
+    )
+    library.train()
+    assert [len(one.inputs[0]) for one in batches] == [64] * 4
+    for theirs, ours in pairs:
+        assert (ours.weight - theirs.weight).abs().max() < 1e-5
+        assert (ours.bias - theirs.bias).abs().max() < 1e-5
+    if env == ECHO:
+        assert (model.actor.log_std - policy.log_std).abs().max() < 1e-5
+
+
+def test_the_fallen_count_in_means_and_teach_the_critic_alone(torch):
+    """As rows of the library whose advantage and entropy are 0; gains are in units of the rest."""
+    model = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)._models[1]
+    places, gains = model.rollout.pieces(1), torch.randn(model.rollout.first.shape)
+    for part in model.rollout.minibatches(places, 2, gains, gains):
+        acted, (scaled, actor, critic) = part.acted.numpy(), model._weighted(part)
+        assert 0 < acted.sum() < acted.size
+        raw = part.gains.numpy()
+        expected = (raw - raw[acted].mean()) / raw[acted].std(ddof=1)
+        np.testing.assert_allclose(scaled[acted], expected[acted], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(actor, acted / acted.size)
+        np.testing.assert_allclose(critic, 1.0 / acted.size)
 
 
 # -- dead agents and masks -----------------------------------------------------------------------
@@ -178,16 +219,6 @@ def test_nothing_is_learned_from_the_dead():
     assert same(*states)
 
 
-def test_rows_of_the_fallen_have_one_choice_that_is_certain():
-    learner = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)
-    whole, fallen = (model.rollout for model in learner._models)
-    dead = fallen.taught & ~fallen.acted
-    assert dead.any()
-    assert whole.taught.equal(whole.acted)
-    assert (fallen.log_probs[dead] == 0.0).all()
-    assert (fallen.legal[dead].sum(1) == 1).all()
-
-
 def test_with_memory_the_critic_alone_learns_from_rows_of_the_fallen():
     memory = {"recurrent": True, "layers": "8x8"}
     learner = make_learner("ippo", TEAM, FALL, 0, **QUICK | memory)
@@ -207,14 +238,11 @@ def test_with_memory_minibatches_hold_about_as_many_rows_as_said(monkeypatch):
     model = learner._models[0]
     sizes, step = [], model._gradient_step
     monkeypatch.setattr(
-        model,
-        "_gradient_step",
-        lambda pieces: sizes.append(pieces.filled.sum()) or step(pieces),
+        model, "_gradient_step", lambda one: sizes.append(int(one.acted.sum())) or step(one)
     )
     learner.learn(512)
-    rows = 512 * learner._rows.agents
-    assert len(sizes) == rows // 128
-    assert sum(sizes) == rows
+    assert len(sizes) == 512 * learner._rows.agents // 128
+    assert sum(sizes) == model.rollout.acted.sum()
 
 
 def test_a_rollout_of_the_dead_alone_is_passed_over(monkeypatch):
@@ -242,22 +270,19 @@ def test_an_illegal_choice_is_never_made():
     played(learner.policy(), 32, PENNIES)
 
 
-def test_probabilities_and_entropy_are_those_of_legal_choices(torch):
-    learner = make_learner("ippo_shared", PENNIES, {}, 0, **SMALL)
-    policy = learner._models[0].model.policy
-    inputs = torch.randn(4, learner._rows.inputs, generator=torch.Generator().manual_seed(0))
-    legal = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=torch.bool)
-    logits = policy.action_net(policy.mlp_extractor.policy_net(inputs)).detach().numpy()
-    weights = np.where(legal.numpy(), np.exp(logits), 0.0)
+def test_probabilities_and_entropy_are_those_of_legal_choices():
+    legal = np.array([[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=bool)
+    logits = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    weights = np.where(legal, np.exp(logits), 0.0)
     shares = weights / weights.sum(axis=1, keepdims=True)
-    chosen = torch.tensor([1, 2, 2, 0])
-    _, log_probs, entropy = policy.evaluate_actions((inputs, legal), chosen)
+    chosen, drawn = np.array([1, 2, 2, 0]), Choices.of(logits, legal)
     expected = np.log(shares[np.arange(4), chosen])
-    np.testing.assert_allclose(log_probs.detach(), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(drawn.log_probs(chosen), expected, rtol=1e-4, atol=1e-6)
     surprise = -np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0)), 0.0)
-    np.testing.assert_allclose(entropy.detach(), surprise.sum(axis=1), rtol=1e-4, atol=1e-6)
-    (log_probs.sum() + entropy.sum()).backward()
-    assert all(torch.isfinite(p.grad).all() for p in policy.action_net.parameters())
+    np.testing.assert_allclose(drawn.entropies(), surprise.sum(axis=1), rtol=1e-4, atol=1e-6)
+    gradient, _ = drawn.gradients(chosen, np.ones(4), np.ones(4))
+    assert np.isfinite(gradient).all()
+    assert (gradient[~legal] == 0.0).all()
 
 
 # -- what is left --------------------------------------------------------------------------------
@@ -285,13 +310,9 @@ def test_the_policy_does_what_torch_would_do(torch, name, game, more):
     for model, inputs, seats in zip(
         learner._models, rows.cut(rows.observe()), rows.groups, strict=True
     ):
-        inputs, policy = torch.from_numpy(inputs), model.model.policy
-        if rows.discrete:
-            expected = model.model.policy.action_net(
-                model.model.policy.mlp_extractor.policy_net(inputs)
-            )
-        else:
-            expected = model.model.policy.get_distribution(inputs).mode().clip(-1.0, 1.0)
+        expected = model.actor.body(torch.from_numpy(inputs))
+        if not rows.discrete:
+            expected = expected.tanh() if "squash" in more else expected.clip(-1.0, 1.0)
         of_model = outputs[:, seats].reshape(len(inputs), -1)
         alive = rows.engine.control.alive[:, seats].ravel()  # the others' inputs are zeros
         np.testing.assert_allclose(of_model[alive], expected.detach()[alive], atol=1e-5)
@@ -314,7 +335,7 @@ def test_training_that_comes_to_no_numbers_is_reported():
         learner.learn(1000)
     for game in (ECHO, MEETING):
         params = Params(**SMALL)._replace(learning_rate=1e38)
-        with pytest.raises(Diverged, match=r"step 128: The .* is not finite"):
+        with pytest.raises(Diverged, match=r"step 128: .* is not finite"):
             entry("ippo").create(Training("ippo", game, {}, 0, params)).learn(256)
     params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):

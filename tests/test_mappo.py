@@ -7,7 +7,7 @@ import toy_squad
 import toy_team
 from team_training import TEAM, gradients_agree, known, trained
 
-from coopbench.baselines.learners.rollout import Pieces, advantages
+from coopbench.baselines.learners.rollout import advantages
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -46,13 +46,7 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
     rollout, shape = model.rollout, model.rollout.first.shape
     rollout.log_probs += 0.4 * torch.randn(shape)
     gains, targets = torch.randn(shape), torch.randn(shape)
-    places = tuple(torch.cartesian_prod(*map(torch.arange, shape)).T[:, None])
-    pieces = Pieces(
-        rollout,
-        places,
-        torch.ones(1, gains.numel(), dtype=torch.bool),
-        *(values[places] for values in (gains, targets)),
-    )
+    (pieces,) = rollout.minibatches(rollout.pieces(1), 1, gains, targets)
     parts = {"policy": [], "bonus": [], "value": []}
     for at, row in np.ndindex(*shape):
         error = model.critic(rollout.views[at, row])[0] - targets[at, row]
@@ -199,10 +193,3 @@ def test_divergence_is_told(torch, env):
         learner._models[0].actor.body.layers[-1].bias[0] = torch.inf
     with pytest.raises(Diverged, match="step 80: An output of a policy is not finite"):
         learner.learn(400)
-
-
-def test_the_learning_rate_falls_from_the_first_rollout_on():
-    settings = {"lanes": 16, "rollout": 128, "epochs": 1, "layers": "8", "anneal": 256}
-    learner = make_learner("mappo_shared", TEAM, {}, 0, learning_rate=4e-4, **settings)
-    rates = [learner.learn(steps)["learning_rate"] for steps in (128, 256, 384)]
-    np.testing.assert_allclose(rates, [4e-4, 2e-4, 0.0], atol=1e-12)

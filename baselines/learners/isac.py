@@ -1,7 +1,8 @@
 """Independent SAC (Haarnoja et al. 2018): each agent learns for itself, from a replay buffer.
 
 The update is that of Stable-Baselines3. Games are played here, all lanes at once, because in them
-agents can die and each agent has its own reward. Actions are continuous.
+agents can die and each agent has its own reward, so the library's models have no environment and
+get this package's experience in place of their buffers. Actions are continuous.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -10,11 +11,12 @@ import gymnasium as gym
 import numpy as np
 import stable_baselines3
 import torch
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
+from coopbench.baselines.errors import Diverged
 from coopbench.baselines.learner import LATER, LearnerEntry, Training
 from coopbench.baselines.learners import hyperparameters as h
-from coopbench.baselines.learners import sb3
 from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import layers_of
@@ -59,6 +61,14 @@ class Params(NamedTuple):
     reward: h.Reward = "own"
     partners: h.Partners = ()
     share: h.Share = 0.0
+
+
+# What the library reports of an update, and the names it has here.
+_REPORTED = {
+    "train/actor_loss": "actor_loss",
+    "train/critic_loss": "critic_loss",
+    "train/ent_coef": "entropy_coefficient",
+}
 
 
 class SB3SAC:
@@ -110,18 +120,26 @@ class SB3SAC:
     def update(self) -> dict[str, float]:
         """Learn from the replay; return a report."""
         self.model.train(self._params.updates, self._params.batch_size)
-        names = "actor_loss", "critic_loss", "entropy_coefficient"
-        report = sb3.report_of(self.model, names)
-        return {name: report[name] for name in names}
+        logged = self.model.logger.name_to_value
+        report = {name: float(logged[key]) for key, name in _REPORTED.items()}
+        broken = [name for name, value in report.items() if not np.isfinite(value)]
+        for name, parameter in self.model.policy.named_parameters():
+            if not torch.isfinite(parameter).all():
+                broken.append(f"parameter {name}")
+        if broken:
+            raise Diverged(f"The {broken[0]} is not finite.")
+        return report
 
 
 def _sb3_sac(params: Params, inputs: int, outputs: int) -> Any:
     """Make the library's SAC for rows of a game."""
-    return sb3.made(
-        stable_baselines3.SAC,
+    model: Any = stable_baselines3.SAC(
         "MlpPolicy",
-        (inputs, gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32)),
-        params,
+        None,  # it has spaces in place of an environment
+        batch_size=params.batch_size,
+        learning_rate=params.learning_rate,
+        gamma=params.gamma,
+        device="cpu",
         buffer_size=1,  # of a buffer that is not used
         tau=params.tau,
         ent_coef=f"auto_{params.entropy}" if params.adapt_entropy else params.entropy,
@@ -131,7 +149,14 @@ def _sb3_sac(params: Params, inputs: int, outputs: int) -> Any:
             "activation_fn": torch.nn.Tanh if params.activation == "tanh" else torch.nn.ReLU,
             "optimizer_kwargs": {"fused": True},
         },
+        _init_setup_model=False,
     )
+    model.n_envs = 1
+    model.observation_space = gym.spaces.Box(-np.inf, np.inf, (inputs,), np.float32)
+    model.action_space = gym.spaces.Box(-1.0, 1.0, (outputs,), np.float32)
+    model._setup_model()
+    model.set_logger(Logger(None, []))
+    return model
 
 
 class ISAC(RowLearner):

@@ -13,7 +13,6 @@ from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
 from coopbench.baselines.learners.critics import OBSERVATIONS, STATE, STATE_AND_OWN
 from coopbench.baselines.learners.on_policy import entry_of
-from coopbench.baselines.learners.ppo import PPO
 from coopbench_envs.parameters import Allowed, between, one_of
 
 _CRITICS = (STATE, STATE_AND_OWN, OBSERVATIONS)
@@ -64,4 +63,4 @@ class Params(NamedTuple):
 
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], Params, PPO)
+    return entry_of(name, LEARNERS[name], Params)

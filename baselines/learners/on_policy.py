@@ -1,12 +1,8 @@
-"""The loop of learners from rollouts: play one step in all lanes; update when rollouts are full.
+"""The loop of learners from rollouts: play one step in all lanes; update when rollouts are full."""
 
-``ppo`` is the update of MAPPO and of IPPO with memory, ``ippo`` has that of IPPO without.
-"""
-
-from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,54 +12,24 @@ from coopbench.baselines.learners.checkpoint import Part, numbered
 from coopbench.baselines.learners.critics import OWN, STATE, STATE_AND_OWN, View
 from coopbench.baselines.learners.experience import Transition
 from coopbench.baselines.learners.modules import layers_of, memory_width
+from coopbench.baselines.learners.ppo import PPO
 from coopbench.baselines.learners.rollout import Rollout, check_memory, rollout_length
-from coopbench.baselines.learners.row_learner import RewardScale, RowLearner
+from coopbench.baselines.learners.row_learner import RowLearner
 from coopbench.baselines.learners.torch_tools import torch_apart
 from coopbench.baselines.networks.network import Network
 
-__all__ = ["Model", "OnPolicy", "entry_of"]
-
-
-class Model(Protocol):
-    """What learns from the rollouts of one model."""
-
-    rollout: Rollout
-    rewards: RewardScale
-
-    @property
-    def layers(self) -> list[Any]:
-        """Return the layers of the actor in their order, linear ones and GRUs of torch."""
-
-    def act(
-        self, at: int, inputs: torch.Tensor, legal: torch.Tensor, views: torch.Tensor | None
-    ) -> np.ndarray:
-        """Draw the actions of step ``at`` and store it; return them.
-
-        Without ``views`` the critic sees the inputs.
-        """
-
-    def add_following(
-        self, rewards: torch.Tensor, views: torch.Tensor, by_time: torch.Tensor
-    ) -> None:
-        """Add to rewards what follows where time alone ended a row; ``views`` show it."""
-
-    def update(self, views: torch.Tensor, rate: float) -> dict[str, float]:
-        """Learn from a full rollout, after which critics see ``views``; return a report."""
-
-    def parts(self) -> dict[str, Part]:
-        """Return everything by name."""
+__all__ = ["OnPolicy", "entry_of"]
 
 
 class OnPolicy(RowLearner):
     """Learns from rollouts of all seats of a game, with a model per agent or one for all.
 
-    ``make`` returns the model of so many seats, from rows, seats, hyperparameters and rollout. A
-    critic sees what the hyperparameter ``critic`` says, or its agent's own inputs without it. With
-    it, rewards after an agent's death count for that agent, until the episode is over, and
+    A critic sees what the hyperparameter ``critic`` says, or its agent's own inputs without it.
+    With it, rewards after an agent's death count for that agent, until the episode is over, and
     ``death_masking`` says whether the critic then sees nothing but the agent's seat.
     """
 
-    def __init__(self, training: Training, make: Callable[..., Model]) -> None:
+    def __init__(self, training: Training) -> None:
         params = training.params
         critic = getattr(params, "critic", OWN)
         super().__init__(training, global_state=critic in (STATE, STATE_AND_OWN))
@@ -84,7 +50,7 @@ class OnPolicy(RowLearner):
         check_memory(rollouts, rows, params)
         with torch_apart(self._numbers):
             self._models = [
-                make(rows, len(group), params, rollout())
+                PPO(rows, len(group), params, rollout())
                 for group, rollout in zip(rows.groups, rollouts, strict=True)
             ]
 
@@ -142,7 +108,7 @@ class OnPolicy(RowLearner):
             ends = (step.over, step.by_time)
             over, by_time = (np.broadcast_to(end[:, None], step.done.shape) for end in ends)
         parts = (step.rewards, step.done, step.valid, over, by_time)
-        views: Sequence[torch.Tensor | None] = [None] * len(self._models)
+        views: list[torch.Tensor] | list[None] = [None] * len(self._models)
         if step.by_time.any():
             views = self._view(step.following, step.state, step.alive)
         seen = zip(self._models, views, *map(self._rows.cut, parts), strict=True)
@@ -168,11 +134,10 @@ class OnPolicy(RowLearner):
         return float(params.learning_rate * max(0.0, 1.0 - begun / params.anneal))
 
 
-def entry_of(name: str, summary: str, params: type, make: Callable[..., Model]) -> LearnerEntry:
-    """Return the registry's entry of a learner from rollouts; ``make`` is that of ``OnPolicy``."""
-    create = partial(OnPolicy, make=make)
+def entry_of(name: str, summary: str, params: type) -> LearnerEntry:
+    """Return the registry's entry of a learner from rollouts."""
     first_update = attrgetter("rollout")
-    return LearnerEntry(name, create, summary, "on_policy", params, _shortened, first_update)
+    return LearnerEntry(name, OnPolicy, summary, "on_policy", params, _shortened, first_update)
 
 
 def _shortened(params: Any, steps: int) -> Any:

@@ -1,6 +1,6 @@
 """Rollouts: the steps of a model since its last update, advantages, and pieces to learn from."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -56,6 +56,35 @@ def check_memory(makers: Iterable[Callable[[], Any]], rows: Rows, params: Any) -
         )
 
 
+class Places(NamedTuple):
+    """Where pieces of a rollout are, (pieces,)."""
+
+    starts: torch.Tensor
+    rows: torch.Tensor
+    lengths: torch.Tensor
+
+
+class Pieces(NamedTuple):
+    """Pieces of a rollout, (steps, pieces, ...), padded with their first step."""
+
+    inputs: torch.Tensor
+    views: torch.Tensor
+    legal: torch.Tensor
+    actions: torch.Tensor
+    log_probs: torch.Tensor
+    acted: torch.Tensor  # without padding, as ``taught``
+    taught: torch.Tensor
+    gains: torch.Tensor
+    targets: torch.Tensor
+    actor_memory: torch.Tensor  # at the beginning of every piece, (1, pieces, hidden)
+    critic_memory: torch.Tensor
+
+    def split(self, sizes: list[int]) -> "Iterator[Pieces]":
+        """Yield the pieces in groups of these sizes."""
+        for parts in zip(*(torch.split(values, sizes, 1) for values in self), strict=True):
+            yield Pieces(*parts)
+
+
 class Rollout:
     """Steps of one model since its last update, (length, rows, ...), as torch's arrays."""
 
@@ -78,8 +107,41 @@ class Rollout:
         """Return all arrays."""
         return dict(vars(self))
 
-    def pieces(self, chunk: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the first step, the row and the length of all pieces that teach anything.
+    def minibatches(
+        self, places: Places, parts: int, gains: torch.Tensor, targets: torch.Tensor
+    ) -> Iterator[Pieces]:
+        """Yield all pieces in random order, in so many parts of nearly as many pieces each."""
+        order, lengths = torch.randperm(len(places.starts)), places.lengths
+        sizes = [len(part) for part in order.tensor_split(min(parts, len(order)))]
+        # Steps alone need no padding, so that all are gathered at once.
+        alone = int(lengths.max()) == 1
+        for some in [order] if alone else torch.split(order, sizes):
+            whole = self._gathered(Places(*(each[some] for each in places)), gains, targets)
+            yield from whole.split(sizes) if alone else [whole]
+
+    def _gathered(self, places: Places, gains: torch.Tensor, targets: torch.Tensor) -> Pieces:
+        """Return what lies at some places."""
+        starts, rows, lengths = places
+        times = torch.arange(int(lengths.max()))[:, None]
+        filled = times < lengths
+        all_steps = torch.where(filled, starts + times, starts), rows
+        first_steps = starts[None], rows[None]
+        return Pieces(
+            inputs=self.inputs[all_steps],
+            views=self.views[all_steps],
+            legal=self.legal[all_steps],
+            actions=self.actions[all_steps],
+            log_probs=self.log_probs[all_steps],
+            acted=self.acted[all_steps] & filled,
+            taught=self.taught[all_steps] & filled,
+            gains=gains[all_steps],
+            targets=targets[all_steps],
+            actor_memory=self.actor_memory[first_steps],
+            critic_memory=self.critic_memory[first_steps],
+        )
+
+    def pieces(self, chunk: int) -> Places:
+        """Return where all pieces are that teach anything.
 
         A piece ends after ``chunk`` steps and where an episode does.
         """
@@ -93,29 +155,4 @@ class Rollout:
         sums = torch.zeros(length + 1, self.first.shape[1], dtype=torch.int64)
         sums[1:] = (self.acted | self.taught).cumsum(0)
         useful = sums[ends, rows] > sums[starts, rows]
-        return starts[useful], rows[useful], (ends - starts)[useful]
-
-
-class Pieces(NamedTuple):
-    """Pieces of a rollout, (steps, pieces, ...), padded with their first step."""
-
-    rollout: Rollout
-    places: tuple[torch.Tensor, torch.Tensor]  # steps and rows
-    filled: torch.Tensor  # (steps, pieces) bool: no padding
-    gains: torch.Tensor
-    targets: torch.Tensor
-
-    def of(self, name: str) -> torch.Tensor:
-        """Return an array of the rollout at the places of these pieces."""
-        values: torch.Tensor = getattr(self.rollout, name)[self.places]
-        return values
-
-    def memory(self, name: str) -> torch.Tensor:
-        """Return what is remembered at the beginning of every piece."""
-        values: torch.Tensor = getattr(self.rollout, name)[self.places[0][0], self.places[1]]
-        return values
-
-    def mean(self, values: torch.Tensor, which: str) -> torch.Tensor:
-        """Return the mean over the rows that teach the actor ("acted") or critic ("taught")."""
-        counted = self.of(which) & self.filled
-        return (values * counted).sum() / counted.sum().clamp(min=1)
+        return Places(starts[useful], rows[useful], (ends - starts)[useful])

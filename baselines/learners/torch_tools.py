@@ -1,7 +1,7 @@
 """What learners on torch share: random numbers apart from others, gradient steps, and sizes."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.distributions import Distribution
 from coopbench.baselines.errors import Diverged
 from coopbench_envs.core import streams
 
-__all__ = ["adam", "bytes_of", "descend", "layer_sizes", "torch_apart", "torch_seed"]
+__all__ = ["Descent", "adam", "bytes_of", "descend", "layer_sizes", "torch_apart", "torch_seed"]
 
 # Salt: random numbers of a learner differ from those of all games.
 _NUMBERS = 0x6E6F697365
@@ -87,3 +87,40 @@ def descend(
     if not torch.isfinite(sum(norms) + loss.detach()):
         raise Diverged(f"The loss of {of} or its gradient is not finite.")
     optimiser.step()
+
+
+class Descent:
+    """Gradient steps of modules whose parameters lie in one array, and their gradients in another.
+
+    So a step is a few operations, however many parameters there are. The gradients of each of the
+    ``groups`` of modules have a norm of at most ``largest``.
+    """
+
+    def __init__(self, groups: Sequence[torch.nn.Module], learning_rate: float, largest: float):
+        parameters = [list(group.parameters()) for group in groups]
+        whole = list(itertools.chain(*parameters))
+        values = torch.nn.Parameter(torch.cat([one.detach().flatten() for one in whole]))
+        values.grad, self._largest = torch.zeros_like(values), largest
+        sizes = [one.numel() for one in whole]
+        places = torch.split(values.data, sizes), torch.split(values.grad, sizes)
+        for one, value, gradient in zip(whole, *places, strict=True):
+            one.data, one.grad = value.view_as(one), gradient.view_as(one)
+        lengths = [sum(map(torch.numel, some)) for some in parameters]
+        self._gradients = torch.split(values.grad, lengths)
+        self.optimiser = torch.optim.Adam([values], lr=learning_rate, eps=1e-5, fused=True)
+
+    def begin(self) -> None:
+        """Set all gradients to zero."""
+        for gradient in self._gradients:
+            gradient.zero_()
+
+    @torch.no_grad()
+    def step(self, loss: float) -> None:
+        """Make a step by the gradients of a loss; ``Diverged`` unless both are finite."""
+        for gradient in self._gradients:
+            norm = float(torch.linalg.vector_norm(gradient))
+            if not np.isfinite(norm + loss):
+                raise Diverged("The loss of a model or its gradient is not finite.")
+            if norm > self._largest:
+                gradient *= self._largest / (norm + 1e-6)
+        self.optimiser.step()
