@@ -17,6 +17,7 @@ from checkout import ROOT
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.report.plots import style
+from studies.reference import PROFILES
 
 TRIALS = ROOT / "benchmarks" / "results"
 _SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
@@ -29,6 +30,10 @@ _CURVES = (
     "episodes, with a 95 % band. The area is that under the curve, divided by the steps that "
     "it spans. The steps are those to the first checkpoint at or above the threshold; their "
     "interval has the steps at which the upper and the lower end of the band reach it."
+)
+_PROFILE = (
+    "The share of the runs of a learner, over all tasks of a group, that score above a threshold, "
+    "with a 95 % band at each threshold: the higher the line, the better."
 )
 _IMPROVEMENT = "The probability that a run of the first learner scores more than one of the second."
 _WIDE, _HIGH = 3.4, 3.2  # inches of a panel of learning curves, with its share of the legend
@@ -53,8 +58,7 @@ def page(name: str) -> str:
             title = f"Score: {metric}, normalized by the bounds of each task" if scored else metric
             parts += [f"## {title}", by_task(protocol, metric, some)]
     parts += learners(name)
-    others = [f for f in stored.pictures() if f.parts[-3] == name]
-    parts += [f"![{file.stem}]({name}/{file.name})" for file in others]
+    parts += [text for picture, text in shown(name) if not picture.startswith(PROFILES)]
     trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
     if trials.is_file():
         parts += ["## Settings that were tried", tried(trials)]
@@ -66,9 +70,19 @@ def learners(name: str) -> list[str]:
     tables = {
         "Mean scores of learners if unseen runs fail": (_UNSEEN, unseen(name)),
         "Learning curves": (f"![Learning curves]({name}-learning.svg)\n\n{_CURVES}", areas(name)),
+        "Performance profiles": (
+            _PROFILE,
+            "\n".join(text for picture, text in shown(name) if picture.startswith(PROFILES)),
+        ),
         "Probability of improvement": (_IMPROVEMENT, improvements(name)),
     }
     return [f"## {title}\n\n{text}\n\n{table}" for title, (text, table) in tables.items() if table]
+
+
+def shown(name: str) -> list[tuple[str, str]]:
+    """Return the stored pictures of a protocol by name, and what shows them on a page."""
+    files = [file for file in stored.pictures() if file.parts[-3] == name]
+    return [(file.stem, f"![{file.stem}]({name}/{file.name})") for file in files]
 
 
 def unseen(name: str) -> str:

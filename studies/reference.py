@@ -74,7 +74,8 @@ FIXED: dict[str, tuple[str, ...]] = {
     "coopetition-standard": REACTIVE,
     "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
-# Pictures of reports that pages show, by protocol; charts of scores are drawn from the tables.
+PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
+# Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
 SHOWN: dict[str, tuple[str, ...]] = {
     "routing-hard": tuple(
         f"chart-{metric}-by-agents"
@@ -272,8 +273,9 @@ def tables(name: str) -> dict[str, str]:
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         for file in report.save(place).values():
-            shown = file.suffix == ".svg" and file.stem in SHOWN.get(name, ())
-            if not shown and (file.suffix != ".csv" or file.stem not in KEPT):
+            drawn = file.stem.startswith(PROFILES) or file.stem in SHOWN.get(name, ())
+            kept = {".svg": drawn, ".csv": file.stem in KEPT}
+            if not kept.get(file.suffix, False):
                 continue
             text = file.read_text(encoding="utf-8")
             if text.count("\n") > 1:  # more than the names of the columns
