@@ -103,7 +103,7 @@ class Training(NamedTuple):
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
     Training("coopetition-standard", "ippo", 10, 4),
-    Training("coopetition-published", "ippo", 3, 0.4, 0.1),
+    Training("coopetition-published", "ippo", 3, 3),
     Training("coopetition-standard", "ippo_shared", 10, 4.5),
     Training("coopetition-standard", "mappo_shared", 10, 4.5),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
@@ -239,7 +239,8 @@ def keep(training: Training, protocol: Protocol) -> None:
         print(error, flush=True)
         return
     required = learner in protocol.report.learned and training.share == 1.0
-    if required and not list(missing(training, protocol)):
+    whole = protocol.training is not None and training.runs >= protocol.training.runs
+    if required and whole and not list(missing(training, protocol)):
         ships = shipped_file(name, learner)
         ships.parent.mkdir(parents=True, exist_ok=True)
         kept = kept.replace(ships)
