@@ -1,7 +1,6 @@
 """PPO: known values, and what it must not learn from."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,15 +31,6 @@ FALL = {"rule": toy_team.FALL, "horizon": 3}
 
 
 _toys = known(toy_echo, toy_meeting, toy_team)
-
-
-def _constant_values(learner, value):
-    """Make the estimates of all models a constant."""
-    import torch
-
-    for model in learner._models:
-        torch.nn.init.zeros_(model.critic.layers[-1].weight)
-        torch.nn.init.constant_(model.critic.layers[-1].bias, value)
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -108,9 +98,10 @@ def test_time_limits_are_bootstrapped_and_terminations_are_not(
     settings = {"lanes": 2, "rollout": 8, "batch_size": 8, "epochs": 1, "layers": "4"}
     settings |= {"time_limit": time_limit}
     learner = make_learner("ippo", ECHO, game, 0, gamma=0.9, gae_lambda=0.8, **settings)
-    _constant_values(learner, 2.0)
-    learned: list[Any] = []
-    monkeypatch.setattr(learner._models[0], "_epochs", lambda *parts: learned.extend(parts) or {})
+    model, learned = learner._models[0], []
+    model.critic.layers[-1].weight.data.zero_()
+    model.critic.layers[-1].bias.data.fill_(2.0)
+    monkeypatch.setattr(model, "_epochs", lambda *parts: learned.extend(parts) or {})
     learner.learn(8)
     gains, targets = learned
     end = -1.0 if ended else 0.8  # 1 - 2 or 1 + 0.9 * 2 - 2, which is that of other steps too
@@ -270,19 +261,11 @@ def test_an_illegal_choice_is_never_made():
     played(learner.policy(), 32, PENNIES)
 
 
-def test_probabilities_and_entropy_are_those_of_legal_choices():
-    legal = np.array([[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=bool)
-    logits = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
-    weights = np.where(legal, np.exp(logits), 0.0)
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    chosen, drawn = np.array([1, 2, 2, 0]), Choices.of(logits, legal)
-    expected = np.log(shares[np.arange(4), chosen])
-    np.testing.assert_allclose(drawn.log_probs(chosen), expected, rtol=1e-4, atol=1e-6)
-    surprise = -np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1.0)), 0.0)
-    np.testing.assert_allclose(drawn.entropies(), surprise.sum(axis=1), rtol=1e-4, atol=1e-6)
-    gradient, _ = drawn.gradients(chosen, np.ones(4), np.ones(4))
-    assert np.isfinite(gradient).all()
-    assert (gradient[~legal] == 0.0).all()
+def test_a_single_legal_choice_is_certain_and_teaches_nothing():
+    drawn = Choices.of(np.ones((1, 3), np.float32), np.array([[False, False, True]]))
+    gradient, _ = drawn.gradients(np.array([2]), np.ones(1), np.ones(1))
+    assert (drawn.log_probs(np.array([2])), drawn.entropies()) == (0.0, 0.0)
+    assert (gradient == 0.0).all()
 
 
 # -- what is left --------------------------------------------------------------------------------

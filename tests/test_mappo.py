@@ -37,10 +37,14 @@ def test_advantages_by_hand(torch):
     np.testing.assert_allclose(result[:, 1], [first + 0.45 * through, through, last], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "env"), [("mappo_shared", SQUAD), ("mappo", ECHO)])
-def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name, env):
+@pytest.mark.parametrize(
+    ("name", "env", "squash"),
+    [("mappo_shared", SQUAD, False), ("mappo", ECHO, False), ("mappo", ECHO, True)],
+)
+def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name, env, squash):
     """In a squad choices can be illegal, and rows of the dead teach the critic alone."""
     changes = {"entropy": 0.1, "value": 0.5, "clip": 0.2, "log_std": -0.5, "max_grad_norm": 1e9}
+    changes |= {"squash": squash}
     learner = trained(name, 80, changes=SMALL | changes, env=env, quick=QUICK)
     model = learner._models[0]
     rollout, shape = model.rollout, model.rollout.first.shape
@@ -59,7 +63,8 @@ def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name
             drawn = torch.distributions.Categorical(logits=outputs.masked_fill(~legal, -1e9))
             log_prob, entropy = drawn.log_prob(action), drawn.entropy()
         else:
-            drawn = torch.distributions.Normal(outputs, model.actor.log_std.exp())
+            means = torch.tanh(outputs) if squash else outputs
+            drawn = torch.distributions.Normal(means, model.actor.log_std.exp())
             log_prob, entropy = drawn.log_prob(action).sum(), drawn.entropy().sum()
         ratio, gain = (log_prob - rollout.log_probs[at, row]).exp(), gains[at, row]
         parts["policy"].append(-torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain))

@@ -89,6 +89,6 @@ class Choices(NamedTuple):
         return result + by_entropies[..., None] * chances * excess, None
 
     def _finite(self) -> np.ndarray:
-        """Return log-probabilities, with 0 for what is never chosen."""
+        """Return log-probabilities, with the least number in place of minus infinity."""
         finite: np.ndarray = np.maximum(self.outputs, np.finfo(np.float32).min)
         return finite

@@ -122,12 +122,12 @@ class SB3SAC:
         self.model.train(self._params.updates, self._params.batch_size)
         logged = self.model.logger.name_to_value
         report = {name: float(logged[key]) for key, name in _REPORTED.items()}
-        broken = [name for name, value in report.items() if not np.isfinite(value)]
+        for name, value in report.items():
+            if not np.isfinite(value):
+                raise Diverged(f"The {name} is not finite.")
         for name, parameter in self.model.policy.named_parameters():
             if not torch.isfinite(parameter).all():
-                broken.append(f"parameter {name}")
-        if broken:
-            raise Diverged(f"The {broken[0]} is not finite.")
+                raise Diverged(f"The parameter {name} is not finite.")
         return report
 
 

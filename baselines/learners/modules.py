@@ -23,7 +23,7 @@ __all__ = [
     "outputs_of",
 ]
 
-Backward = Callable[[torch.Tensor], None]  # writes gradients of parameters from those of outputs
+Backward = Callable[[torch.Tensor], None]  # from gradients of outputs to those of parameters
 
 # Parameters of torch's layers in the order of those of ``Layer``.
 _NAMES = {
@@ -52,24 +52,17 @@ class Perceptron(torch.nn.Sequential):
 
     def run(self, inputs: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return outputs of inputs (steps, rows, inputs), and the memory (rows, 0) as it was."""
-        return self(inputs), memory
+        outputs = self._entering(inputs.flatten(0, 1))[-1]
+        return outputs.view(*inputs.shape[:2], -1), memory
 
-    @torch.no_grad()
     def fit(self, inputs: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, Backward]:
         """Return outputs of inputs (steps, rows, inputs), and what writes gradients from theirs.
 
         The derivatives are written out: with minibatches of some dozens of rows, automatic
         differentiation takes longer than the products do.
         """
-        entering, layers = [inputs.flatten(0, 1)], self.layers
-        for layer in layers[:-1]:
-            values = torch.addmm(layer.bias, entering[-1], layer.weight.T)
-            if self._tanh:
-                np.tanh(values.numpy(), out=values.numpy())  # a fifth of torch's time
-            else:
-                values.relu_()
-            entering.append(values)
-        outputs = torch.addmm(layers[-1].bias, entering[-1], layers[-1].weight.T)
+        *entering, outputs = self._entering(inputs.flatten(0, 1))
+        layers = self.layers
 
         @torch.no_grad()
         def backward(gradient: torch.Tensor) -> None:
@@ -82,6 +75,20 @@ class Perceptron(torch.nn.Sequential):
                     gradient = (gradient @ layer.weight).mul_(slopes)
 
         return outputs.view(*inputs.shape[:2], -1), backward
+
+    @torch.no_grad()
+    def _entering(self, rows: torch.Tensor) -> list[torch.Tensor]:
+        """Return what enters each layer for rows (rows, inputs), and the outputs."""
+        *hidden, last = self.layers
+        entering = [rows]
+        for layer in hidden:
+            values = torch.addmm(layer.bias, entering[-1], layer.weight.T)
+            if self._tanh:
+                np.tanh(values.numpy(), out=values.numpy())  # a fifth of torch's time
+            else:
+                values.relu_()
+            entering.append(values)
+        return [*entering, torch.addmm(last.bias, entering[-1], last.weight.T)]
 
     def of_rows(
         self, inputs: torch.Tensor, counts: Sequence[int]

@@ -66,6 +66,7 @@ class OnPolicy(RowLearner):
         """Return models, their rollouts, and what rewards are scaled by."""
         return numbered(self._models)
 
+    @np.errstate(all="ignore")  # models tell what is not finite
     def advance(self) -> list[dict[str, float]]:
         """Play one step in all lanes, and update models when their rollouts are full."""
         at = self.steps // self._params.lanes % self._length

@@ -63,7 +63,7 @@ class Actor(torch.nn.Module):
                 self.log_std.grad.copy_(torch.from_numpy(of_std))  # type: ignore[union-attr]
             if self._squash:
                 gradient *= 1.0 - drawn.outputs**2
-            backward(torch.from_numpy(gradient))
+            backward(_aligned(gradient))
 
         return drawn, judged
 
@@ -135,6 +135,7 @@ class PPO:
         Without ``views`` the critic sees the inputs.
         """
         rollout = self.rollout
+        # The rollout is aligned, as the bits of a product may depend on that; what is given is not.
         inputs, legal = rollout.inputs[at].copy_(inputs), rollout.legal[at].copy_(legal)
         views = rollout.views[at].copy_(inputs if views is None else views)
         if self._params.recurrent:
@@ -172,8 +173,7 @@ class PPO:
             gains = (gains - acting.mean()) / (acting.std(correction=0) + 1e-8)
         for group in self._descent.optimiser.param_groups:
             group["lr"] = rate
-        with np.errstate(all="ignore"):  # what is not finite is reported
-            report = self._epochs(gains, scale.scaled(targets))
+        report = self._epochs(gains, scale.scaled(targets))
         spread = float(targets[rollout.taught].var(correction=0))
         if spread > 0.0:
             error = float((targets - estimates)[rollout.taught].var(correction=0))
@@ -217,7 +217,7 @@ class PPO:
         }
         if not self._is_far(report):
             judged(-of_actor * np.where(gain <= clipped, gain, 0.0), -params.entropy * of_actor)
-            valued(torch.from_numpy(2.0 * params.value * of_critic * errors)[..., None])
+            valued(_aligned(2.0 * params.value * of_critic * errors)[..., None])
             loss = report["policy_loss"] - params.entropy * report["entropy"]
             steps.step(loss + params.value * report["value_loss"])
         return report
@@ -240,6 +240,11 @@ class PPO:
         """Return whether the policy has come so far that the update ends."""
         target: float = self._params.target_kl
         return target > 0.0 and report["approx_kl"] > 1.5 * target
+
+
+def _aligned(gradient: np.ndarray) -> torch.Tensor:
+    """Return a copy that torch has aligned, because the bits of a product may depend on that."""
+    return torch.from_numpy(gradient).clone()
 
 
 def _shares(which: np.ndarray, counted: np.ndarray) -> np.ndarray:

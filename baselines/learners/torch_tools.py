@@ -100,19 +100,19 @@ class Descent:
         parameters = [list(group.parameters()) for group in groups]
         whole = list(itertools.chain(*parameters))
         values = torch.nn.Parameter(torch.cat([one.detach().flatten() for one in whole]))
-        values.grad, self._largest = torch.zeros_like(values), largest
+        self._all = values.grad = torch.zeros_like(values)
+        self._largest = largest
         sizes = [one.numel() for one in whole]
-        places = torch.split(values.data, sizes), torch.split(values.grad, sizes)
+        places = torch.split(values.data, sizes), torch.split(self._all, sizes)
         for one, value, gradient in zip(whole, *places, strict=True):
             one.data, one.grad = value.view_as(one), gradient.view_as(one)
         lengths = [sum(map(torch.numel, some)) for some in parameters]
-        self._gradients = torch.split(values.grad, lengths)
+        self._gradients = torch.split(self._all, lengths)
         self.optimiser = torch.optim.Adam([values], lr=learning_rate, eps=1e-5, fused=True)
 
     def begin(self) -> None:
-        """Set all gradients to zero."""
-        for gradient in self._gradients:
-            gradient.zero_()
+        """Set all gradients to zero: automatic differentiation adds to them."""
+        self._all.zero_()
 
     @torch.no_grad()
     def step(self, loss: float) -> None:
