@@ -145,11 +145,9 @@ def stepwise(models: Sequence[Any], groups: Sequence[np.ndarray], batch: Any) ->
                     if t:
                         chosen = batch.actions[steps[t - 1], seat]
                         last = torch.nn.functional.one_hot(chosen, choices).float()
-                    inputs = torch.cat([batch.inputs[place, seat], last])
-                    seen = inputs[None, None]
-                    result, memory = (
-                        model.run(seen, memory) if model.hidden else (model(seen), memory)
-                    )
+                    seen = torch.cat([batch.inputs[place, seat], last])[None, None]
+                    plain = not model.hidden
+                    result, memory = (model(seen), memory) if plain else model.run(seen, memory)
                     outputs[place][seat], memories[place][seat] = result[0, 0], memory[0]
     return tuple(torch.stack([torch.stack(row) for row in rows]) for rows in (outputs, memories))
 

@@ -141,16 +141,12 @@ def test_an_update_is_that_of_stable_baselines3(torch, env, monkeypatch):
     step = model._gradient_step
     monkeypatch.setattr(model, "_gradient_step", lambda one: batches.append(one) or step(one))
     learner.learn(128)
-    library.rollout_buffer = SimpleNamespace(
-        values=np.zeros(1),
-        returns=np.zeros(1),
-        get=lambda _: (  # minibatches of all epochs
-            RolloutBufferSamples(
-                one.inputs[0], one.actions[0], None, one.log_probs[0], one.gains[0], one.targets[0]
-            )
-            for one in batches
-        ),
+    samples = (  # minibatches of all epochs
+        RolloutBufferSamples(seen[0], chosen[0], None, old[0], gains[0], targets[0])
+        for seen, _, _, chosen, old, _, _, gains, targets, *_ in batches
     )
+    none = np.zeros(1)
+    library.rollout_buffer = SimpleNamespace(values=none, returns=none, get=lambda _: samples)
     library.train()
     assert [len(one.inputs[0]) for one in batches] == [64] * 4
     for theirs, ours in pairs:
@@ -163,8 +159,10 @@ def test_an_update_is_that_of_stable_baselines3(torch, env, monkeypatch):
 def test_the_fallen_count_in_means_and_teach_the_critic_alone(torch):
     """As rows of the library whose advantage and entropy are 0; gains are in units of the rest."""
     model = trained("ippo", 512, env=TEAM, quick=QUICK, **FALL)._models[1]
-    places, gains = model.rollout.pieces(1), torch.randn(model.rollout.first.shape)
-    for part in model.rollout.minibatches(places, 2, gains, gains):
+    rollout, gains = model.rollout, torch.randn(model.rollout.first.shape)
+    rows, seen = torch.arange(float(gains.numel())).view(gains.shape), []
+    for part in rollout.minibatches(rollout.pieces(1), 6, gains, rows):
+        seen.append(part.targets[0].numpy())
         acted, (scaled, actor, critic) = part.acted.numpy(), model._weighted(part)
         assert 0 < acted.sum() < acted.size
         raw = part.gains.numpy()
@@ -172,6 +170,9 @@ def test_the_fallen_count_in_means_and_teach_the_critic_alone(torch):
         np.testing.assert_allclose(scaled[acted], expected[acted], rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(actor, acted / acted.size)
         np.testing.assert_allclose(critic, 1.0 / acted.size)
+    taught = rollout.taught.flatten().nonzero().flatten()
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), taught)
+    assert set(map(len, seen)) <= {85, 86}
 
 
 # -- dead agents and masks -----------------------------------------------------------------------
@@ -318,7 +319,7 @@ def test_training_that_comes_to_no_numbers_is_reported():
         learner.learn(1000)
     for game in (ECHO, MEETING):
         params = Params(**SMALL)._replace(learning_rate=1e38)
-        with pytest.raises(Diverged, match=r"step 128: .* is not finite"):
+        with pytest.raises(Diverged, match=r"step 128: An output of a policy is not finite"):
             entry("ippo").create(Training("ippo", game, {}, 0, params)).learn(256)
     params = Params(**SMALL)._replace(learning_rate=1e25, epochs=1, batch_size=128)
     with pytest.raises(Diverged, match=r"is not finite"):

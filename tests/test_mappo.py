@@ -44,8 +44,8 @@ def test_advantages_by_hand(torch):
 def test_a_gradient_step_follows_the_clipped_loss_of_rows_that_count(torch, name, env, squash):
     """In a squad choices can be illegal, and rows of the dead teach the critic alone."""
     changes = {"entropy": 0.1, "value": 0.5, "clip": 0.2, "log_std": -0.5, "max_grad_norm": 1e9}
-    changes |= {"squash": squash}
-    learner = trained(name, 80, changes=SMALL | changes, env=env, quick=QUICK)
+    changes |= SMALL | {"squash": squash}
+    learner = trained(name, 80, changes=changes, env=env, quick=QUICK)
     model = learner._models[0]
     rollout, shape = model.rollout, model.rollout.first.shape
     rollout.log_probs += 0.4 * torch.randn(shape)

@@ -75,16 +75,14 @@ def descend(
 ) -> None:
     """Make a gradient step of norm up to ``largest``; ``Diverged`` unless it is finite.
 
-    Each group of parameters has its own norm. No other parameters that the loss depends on get a
-    gradient.
+    No other parameters that the loss depends on get a gradient.
     """
-    groups = [group["params"] for group in optimiser.param_groups]
-    parameters = list(itertools.chain(*groups))
+    parameters = [one for group in optimiser.param_groups for one in group["params"]]
     gradients = torch.autograd.grad(loss, parameters)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
-    norms = [torch.nn.utils.clip_grad_norm_(group, largest) for group in groups]
-    if not torch.isfinite(sum(norms) + loss.detach()):
+    norm = torch.nn.utils.clip_grad_norm_(parameters, largest)
+    if not torch.isfinite(norm + loss.detach()):
         raise Diverged(f"The loss of {of} or its gradient is not finite.")
     optimiser.step()
 
