@@ -21,6 +21,10 @@ from studies.reference import PROFILES
 
 TRIALS = ROOT / "benchmarks" / "results"
 _SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
+_UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
+_DEFINED = (
+    "In brackets: the share of episodes in which it is defined, where it is not in all of them."
+)
 _UNSEEN = (
     "These intervals assume that a share of all runs, which the runs that were trained can have "
     "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
@@ -166,7 +170,11 @@ def improvements(name: str) -> str:
 def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
     """Means of a metric in every task; the score is normalised by the bounds of the task."""
     cells = {(row["task"], row["policy"]): row for row in rows}
-    policies = {row["policy"]: row for row in rows}
+    # The first row with the most runs names a learner: some tasks may have none with a value.
+    policies = {
+        policy: max((row for row in rows if row["policy"] == policy), key=lambda r: int(r["count"]))
+        for policy in dict.fromkeys(row["policy"] for row in rows)
+    }
 
     def entry(task: str, policy: str) -> str:
         row = cells.get((task, policy))
@@ -179,14 +187,24 @@ def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
         ]
         if metric in _SHARES:
             numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
-        return stored.interval(*numbers)
+        return stored.interval(*numbers) + defined(row)
 
     body = [
         (f"`{task}`", *(entry(task, policy) for policy in policies))
         for task in dict.fromkeys(row["task"] for row in rows)
     ]
     heads = [_breakable(stored.titled(protocol.protocol.name, row)) for row in policies.values()]
-    return rows_table(["Task", *heads], body)
+    table = rows_table(["Task", *heads], body)
+    return f"{_DEFINED}\n\n{table}" if any(defined(row) for row in rows) else table
+
+
+def defined(row: stored.Row) -> str:
+    """Return the share of episodes in which a metric has a value, if in some of them alone."""
+    undefined = _UNDEFINED.match(row["flag"])
+    if undefined is None or not row["mean"]:
+        return ""
+    without, episodes = map(int, undefined.groups())
+    return f" ({100 * (1 - without / episodes):.2g} %)"
 
 
 def _breakable(title: str) -> str:

@@ -94,6 +94,8 @@ def number(text: str) -> float:
 
 def interval(mean: float, low: float, high: float) -> str:
     """Return an estimate with its interval, if it has one, whose limits stay on one line."""
+    if math.isnan(mean):
+        return "undefined"
     places = 0 if abs(mean) >= 100 else 2
     if math.isnan(low):  # of one run or two
         return f"{mean:z,.{places}f}"

@@ -91,11 +91,7 @@ def test_shared_luck_does_not_blur_ranks(protocol, table):
     """Policies are compared on the same episodes, if all have played the same seeds."""
     paired = {(r.group, r.policy): r for r in Findings(protocol, table).ranks}
     rows = [paired["a", name] for name in GROUP_LEVELS]
-    assert [(row.tie, row.low, row.high) for row in rows] == [
-        ("C", 3, 3),
-        ("B", 2, 2),
-        ("A", 1, 1),
-    ]
+    assert [(row.tie, row.low, row.high) for row in rows] == [("C", 3, 3), ("B", 2, 2), ("A", 1, 1)]
     other = [
         dataclasses.replace(b, seeds=b.seeds + np.uint64(1)) if b.cell.policy == "low" else b
         for b in table

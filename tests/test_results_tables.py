@@ -67,3 +67,11 @@ def test_steps_to_a_threshold_may_be_out_of_reach(tables):
 
     out_of_reach = {"steps": "", "steps_low": "70000.0", "steps_high": ""}
     assert steps_text(out_of_reach) == "not reached [70,000, not reached]"
+
+
+def test_a_mean_over_some_of_the_episodes_states_their_share():
+    from results_pages import defined
+
+    some = {"flag": "undefined in 979 of 1000 episodes; 3 runs", "mean": "0.5"}
+    assert defined(some) == " (2.1 %)"
+    assert defined(some | {"mean": ""}) == defined(some | {"flag": ""}) == ""

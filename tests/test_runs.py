@@ -251,12 +251,7 @@ def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):
     coopbench.evaluate(one, ["random", mine, theirs], out=tmp_path)
     report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path)
     played = {(block.cell.policy, block.cell.run) for block in report.episodes}
-    assert played == {
-        ("constant:0.5", None),
-        ("random", None),
-        ("mine", 100),
-        ("theirs", 100),
-    }
+    assert played == {("constant:0.5", None), ("random", None), ("mine", 100), ("theirs", 100)}
     assert report.notes == (
         "Earlier runs of mine in the folder are included: 100.",
         "Earlier results of random in the folder are included.",
