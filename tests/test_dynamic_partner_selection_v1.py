@@ -14,11 +14,7 @@ from coopbench_envs.engine import DISABLED
 from coopbench_envs.layouts import Part
 
 NAME = "DynamicPartnerSelection-v1"
-FIXED = STILL | {
-    "initial_trust": (0.6, 0.6),
-    "high": (1.8, 1.8),
-    "low": (0.2, 0.2),
-}
+FIXED = STILL | {"initial_trust": (0.6, 0.6), "high": (1.8, 1.8), "low": (0.2, 0.2)}
 
 
 def _game(num_agents, lanes=1, **parameters):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import coopbench
+from coopbench.analysis.deviations import choosing
 from coopbench.baselines.networks.network import NetworkPolicy
-from coopbench.episodes.table import Cell, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import OtherProtocolError
 from coopbench.protocol.variants import with_tasks
 from coopbench.results import packed_runs
@@ -161,6 +162,13 @@ def test_runs_of_another_protocol_stay_out_with_a_reason(shipped, tmp_path):
     for protocol in (other, part):
         with pytest.raises(OtherProtocolError, match="runs of another protocol"):
             read_runs(file, protocol)
+
+
+def test_runs_need_checkpoints_where_the_whole_protocol_trains():
+    whole = coopbench.load_protocol("coopetition-standard")
+    for task, asked in (("slcd", True), ("slcd.focal", False)):
+        part, cells = with_tasks(whole, [task]), [Cell(task, "ippo", 1000)]
+        assert choosing(part, EpisodeTable(()), cells) == (cells if asked else [])
 
 
 def test_failed_runs_stay_failures(tmp_path):

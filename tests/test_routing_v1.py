@@ -62,12 +62,7 @@ def test_agents_start_clear_and_can_reach_their_goals(name):
 
 def test_a_goal_that_cannot_be_reached_shows():
     cells = {"agent_idx": ((0, 0), (4, 5)), "goal_idx": ((2, 2), (0, 5))}
-    engine = Engine(
-        ID,
-        map="string_grid",
-        num_agents=2,
-        map_params={"map_str": ROOMS, **cells},
-    )
+    engine = Engine(ID, map="string_grid", num_agents=2, map_params={"map_str": ROOMS, **cells})
     engine.reset(np.zeros(1))
     assert metrics(engine)["solvable"] == 1.0
     closed = ROOMS.replace(".##.#.", ".####.")

@@ -1,6 +1,6 @@
 """Deviations: why a report is not the standard one of its protocol, and which runs it lacks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from coopbench.protocol.variants import (
     differing_keys,
     is_part,
     maps_text,
+    whole_of,
     with_late_seeds,
 )
 
@@ -106,20 +107,20 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
     Only on the tasks that are trained on: the models of these play the others.
     """
     differences: dict[str, dict[str, list[str]]] = {}
-    for block in table:
-        cell = block.cell
-        if cell.policy == policy and cell.run is not None and chooses(protocol, table, cell):
-            what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
-            if what:
-                differences.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
+    cells = (block.cell for block in table)
+    runs = [cell for cell in cells if cell.policy == policy and cell.run is not None]
+    for cell in choosing(protocol, table, runs):
+        what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
+        if what:
+            differences.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for what, places in differences.items():
-        for task, runs in places.items():
-            alike.setdefault((what, tuple(runs)), []).append(task)
+        for task, seeds in places.items():
+            alike.setdefault((what, tuple(seeds)), []).append(task)
     return [
-        f"{'run' if len(runs) == 1 else 'runs'} {', '.join(runs)} of {policy} on "
-        f"{', '.join(tasks)} {'has' if len(runs) == 1 else 'have'} {what}"
-        for (what, runs), tasks in alike.items()
+        f"{'run' if len(seeds) == 1 else 'runs'} {', '.join(seeds)} of {policy} on "
+        f"{', '.join(tasks)} {'has' if len(seeds) == 1 else 'have'} {what}"
+        for (what, seeds), tasks in alike.items()
     ]
 
 
@@ -138,16 +139,20 @@ def _mixed(table: EpisodeTable, policy: str) -> list[str]:
     ]
 
 
-def chooses(protocol: Protocol, table: EpisodeTable, cell: Cell) -> bool:
-    """Return whether a run must have checkpoints on the task of a cell.
+def choosing(protocol: Protocol, table: EpisodeTable, cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells of runs that must have checkpoints on the task of the cell.
 
-    It must on the tasks that are trained on. Where models play all tasks, imported checkpoints are
-    chosen among on every task; a run that was trained here has chosen on the task it was trained
-    on.
+    They must on the tasks that are trained on, in a part of a protocol those of the whole. Where
+    models play all tasks, imported checkpoints are chosen among on every task; a run that was
+    trained here has chosen on the task it was trained on.
     """
-    trained = {task.id for task in protocol.trained_tasks}
-    origin = protocol.family(cell.policy)[1] or cell.task
-    return cell.task in trained and (origin == cell.task or cell not in table.trained)
+    trained = {task.id for task in whole_of(protocol).trained_tasks}
+
+    def chooses(cell: Cell) -> bool:
+        origin = protocol.family(cell.policy)[1] or cell.task
+        return cell.task in trained and (origin == cell.task or cell not in table.trained)
+
+    return [cell for cell in cells if chooses(cell)]
 
 
 def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:

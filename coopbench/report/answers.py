@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.analysis.deviations import chooses
+from coopbench.analysis.deviations import choosing
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entries, entry_of, parse_name
 from coopbench.episodes.actions import stored_episodes
@@ -199,11 +199,11 @@ def _budget(study: Answered) -> Answer:
 def _choice(study: Answered) -> Answer:
     protocol, table = study.protocol, study.episodes
     played = [block.cell for block in table if block.cell.policy in study.learned]
-    cells = [cell for cell in played if chooses(protocol, table, cell)]
+    cells = choosing(protocol, table, played)
     chosen = {progress.cell for progress in table.progress}
     span, training = protocol.seeds.selection, protocol.training
     if not cells:
-        return LACKING, ""
+        return LACKING, "they were chosen on tasks that are left out" if played else ""
     if training is not None and (training.on == "any" or training.evaluates == "last"):
         return NOT_NEEDED, "none is chosen: the last policy of every run is evaluated"
     if span is None or not chosen.issuperset(cells):
