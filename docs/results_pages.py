@@ -20,7 +20,6 @@ from coopbench.report.plots import style
 from studies.reference import PROFILES
 
 TRIALS = ROOT / "benchmarks" / "results"
-_SHARES = ("win", "success_rate", "arrived")  # scores in [0, 1], as are the ends of their intervals
 _UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
 _DEFINED = (
     "In brackets: the share of episodes in which it is defined, where it is not in all of them."
@@ -49,7 +48,8 @@ def page(name: str) -> str:
     parts = [
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
-        f"with the {100 * protocol.report.confidence:g} % interval if there is one. "
+        f"with the {100 * protocol.report.confidence:g} % interval if there is one, of shares cut at 0 "
+        f"and 1. "
         f"[Reference results](../results.md) says what follows. The files of "
         f"`benchmarks/results/tables/{name}` have comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
@@ -185,7 +185,7 @@ def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
         numbers = [
             (stored.number(row[key]) - low) / (high - low) for key in ("mean", "low", "high")
         ]
-        if metric in _SHARES:
+        if metric in stored.SHARES:
             numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
         return stored.interval(*numbers) + defined(row)
 

@@ -16,6 +16,9 @@ from studies.reference import TRAININGS, source
 
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
 RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
+# Scores between 0 and 1, in units of their bounds; so are the ends of their intervals.
+SHARES = ("win", "success_rate", "spl", "arrived", "normalised_return")
+_ENDS = ("low", "high", "low_unseen", "high_unseen")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Row = Mapping[str, str]
@@ -37,8 +40,16 @@ def pictures() -> list[Path]:
 
 
 def means(name: str) -> list[Row]:
-    """Return the rows of mean scores over groups of tasks."""
-    return [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
+    """Return the rows of mean scores over groups of tasks; intervals of shares end at 0 and 1."""
+    rows = [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
+    if protocol_of(name).report.score not in SHARES:
+        return rows
+    return [{**row, **{key: within(row[key]) for key in _ENDS if row.get(key)}} for row in rows]
+
+
+def within(text: str) -> str:
+    """Return an end of an interval of a share, not below 0 and not above 1."""
+    return str(min(max(float(text), 0.0), 1.0))
 
 
 def titled(name: str, row: Row) -> str:

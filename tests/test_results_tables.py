@@ -14,10 +14,11 @@ def tables(monkeypatch, tmp_path):
     import stored_results
 
     monkeypatch.setattr(stored_results, "RESULTS", tmp_path)
+    monkeypatch.setattr(stored_results, "source", lambda name: "marl-standard")
     (folder := tmp_path / "mine").mkdir()
     row = {"statistic": "mean", "unit": "episodes", "count": "100", "group": "one"}
     rows = [
-        row | {"policy": "random", "estimate": "0.1", "low": "0.0", "high": "0.2"},
+        row | {"policy": "random", "estimate": "0.1", "low": "-0.1", "high": "0.3"},
         row | {"policy": "best", "estimate": "0.9", "low": "0.8", "high": "1.0"},
         row | {"policy": "learner", "estimate": "0.5", "unit": "runs", "count": "2"},
         row | {"policy": "best", "estimate": "0.7", "low": "0.6", "high": "0.8", "group": "two"},
@@ -41,21 +42,25 @@ def test_groups_have_scores_intervals_and_ranks(tables):
     assert lines[2:] == [
         "| `best` | 0.90 [0.80, 1.00] (1 to 2) | 0.70 [0.60, 0.80] |",
         "| `learner`, 2 runs | 0.50 | — |",
-        "| `random` | 0.10 [0.00, 0.20] (3) | — |",
+        "| `random` | 0.10 [-0.10, 0.30] (3) | — |",
     ]
+
+
+def test_intervals_of_shares_end_at_0_and_1(tables, monkeypatch):
+    monkeypatch.setattr(tables.stored, "source", lambda name: "skirmish-small")
+    assert tables.leaders("mine", "one")[0] == "0.10 [0.00,\N{NO-BREAK SPACE}0.30]"
 
 
 def test_the_overview_tells_scripts_from_learners(tables):
     assert tables.leaders("mine", "one") == [
-        "0.10 [0.00,\N{NO-BREAK SPACE}0.20]",
+        "0.10 [-0.10,\N{NO-BREAK SPACE}0.30]",
         "`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]",
         "`learner`, 2 runs 0.50",
     ]
     assert tables.leaders("mine", "two")[2] == "—"
 
 
-def test_the_chart_names_policies_in_the_order_of_the_table(tables, monkeypatch):
-    monkeypatch.setattr(tables.stored, "source", lambda name: "marl-standard")
+def test_the_chart_names_policies_in_the_order_of_the_table(tables):
     svg = tables.chart("mine")
     assert "highest return in the table" in svg
     places = [svg.index(f">{name}<") for name in ("best", "learner, 2 runs", "random")]

@@ -197,11 +197,7 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: unrecorded": (LEARNED, unrecord, None),
     "run: partner": (BESIDE, help_the_learner, 3),
     "run: chosen": (LEARNED, choose_another, None),
-    "run: checkpoint": (
-        LEARNED,
-        edit_array(LEARNED, "progress.npz", "return", bump(0, 1e5)),
-        None,
-    ),
+    "run: checkpoint": (LEARNED, edit_array(LEARNED, "progress.npz", "return", bump(0, 1e5)), None),
     "run: curve": (LEARNED, edit_array(LEARNED, "curves.npz", "mean_trust", bump(-1, 0.1)), None),
 }
 
