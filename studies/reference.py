@@ -103,13 +103,13 @@ class Training(NamedTuple):
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
     Training("coopetition-standard", "ippo", 10, 4),
-    Training("coopetition-published", "ippo", 3, 3),
-    Training("coopetition-standard", "ippo_shared", 10, 4.5),
-    Training("coopetition-standard", "mappo_shared", 10, 4.5),
+    Training("coopetition-published", "ippo", 5, 5),
+    Training("coopetition-standard", "ippo_shared", 3, 1),
+    Training("coopetition-standard", "mappo_shared", 3, 1),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
-    Training("coopetition-team", "ippo", 10, 4),
+    Training("coopetition-team", "ippo", 3, 1),
     Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
     Training("marl-standard", "ippo", 10, 10, 0.05),
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
