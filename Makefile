@@ -72,6 +72,7 @@ bench: $(VENV)/.core
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/routing.py
 	$(BIN)/python benchmarks/pairs.py
+	$(BIN)/python benchmarks/vectors.py
 	$(BIN)/python benchmarks/skirmish.py
 	$(BIN)/python benchmarks/peers.py
 
