@@ -48,9 +48,9 @@ def page(name: str) -> str:
     parts = [
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
-        f"with the {100 * protocol.report.confidence:g} % interval, if there is one. Intervals of "
-        f"shares end at 0 and 1. [Reference results](../results.md) says what follows. Files of "
-        f"`benchmarks/results/tables/{name}` have comparisons, ranks and further statistics; "
+        f"with the {100 * protocol.report.confidence:g} % interval, if there is one, of scores "
+        f"that are shares within 0 and 1. [Reference results](../results.md) says what follows. "
+        f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]
     rows = stored.read(name, "estimates.csv")
