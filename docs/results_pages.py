@@ -21,9 +21,7 @@ from studies.reference import PROFILES
 
 TRIALS = ROOT / "benchmarks" / "results"
 _UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
-_DEFINED = (
-    "In brackets: the share of episodes in which it is defined, where it is not in all of them."
-)
+_DEFINED = "In parentheses: the share of episodes in which the metric is defined, if not in all."
 _UNSEEN = (
     "These intervals assume that a share of all runs, which the runs that were trained can have "
     "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
@@ -48,8 +46,9 @@ def page(name: str) -> str:
     parts = [
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
-        f"with the {100 * protocol.report.confidence:g} % interval, if there is one, of scores "
-        f"that are shares within 0 and 1. [Reference results](../results.md) says what follows. "
+        f"with the {100 * protocol.report.confidence:g} % interval, if there is one; those of "
+        f"scores that are shares end at 0 and 1. [Reference results](../results.md) says what "
+        f"follows. "
         f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]
@@ -185,7 +184,7 @@ def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
             (stored.number(row[key]) - low) / (high - low) for key in ("mean", "low", "high")
         ]
         if metric in stored.SHARES:
-            numbers = [float(np.clip(value, 0.0, 1.0)) for value in numbers]
+            numbers = [stored.within(value) for value in numbers]
         return stored.interval(*numbers) + defined(row)
 
     body = [

@@ -44,12 +44,15 @@ def means(name: str) -> list[Row]:
     rows = [row for row in read(name, "aggregates.csv") if row["statistic"] == "mean"]
     if protocol_of(name).report.score not in SHARES:
         return rows
-    return [{**row, **{key: within(row[key]) for key in _ENDS if row.get(key)}} for row in rows]
+    return [
+        {**row, **{key: str(within(float(row[key]))) for key in _ENDS if row.get(key)}}
+        for row in rows
+    ]
 
 
-def within(text: str) -> str:
+def within(end: float) -> float:
     """Return an end of an interval of a share, not below 0 and not above 1."""
-    return str(min(max(float(text), 0.0), 1.0))
+    return min(max(end, 0.0), 1.0)
 
 
 def titled(name: str, row: Row) -> str:

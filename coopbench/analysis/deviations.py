@@ -109,6 +109,8 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
     differences: dict[str, dict[str, list[str]]] = {}
     cells = (block.cell for block in table)
     runs = [cell for cell in cells if cell.policy == policy and cell.run is not None]
+    if not runs:
+        return []
     for cell in choosing(protocol, table, runs):
         what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
         if what:
