@@ -47,8 +47,7 @@ def page(name: str) -> str:
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
         f"with the {100 * protocol.report.confidence:g} % interval, if there is one; those of "
-        f"scores that are shares end at 0 and 1. [Reference results](../results.md) says what "
-        f"follows. "
+        f"metrics between 0 and 1 end there. [Reference results](../results.md) says what follows. "
         f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]

@@ -16,8 +16,12 @@ from studies.reference import TRAININGS, source
 
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
 RUNS = "runs"  # unit of learners; that of scripts and planners is episodes
-# Scores between 0 and 1, in units of their bounds; so are the ends of their intervals.
-SHARES = ("win", "success_rate", "spl", "arrived", "normalised_return")
+# Metrics between 0 and 1; intervals from few runs would reach beyond.
+SHARES = (
+    *("cooperation_rate", "exploitation_rate", "fairness", "final_trust", "mean_trust"),
+    *("coordination", "deadlock_rate", "ever_arrived", "spl", "success_rate", "win"),
+    *("arrived", "deadlocked", "never_departed", "normalised_return", "punctual"),
+)
 _ENDS = ("low", "high", "low_unseen", "high_unseen")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
