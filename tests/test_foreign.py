@@ -448,11 +448,7 @@ def test_what_results_say_of_an_environment_is_checked(results, facts):
 @pytest.mark.parametrize(
     ("name", "keywords", "message"),
     [
-        (
-            "gymnasium",
-            {"fault": "old reset"},
-            r"reset.*return the tuple \(observation, info\)",
-        ),
+        ("gymnasium", {"fault": "old reset"}, r"reset.*return the tuple \(observation, info\)"),
         ("gymnasium", {"fault": "old step"}, "step.*must return the tuple.*given a tuple of 4 par"),
         ("gymnasium", {"fault": "short"}, r"an observation of shape \(1,\); its space has \(2,\)"),
         ("gymnasium", {"fault": "array"}, r"reward array\(\[1\.\]\).*must be one finite number"),

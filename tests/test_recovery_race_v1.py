@@ -5,12 +5,7 @@ import pytest
 from venture_play import begun, step
 
 NAME = "RecoveryRace-v1"
-FIXED = {
-    "initial_trust": (0.2, 0.2),
-    "damage": (0.4, 0.4),
-    "high": (1.8, 1.8),
-    "low": (0.2, 0.2),
-}
+FIXED = {"initial_trust": (0.2, 0.2), "damage": (0.4, 0.4), "high": (1.8, 1.8), "low": (0.2, 0.2)}
 SEEDS = {True: 0, False: 3}  # of episodes that begin in the good and in the bad regime
 
 

@@ -346,7 +346,8 @@ def test_missing_runs_are_listed(trained, report):
     assert reasons["partial"] == "2 of 4 checkpoints, to step 2"
     shown = [[entry.text for entry in row] for row in rows_of(missing_table(trained))]
     assert shown[0] == ["a-one", "theirs", "failed", "901", "out of memory"]
-    assert len(shown) == 5
+    assert shown[1] == ["a-two and 1 other", "theirs", "missing", "901", "no result"]
+    assert len(shown) == 4
     for text in (as_text(trained.document, 60), as_markdown(trained.document)):
         assert "2 of 4 checkpoints" in text
     content = json.loads(as_json(trained))
@@ -444,6 +445,15 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     rows = tuple(unsure if row is first else row for row in many.improvements)
     (seen, *_) = drawn_pairs(altered(many, improvements=rows), "large")
     assert (seen.estimate, seen.low, seen.high) == (1.0, 0.75, 1.0)
+
+
+def test_tasks_that_nobody_played_are_left_out(many):
+    names = [task.id for task in many.protocol.task]
+    played = tuple(row for row in many.estimates if row.task in names[:3])
+    some = altered(many, estimates=played)
+    assert [row[0].value for row in rows_of(overview_table(some))] == names[:3]
+    text = as_markdown(document(some, drawn=False))
+    assert [f"### {name}\n" in text for name in names] == [True] * 3 + [False] * 5
 
 
 def test_the_overview_holds_all_scores(many):

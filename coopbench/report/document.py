@@ -29,7 +29,13 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.tables.aggregates import aggregate_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
-from coopbench.report.tables.entries import LONG, NO_COMPARISON, is_long, style_order
+from coopbench.report.tables.entries import (
+    LONG,
+    NO_COMPARISON,
+    is_long,
+    played_tasks,
+    style_order,
+)
 from coopbench.report.tables.overall import (
     extra_tables,
     first_tables,
@@ -115,11 +121,12 @@ def _overall(findings: Findings) -> Iterator[Block]:
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    tables = [*summary_tables(findings), *first_tables(findings)]
-    if tables and 1 < len(findings.protocol.task) <= LONG:
-        tables.append(overview_table(findings))
-    if tables:
-        yield Section("Summary", tuple(tables), "summary", ALWAYS)
+    scores, others = summary_tables(findings), first_tables(findings)
+    if not scores and not others:
+        return
+    if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:
+        scores.append(overview_table(findings))
+    yield Section("Summary", (*scores, *others), "summary", ALWAYS)
 
 
 def _sections(title: str, blocks: tuple[Block, ...], anchor: str) -> Iterator[Section]:
@@ -145,19 +152,24 @@ def _charts(findings: Findings) -> Iterator[Section]:
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
-    """Iterate over a section for every task, linked by its number; a terminal shows one alone."""
-    for number, task in enumerate(findings.protocol.task, start=1):
+    """Iterate over a section for every played task, by number; a terminal shows one alone."""
+    for number, task in enumerate(played_tasks(findings), start=1):
         shown = ALWAYS if alone else FILES
         yield Section(task.id, tuple(_task(findings, task)), f"task-{number}", shown)
 
 
 def _folded_tasks(findings: Findings) -> Iterator[Section]:
-    """Iterate over the overview of all tasks and the groups, in which every task is folded."""
+    """Iterate over the overview and the groups, in which every played task is folded."""
+    played = played_tasks(findings)
     yield Section("Every task", (overview_table(findings),), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
-        blocks = tuple(Details(task.id, tuple(_task(findings, task)), "task") for task in tasks)
+        blocks = tuple(
+            Details(task.id, tuple(_task(findings, task)), "task")
+            for task in tasks
+            if task in played
+        )
         title = f"Tasks of {name}" if name else "Task by task"
-        yield Section(title, blocks, f"group-{number}")
+        yield from _sections(title, blocks, f"group-{number}")
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:

@@ -9,6 +9,7 @@ from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
 from coopbench.report.tables.model import UNSEEN, Column, Entry, Footnotes, Group
 
@@ -48,6 +49,12 @@ def pair_entry(findings: Findings, first: str, second: str) -> Entry:
 def is_long(findings: Findings) -> bool:
     """Whether there are too many tasks to show all of them in full at once."""
     return len(findings.protocol.task) > LONG and not findings.protocol.ad_hoc
+
+
+def played_tasks(findings: Findings) -> tuple[Task, ...]:
+    """Return the tasks that a policy has played, in the protocol's order; all if none is played."""
+    played = {row.task for row in findings.estimates}
+    return tuple(task for task in findings.protocol.task if not played or task.id in played)
 
 
 def group_meanings(protocol: Protocol) -> dict[str, str]:

@@ -24,6 +24,7 @@ from coopbench.report.tables.entries import (
     bounds_text,
     group_meanings,
     number_entry,
+    played_tasks,
     policy_entry,
     policy_text,
     unit_names,
@@ -42,8 +43,8 @@ from coopbench.report.tables.tasks import estimate_row
 
 
 def overview_table(findings: Findings) -> Table:
-    """Return the mean normalized score of every policy that has any, on every task."""
-    score = findings.protocol.report.score
+    """Return the mean normalized score of every policy that has any, on every played task."""
+    score, played = findings.protocol.report.score, played_tasks(findings)
     scales = score_scales(findings.protocol, findings.episodes)
     rows = {(row.task, row.policy): row for row in findings.estimates if row.metric == score}
     names = [name for name in findings.policies if any(policy == name for _, policy in rows)]
@@ -55,8 +56,12 @@ def overview_table(findings: Findings) -> Table:
                 *(_share(scales.get(task.id), rows.get((task.id, name))) for name in names),
             )
             for task in findings.protocol.groups[group]
+            if task in played
         ]
-        groups.append(Group(group if meaning else "", meaning, tuple(body)))
+        if body:
+            whole = len(body) == len(findings.protocol.groups[group])
+            size = meaning if whole else f"{len(body)} of {meaning or len(findings.protocol.task)}"
+            groups.append(Group(group if meaning else "", size, tuple(body)))
     means = f"mean over {unit_names(rows.values())}; {bounds_text(findings)}"
     return Table(
         title=f"Mean normalized {score} on every task",
@@ -110,14 +115,17 @@ def missing_table(findings: Findings) -> Table | None:
         runs.setdefault(alike, []).append(str(row.run))
     if not runs:
         return None
+    tasks: dict[tuple[str, ...], list[str]] = {}  # a row may stand for many: most are alike
+    for (task, policy, state, reason), seeds in runs.items():
+        tasks.setdefault((policy, state, ", ".join(seeds), reason), []).append(task)
     body = tuple(
-        tuple(Entry(text, text) for text in (*alike[:3], ", ".join(seeds), alike[3]))
-        for alike, seeds in runs.items()
+        tuple(Entry(text, text) for text in (_first_of(names), *alike))
+        for alike, names in tasks.items()
     )
     return Table(
         title="Missing runs",
         columns=(
-            Column("Task", "what is played", numeric=False),
+            Column("Task", "what is played; report.json lists all", numeric=False),
             Column("Policy", "who was trained", numeric=False),
             Column("State", "failed, missing, or partial: fewer checkpoints", numeric=False),
             Column("Runs", "training seeds", numeric=False),
@@ -128,6 +136,12 @@ def missing_table(findings: Findings) -> Table | None:
         unit="Missing runs are not replaced: estimates are over the runs that exist. Partial runs "
         "count with the checkpoints that they have.",
     )
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many there are besides."""
+    first, others = names[0], len(names) - 1
+    return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
 
 def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
