@@ -1,11 +1,11 @@
 """Measure how long a large report takes, and how much memory.
 
-    python benchmarks/scale.py --episodes 32 --episodes 320
+    python benchmarks/scale.py [--record] [--episodes N]
 
 writes results of 10 policies x 30 tasks x 10 runs x 200 checkpoints x 32 invented episodes
-(19 million values), with so many evaluation episodes per run, and makes their report in a
-fresh process: seconds and peak memory of reading, analysis and all files. ``--folder`` keeps the
-results; the kernels of the statistics are compiled before.
+(19 million values), with 32 and with 320 evaluation episodes per run or with so many, and makes
+their report in a fresh process: seconds of processor time and peak memory of reading, analysis and
+all files. ``--folder`` keeps the results; the kernels of the statistics are compiled before.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import speed
 
 from coopbench.episodes.table import Cell, Episodes, Played, Progress, Trace
 from coopbench.protocol.schema import Protocol
@@ -25,6 +26,7 @@ from coopbench.report.loading import load_report
 from coopbench.results import store
 from coopbench.results.folder import write_protocol
 
+HEAD = ["Evaluation episodes", "reading, analysis, s", "files, s", "GiB"]
 POLICIES, TASKS, RUNS, CHECKPOINTS, SELECTION = 10, 30, 10, 200, 32
 INTERVAL, HORIZON = 10_000, 20
 AGENTS = ("agent_0", "agent_1")
@@ -109,42 +111,39 @@ def write(root: Path, episodes: int) -> None:
                 store.write(root, block, store.describe(protocol, block, None))
 
 
-def measure(root: Path) -> dict[str, float]:
-    """Make the report of a folder; seconds of wall and process, GiB of memory at most."""
-    marks = [(time.perf_counter(), time.process_time())]
+def measure(root: Path) -> list[float]:
+    """Make the report of a folder; return seconds to load and to save, and GiB of memory at most.
+
+    Seconds are of processor time, and begin after the package is imported.
+    """
+    begun = time.process_time()
     report = load_report(root)
-    marks.append((time.perf_counter(), time.process_time()))
+    loaded = time.process_time()
     report.save(root / "report")
-    marks.append((time.perf_counter(), time.process_time()))
-    (wall, busy), (loaded, loading), (saved, saving) = marks
-    return {
-        "load, wall s": loaded - wall,
-        "load, process s": loading - busy,
-        "save, wall s": saved - loaded,
-        "save, process s": saving - loading,
-        "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
+    saved = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return [loaded - begun, saved - loaded, peak]
 
 
 def main() -> None:
-    """Write the results and measure their report in a fresh process."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Write the results, measure their report in a fresh process, and print the table."""
+    parser = speed.parser(__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, action="append", help="of evaluation, per run")
     parser.add_argument("--folder", type=Path, help="where to keep the results")
     parser.add_argument("--measure", type=Path, help="only make the report of this folder")
-    arguments = parser.parse_args()
-    if arguments.measure:
-        print(json.dumps(measure(arguments.measure)))
+    options, machine, rows = parser.parse_args(), speed.machine(), []
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
         return
-    for episodes in arguments.episodes or [SELECTION]:
+    for episodes in options.episodes or (SELECTION, 10 * SELECTION):
         with tempfile.TemporaryDirectory() as folder:
-            root = (arguments.folder or Path(folder)) / f"{episodes}-episodes"
+            root = (options.folder or Path(folder)) / f"{episodes}-episodes"
             if not (root / "protocol.json").is_file():
                 write(root, episodes)
             command = [sys.executable, __file__, "--measure", str(root)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            values = ", ".join(f"{k} {v:.1f}" for k, v in json.loads(done.stdout).items())
-            print(f"{episodes} evaluation episodes: {values}", flush=True)
+            rows.append([str(episodes), *json.loads(done.stdout)])
+    speed.finish("scale", speed.Table(HEAD, rows, machine), options.record)
 
 
 if __name__ == "__main__":
