@@ -12,12 +12,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.baselines.strategies.plans import (
-    BattlePlan,
-    packed_plan,
-    plan_of,
-    unpacked_plan,
-)
+from coopbench.baselines.strategies.plans import BattlePlan, packed_plan, plan_of, unpacked_plan
 from coopbench.certificates import battles, load_certificate
 from coopbench.certificates.battles import (
     EVALUATION,

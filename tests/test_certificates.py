@@ -9,13 +9,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.certificates import (
-    Figure,
-    Sizes,
-    load_certificate,
-    read_certificate,
-    replayed,
-)
+from coopbench.certificates import Figure, Sizes, load_certificate, read_certificate, replayed
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of

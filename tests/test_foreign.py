@@ -426,8 +426,8 @@ def test_reports_of_results_execute_nothing(results, monkeypatch, tmp_path):
     def refuse(*arguments):
         raise AssertionError("an environment was made")
 
-    monkeypatch.setattr("coopbench_envs.foreign.environment.make_world", refuse)
-    monkeypatch.setattr("coopbench_envs.foreign.engine.make_world", refuse)
+    for each in ("environment.make_world", "engine.make_world", "environment.check_permitted"):
+        monkeypatch.setattr(f"coopbench_envs.foreign.{each}", refuse)
     report = coopbench.load_report(results)
     assert played(report, "lit").environment["repeats"]
     assert any("another package" in note for note in report.notes)

@@ -11,13 +11,7 @@ from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks import kinds
-from coopbench.baselines.networks.policy import (
-    Content,
-    Shape,
-    actions_of,
-    check_game,
-    content_of,
-)
+from coopbench.baselines.networks.policy import Content, Shape, actions_of, check_game, content_of
 from coopbench.baselines.registry import make_policy
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError

@@ -166,6 +166,13 @@ def test_a_second_registration_replaces_the_first():
 
 
 @pytest.mark.usefixtures("restored")
+def test_an_evaluation_needs_a_metric():
+    registration.register(replace(toy_pennies.SPEC, id="test/Bare-v0", metrics={}))
+    with pytest.raises(ValueError, match="test/Bare-v0 has no metrics, and a report draws"):
+        ad_hoc("test/Bare-v0")
+
+
+@pytest.mark.usefixtures("restored")
 def test_entry_points_with_a_wrong_name_or_value(monkeypatch):
     def points(name, value):
         point = SimpleNamespace(name=name, value=value, module=value.partition(":")[0])

@@ -167,12 +167,7 @@ MOVES = [{}, {"dynamics": "mixed", "dynamics_params": {"blocks": BLOCKS}}]
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"room": 3},
-        {"skin": 0.0},
-        {"skin": 1.5},
-        {"per_length": 9.0, "along_x": 40, "along_y": 30},
-    ],
+    [{"room": 3}, {"skin": 0.0}, {"skin": 1.5}, {"per_length": 9.0, "along_x": 40, "along_y": 30}],
     ids=["no room", "no skin", "thick skin", "fine bins"],
 )
 @pytest.mark.parametrize("moves", MOVES, ids=["holonomic", "mixed"])

@@ -16,6 +16,7 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol.limits import Limits
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
+from coopbench.protocol.report import measured_by
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
@@ -141,7 +142,7 @@ def ad_hoc(
         "report": {
             "score": "return",
             "metrics": list(metrics),
-            "curve": next(iter(spec.metrics)),
+            "curve": measured_by(spec)[0],
             "comparison": comparison,
             "effect": shown_effect,
         },

@@ -10,6 +10,7 @@ import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric
 from coopbench.protocol.base import Strict, as_tuple, later
 from coopbench.protocol.task import Task, groups_of
+from coopbench_envs.core import EnvSpec
 from coopbench_envs.parameters import unknown
 
 
@@ -227,9 +228,22 @@ def _check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
                 raise ValueError(missing_metric(spec, name, f"task {task.id!r}"))
-        measured = spec.metrics
+        measured = measured_by(spec)
         if curve not in measured:
             raise ValueError(
                 f"curve {curve!r} of task {task.id!r} has no course over an "
                 f"episode; allowed: what the game itself measures, {', '.join(measured)}"
             )
+
+
+def measured_by(spec: EnvSpec) -> tuple[str, ...]:
+    """Return the metrics that an environment itself measures, which have a course over an episode.
+
+    Raises ``ValueError`` if there are none: a report draws the course of one.
+    """
+    if not spec.metrics:
+        raise ValueError(
+            f"{spec.id} has no metrics, and a report draws the course of one; name one in "
+            f"`metrics` of its EnvSpec, and write it in its kernel `measure`."
+        )
+    return tuple(spec.metrics)

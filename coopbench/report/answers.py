@@ -19,12 +19,14 @@ from coopbench.analysis.deviations import choosing
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entries, entry_of, parse_name
 from coopbench.episodes.actions import stored_episodes
+from coopbench.episodes.table import Episodes
 from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.report.facts import training_text
 from coopbench.report.numbers import MISSING, level_text
 from coopbench.report.tables.entries import decisions_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench_envs.foreign_names import is_foreign
 
 YES, NO, LACKING, NOT_NEEDED = "yes", "no", "missing", "not needed"
 SIGNS = {YES: "✓ yes", NO: "✗ no", LACKING: f"{MISSING} missing", NOT_NEEDED: "not needed"}
@@ -265,13 +267,25 @@ def _sample_text(findings: Findings) -> str:
         elsewhere = contestant_of(findings.protocol, block.cell.policy).elsewhere
         if block.trace is None or trained or not elsewhere:
             continue
-        game = game_of(findings.protocol.played_in(block.cell))
-        width = int(np.prod(game.action_space.shape or ()))
-        stored += len(stored_episodes(block, width, int(game.constants.horizon)))
+        stored += len(stored_episodes(block, *_action_sizes(findings, block)))
         total += len(block)
     if stored == total:
         return ""
     return f"; of policies from elsewhere all actions in a sample of {stored:,} of {total:,}"
+
+
+def _action_sizes(findings: Findings, block: Episodes) -> tuple[int, int]:
+    """Return how many numbers an action of an agent has, and the limit of steps.
+
+    Of an environment of another package, whose code results must not execute, both are as recorded.
+    """
+    task = findings.protocol.played_in(block.cell)
+    if is_foreign(task.env):
+        recorded = {} if block.trace is None else block.trace.recorded
+        widths = [int(np.prod(actions.shape[2:])) for actions, _ in recorded.values()]
+        return max(widths, default=1), int(findings.metadata[block.cell]["environment"]["horizon"])
+    game = game_of(task)
+    return int(np.prod(game.action_space.shape or ())), int(game.constants.horizon)
 
 
 def _ablations(study: Answered) -> Answer:

@@ -79,7 +79,7 @@ def _verdicts(whole: str, certificates: Mapping[str, BattleCertificate]) -> str:
     need, none, opened, lost = verdicts.values()
     text = (
         f"{whole}, {len(need)} need reactions: policies that see the battle win more than twice as "
-        f"often as the best policy that sees at most the mask, by the 95 % intervals"
+        f"often as the best play found that sees at most the mask, by the 95 % intervals"
         f"{_in_brackets(need)}. {len(none)} do not need reactions{_in_brackets(none)}; for "
         f"{len(opened)} the intervals do not decide{_in_brackets(opened)}."
     )
@@ -106,7 +106,7 @@ _MEANINGS = {
     "need": "needed",
     "none": "not needed: blind play wins more than half as often",
     "open": "open: the intervals do not decide",
-    "lost": "not judged: no policy wins a tenth of the battles",
+    "lost": "not judged: no policy tried wins a tenth of the battles",
 }
 
 
@@ -127,7 +127,7 @@ def verdicts_table(
     heads = [
         "Battle",
         "Plan that sees nothing",
-        "Best play that sees at most the mask",
+        "Best play found that sees at most the mask",
         "Best play that sees the battle",
         "Reactions",
         f"Task of `{protocol}`",
@@ -145,8 +145,8 @@ def counted(certificates: Iterable[BattleCertificate]) -> str:
     return (
         f"Of the {len(PUBLISHED)} maps of the SMAC paper {len(need)} need reactions"
         f"{_in_brackets(need)}, {len(none)} do not{_in_brackets(none)}, {len(opened)} "
-        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and no policy wins a "
-        f"tenth of the battles on {len(lost)}{_in_brackets(lost)}."
+        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and no policy tried wins "
+        f"a tenth of the battles on {len(lost)}{_in_brackets(lost)}."
     )
 
 

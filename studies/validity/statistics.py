@@ -113,7 +113,7 @@ def task_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float,
 
 
 def group_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float, float]:
-    """Return the coverage of the mean and of the IQM of task means over a group."""
+    """Return the coverage of the mean and of the trimmed mean of task means over a group."""
     rng, hits = np.random.default_rng([8, runs]), np.zeros(2)
     levels = np.linspace(-SPREAD, SPREAD, TASKS)
     truths = [weights(levels) @ levels for weights in (mean_weights, trimmed_weights)]
@@ -128,7 +128,15 @@ def group_coverage(shape: str, case: str, runs: int, trials: int) -> tuple[float
 
 def coverage(arguments: argparse.Namespace) -> Iterator[list[str]]:
     """Yield the rows of the table of coverage, its head first."""
-    yield ["runs", "(episode sd, run sd)", "runs per task", "one task", "width", "mean", "IQM"]
+    yield [
+        "runs",
+        "(episode sd, run sd)",
+        "runs per task",
+        "one task",
+        "width",
+        "mean",
+        "trimmed mean",
+    ]
     for case in CASES:
         for shape in SHAPES:
             for runs in (5, 10):

@@ -315,6 +315,18 @@ def test_unseen_failures_at_the_ends_of_the_scale():
     assert unseen_interval(0.5, 2.0, 5, (0.0, 1.0)) == (-1.5, 2.5)  # never narrower
 
 
+def test_the_interval_for_unseen_failures_covers_as_stated():
+    shares = np.linspace(0.0, 1.0, 2001)  # of runs that score 1; the others score 0
+    for n in range(3, 51):
+        wins = np.arange(n + 1)
+        half = stats.t.ppf(0.975, n - 1) * np.sqrt(wins * (n - wins) / (n - 1)) / n
+        ends = [unseen_interval(k / n, h, n, (0.0, 1.0)) for k, h in zip(wins, half, strict=True)]
+        low, high = np.array(ends).T[:, :, None]
+        covered = (low <= shares + 1e-12) & (shares - 1e-12 <= high)
+        chance = (stats.binom.pmf(wins[:, None], n, shares) * covered).sum(axis=0)
+        assert chance.min() > (0.95 if n <= 6 else 0.87)
+
+
 @pytest.mark.parametrize(
     ("higher", "runs", "lower", "others", "p"),
     [
