@@ -145,8 +145,8 @@ def counted(certificates: Iterable[BattleCertificate]) -> str:
     return (
         f"Of the {len(PUBLISHED)} maps of the SMAC paper {len(need)} need reactions"
         f"{_in_brackets(need)}, {len(none)} do not{_in_brackets(none)}, {len(opened)} "
-        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and no policy tried wins "
-        f"a tenth of the battles on {len(lost)}{_in_brackets(lost)}."
+        f"{'is' if len(opened) == 1 else 'are'} open{_in_brackets(opened)}, and no policy tried "
+        f"wins a tenth of the battles on {len(lost)}{_in_brackets(lost)}."
     )
 
 
