@@ -218,7 +218,7 @@ def test_commitments_to_nobody_or_to_objects_are_refused(file, protocol, tmp_pat
     evaluated(protocol, {"mine": lambda observations: observations[..., :1] * 0}, folder)
     with pytest.raises(ValueError, match="neither weights nor source of 'mine'"):
         commit(folder)
-    with pytest.raises(FileNotFoundError, match="holds no results"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         commit(tmp_path / "nowhere")
     assert not (folder / FILE).exists()
 

@@ -194,9 +194,11 @@ def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
 
 def test_the_command_register(tmp_path):
     command = ["plan", "register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
-    command += ["--hypothesis", "ippo > best_constant on trust-dilemma", "--out", str(tmp_path)]
-    run = CliRunner().invoke(app, command)
-    assert run.exit_code == 0, run.output
-    content = json.loads((tmp_path / FILE).read_text())
-    assert content["contestants"] == ["ippo", "best_constant"]
-    assert content["hypotheses"][0]["where"] == "trust-dilemma"
+    command += ["--hypothesis", "ippo > best_constant on trust-dilemma"]
+    for more in ([], ["--only"]):
+        run = CliRunner().invoke(app, [*command, *more, "--out", str(tmp_path / f"{len(more)}")])
+        assert run.exit_code == 0, run.output
+    whole, only = (json.loads((tmp_path / name / FILE).read_text()) for name in "01")
+    assert only["contestants"] == ["ippo", "best_constant"]
+    assert {"ippo", "random", "cooperator"} < set(whole["contestants"])
+    assert whole["hypotheses"][0]["where"] == "trust-dilemma"

@@ -184,7 +184,7 @@ def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
         coopbench.merge([folders[1], root], tmp_path / "m")
     with pytest.raises(OtherProtocolError, match="Merge folders of one protocol only"):
         coopbench.merge(folders[1:], root)  # what is there takes part
-    with pytest.raises(FileNotFoundError, match="holds no results"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         coopbench.merge([folders[1], tmp_path / "nowhere"], tmp_path / "m")
     (tmp_path / "empty").mkdir()
     shutil.copy(folders[1] / "protocol.json", tmp_path / "empty")

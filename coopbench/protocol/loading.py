@@ -326,7 +326,7 @@ def _shipped(name: str) -> Path:
         file: Path = named("protocol", name, files)
     except ValueError as error:
         hint = "A file of your own must end in .toml."
-        if names_environment(name):
+        if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
             hint = f"It is an environment: 'coopbench evaluate --env {name}' plays it."
         raise ProtocolError(f"{error} {hint}") from None
     return file

@@ -72,7 +72,8 @@ def check_options(steps: int, stride: int | None, fps: float, side: int) -> None
         ("size", side, 64, 2000),
     ):
         if not low <= value <= high:
-            raise ValueError(f"The {name} of a GIF was {value}; allowed: {low} to {high}.")
+            allowed = f">= {low}" if high == math.inf else f"{low} to {high}"
+            raise ValueError(f"The {name} of a GIF was {value}; allowed: {allowed}.")
     if stride is not None and steps > stride * _MOST_PICTURES:
         least = math.ceil(steps / _MOST_PICTURES)
         raise ValueError(f"The stride of a GIF of {steps} steps was {stride}; allowed: >= {least}.")

@@ -15,6 +15,7 @@ from coopbench.results import store
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
+LEFT_OUT = "left out: "  # begins the note on a damaged cell
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
 
 
@@ -34,11 +35,13 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
     if target.is_file():
         if _holds(target, text):  # to parse and check it takes half a second
             return
-        digest = read_protocol(root).digest
-        if digest != protocol.digest:
+        stored = read_protocol(root)
+        if stored.digest != protocol.digest:
+            part = "With some of its tasks alone (--task) a protocol counts as another one. "
             raise OtherProtocolError(
-                f"{root} holds results of another protocol (digest {digest[:12]}; this one has "
-                f"{protocol.digest[:12]}). Choose another folder."
+                f"{root} holds results of another protocol (digest {stored.digest[:12]}; this one "
+                f"has {protocol.digest[:12]}). {part if stored.name == protocol.name else ''}"
+                f"Choose another folder."
             )
     write_text(target, text)
 
@@ -59,7 +62,7 @@ def stored_cells(
         try:
             yield read_cell(root, protocol, place)
         except (DamagedResultError, OtherProtocolError) as error:
-            notes.append(f"left out: {error}")
+            notes.append(f"{LEFT_OUT}{error}")
 
 
 def read_cell(root: Path, protocol: Protocol, place: str) -> tuple[Cell, store.Stored]:
@@ -163,7 +166,7 @@ def earlier_results(
                 continue
             stored = store.read(root, protocol, cell)
         except DamagedResultError as error:
-            notes.append(f"left out: {error}")
+            notes.append(f"{LEFT_OUT}{error}")
             continue
         if stored is not None:
             earlier.append((cell, stored))

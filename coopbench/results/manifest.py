@@ -63,8 +63,10 @@ def read_manifest(root: Path, digest: str) -> Manifest:
         stored = parsed(content)
         sums = {entry["cell"]: entry["sha256"] for entry in stored["cells"]}
         links = _links(digest, sums)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except ValueError as error:
         raise DamagedResultError(f"{file} cannot be read ({error}).") from None
+    except (LookupError, TypeError, AttributeError):
+        raise DamagedResultError(f"{file} is not a manifest: its cells are not listed.") from None
     ends = stored.get("schema"), stored.get("protocol"), stored.get("results")
     chain = [entry.get("link") for entry in stored["cells"]]
     if ends != (SCHEMA, digest, links[-1]) or chain != links[1:] or list(sums) != sorted(sums):

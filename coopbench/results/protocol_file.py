@@ -32,6 +32,9 @@ def read_protocol(root: Path) -> Protocol:
     """
     file = root / PROTOCOL
     if not file.is_file():
+        if not root.is_dir():
+            reason = "is a file; name a folder with results" if root.exists() else "does not exist"
+            raise FileNotFoundError(f"{root} {reason}.")
         raise FileNotFoundError(f"{root} holds no results: there is no {PROTOCOL} in it.")
     try:
         content = parsed(read_bounded(file), _VALUES)
@@ -46,7 +49,7 @@ def read_protocol(root: Path) -> Protocol:
             f"names have moved, put them back; is it damaged itself? {_REMEDY}"
         ) from None
     except (DamagedResultError, *UNREADABLE) as error:
-        raise ProtocolError(f"{file} cannot be used: {error}\n{_REMEDY}") from None
+        raise ProtocolError(f"{file} cannot be used: {error} {_REMEDY}") from None
 
 
 def _check_places(task: dict[str, Any]) -> None:

@@ -29,7 +29,13 @@ from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
 from coopbench.results import store
-from coopbench.results.folder import check_folder, earlier_results, models_of, write_protocol
+from coopbench.results.folder import (
+    LEFT_OUT,
+    check_folder,
+    earlier_results,
+    models_of,
+    write_protocol,
+)
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
 from coopbench.workflows.late import late_protocol
@@ -218,7 +224,7 @@ def _report(
     if out is None:
         return report_of(protocol, played, names, notes)
     earlier, more = earlier_results(Path(out), protocol, {cell for cell, _ in played})
-    damaged = tuple(f"left out: {reason}" for reason in unreadable(Path(out)).values())
+    damaged = tuple(f"{LEFT_OUT}{reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
     return report_of(
         protocol,

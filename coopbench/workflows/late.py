@@ -81,6 +81,8 @@ def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str
 
 def read_commitment(file: Path) -> tuple[Commitment, bytes]:
     """Return a commitment and the bytes of its file; raise ``ValueError`` if it is none."""
+    if not file.is_file():
+        raise ValueError(f"{file} is missing; 'coopbench commit FOLDER' writes a commitment.")
     try:
         text = read_bounded(file)
         return Commitment.model_validate(parsed(text)), text

@@ -85,13 +85,16 @@ def leaderboard(
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
+    for folder in folders:  # before the first is played again
+        if not Path(folder).is_dir():
+            raise FileNotFoundError(f"There is no folder {folder}.")
     runner = checking_runner(backend, workers, progress)
     examined, notes = list[Examined](), list[str]()
     for folder in folders:
         try:
             one = examine(folder, runner)
         except FileNotFoundError as error:
-            if not Path(folder).is_dir() or not examined:  # misspelt, or the one that decides
+            if not examined:  # the one that decides
                 raise
             notes.append(printable(f"left out: {error}"))
             continue

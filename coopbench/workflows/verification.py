@@ -152,7 +152,7 @@ def examine(
     try:
         protocol = read_protocol(root)
     except ProtocolError as error:
-        check = concluded(PROTOCOL, [Discrepancy(str(error))])
+        check = concluded(PROTOCOL, [Discrepancy(" ".join(str(error).split()))])
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, listed = _manifest(root, protocol, places)
@@ -225,11 +225,13 @@ def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, 
     Raises ``ValueError`` for a beginning that is too short, or that no code here has.
     """
     digests = {str(stored.meta["code"]["sha256"]) for stored in cells if stored.source is not None}
+    if trust and not digests:
+        raise ValueError("These results hold no code that could be trusted; leave out trust.")
     for text in trust:
         if len(text) < _FEWEST or not any(digest.startswith(text) for digest in digests):
             raise ValueError(
                 f"No code in these results has the digest {text!r}; allowed: {_FEWEST} or more "
-                f"first digits of {', '.join(sorted(digests)) or 'none, as they hold no code'}."
+                f"first digits of {', '.join(sorted(digests))}."
             )
     return tuple(d for d in sorted(digests) if any(d.startswith(text) for text in trust))
 

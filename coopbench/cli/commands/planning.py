@@ -31,7 +31,7 @@ def cells(protocol: ProtocolName, policy: Policies = None, only: Only = False) -
         policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
         episodes = loaded.episodes(loaded.task_of(cell.task))
         say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
-    say(f"{len(to_play)} cells; digest {loaded.digest[:16]}")
+    say(f"{len(to_play)} cell{'' if len(to_play) == 1 else 's'}; digest {loaded.digest[:16]}")
 
 
 @plan.command("power")
@@ -106,6 +106,7 @@ def register(
         Path, typer.Option(help="Results folder of the study; the file is registration.json in it.")
     ],
     policy: Policies = None,
+    only: Only = False,
     hypothesis: Annotated[
         list[str] | None,
         typer.Option(
@@ -115,13 +116,18 @@ def register(
         ),
     ] = None,
 ) -> None:
-    """Register a study before it is evaluated; its report checks itself against the file."""
+    """Register a study before it is evaluated; its report checks itself against the file.
+
+    Its contestants are those of 'evaluate': required baselines, too, unless --only is given.
+    """
     from coopbench.baselines.registry import from_code
-    from coopbench.playing.contestants import name_of
+    from coopbench.playing.contestants import name_of, with_baselines
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import now, registration, write_registration
 
     loaded = load_protocol(protocol)
-    names = [name_of(from_code(name)) for name in chosen(policy, loaded)]
+    policies = chosen(policy, loaded)
+    policies = policies if only else with_baselines(loaded, policies)
+    names = [name_of(from_code(name)) for name in policies]
     study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")

@@ -59,8 +59,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for results and report. Default: results/PROTOCOL, and with --task "
-            "results/PROTOCOL-TASK."
+            help="Folder for results and report. Default: results/PROTOCOL, with --task "
+            "results/PROTOCOL-TASK, and with --late results/PROTOCOL-late; with --env nothing is "
+            "written without it."
         ),
     ] = None,
     backend: Backend = "serial",
@@ -198,7 +199,10 @@ def train(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for runs, results and report. Default: results/PROTOCOL."),
+        typer.Option(
+            help="Folder for runs, results and report. Default: results/PROTOCOL, and with --smoke "
+            "results/PROTOCOL-smoke."
+        ),
     ] = None,
     steps: Steps = None,
     smoke: Annotated[
@@ -221,7 +225,7 @@ def train(
     from coopbench.workflows.training import train as run
 
     loaded = load_protocol(protocol)
-    out = out or Path("results") / loaded.protocol.name
+    out = out or Path("results") / f"{loaded.protocol.name}{'-smoke' if smoke else ''}"
     values = _hyperparameters(learner, setting)
     with interruption(_SAVED):
         report = run(

@@ -184,11 +184,15 @@ def export_results(
     from coopbench.exchange.names import chosen_policies
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
+    from coopbench.results.folder import LEFT_OUT
 
     write = exporter_of(to)
     check_place(to)
     results = load_report(folder)
     notes = write(results, to, chosen_policies(results, policy), metric)
+    for note in results.notes:
+        if note.startswith(LEFT_OUT):
+            say(f"Not exported: {note.removeprefix(LEFT_OUT)}")
     for failure in results.episodes.failures:
         where = f"{failure.cell.task} / {failure.cell.policy} / run {failure.cell.run}"
         say(f"Not exported: {where} failed: {failure.reason}")
