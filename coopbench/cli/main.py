@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -40,7 +41,9 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "warmup": catalogue.warmup,
 }
 for command_name, command in COMMANDS.items():
-    app.command(command_name)(command)
+    # Lines of a docstring are no lines of a terminal, paragraphs are.
+    paragraphs = (getdoc(command) or "").split("\n\n")
+    app.command(command_name, help="\n\n".join(" ".join(p.split()) for p in paragraphs))(command)
 app.add_typer(planning.plan, name="plan")
 
 # Commands that write finished cells into a folder and resume there.

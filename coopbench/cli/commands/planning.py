@@ -41,6 +41,7 @@ def power(
         list[int] | None,
         typer.Option(
             min=3,
+            metavar="N",
             help="Number of training runs; repeat for more. Default: 3, 5, 10, 20, 30 and the "
             "protocol's.",
         ),

@@ -51,8 +51,9 @@ def evaluate(
     task: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="ID",
             help="Task to play; repeat the option for more (not a standard report). Default: all "
-            "tasks."
+            "tasks.",
         ),
     ] = None,
     only: Only = False,
@@ -191,11 +192,12 @@ def train(
         ),
     ],
     task: Annotated[
-        list[str] | None, typer.Option(help="Task to train on; repeat for more. Default: all.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Task to train on; repeat for more. Default: all."),
     ] = None,
     seed: Annotated[
         list[int] | None,
-        typer.Option(help="Training seed; repeat for more. Default: the protocol's."),
+        typer.Option(metavar="N", help="Training seed; repeat for more. Default: the protocol's."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -248,7 +250,8 @@ def crossplay(
     protocol: ProtocolName,
     policy: Policies = None,
     task: Annotated[
-        list[str] | None, typer.Option(help="Task to play; repeat for more. Default: all.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -287,7 +290,8 @@ def exploit(
     learner: Annotated[str, typer.Option(help="Learner that trains the best responses.")] = "ippo",
     steps: Steps = None,
     task: Annotated[
-        list[str] | None, typer.Option(help="Trained task; repeat for more. Default: all.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Trained task; repeat for more. Default: all."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
@@ -327,7 +331,8 @@ def timed(
     protocol: ProtocolName,
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
     task: Annotated[
-        list[str] | None, typer.Option(help="Task to play; repeat for more. Default: all tasks.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all tasks."),
     ] = None,
     preset: Annotated[
         str | None,

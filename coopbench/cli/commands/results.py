@@ -170,7 +170,9 @@ def export_results(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Metric to export; repeat for more. Default: return and score."),
+        typer.Option(
+            metavar="NAME", help="Metric to export; repeat for more. Default: return and score."
+        ),
     ] = None,
     env: Environments = None,
 ) -> None:
