@@ -1,7 +1,7 @@
 """Commands before a study: its cells, what runs can show, and its registration."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,19 +19,25 @@ plan = typer.Typer(
 @plan.command("cells")
 def cells(protocol: ProtocolName, policy: Policies = None, only: Only = False) -> None:
     """List the cells (task x policy) that 'evaluate' would play, without playing them."""
-    from coopbench.playing.contestants import with_baselines
     from coopbench.protocol.loading import load_protocol
     from coopbench.workflows.evaluation import planned
 
     loaded = load_protocol(protocol)
-    policies = chosen(policy, loaded)
-    policies = policies if only else with_baselines(loaded, policies)
+    policies = _contestants(policy, loaded, only)
     to_play, _ = planned(loaded, policies, reference=not only)
     for cell, _ in to_play:
         policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
         episodes = loaded.episodes(loaded.task_of(cell.task))
         say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
     say(f"{len(to_play)} cell{'' if len(to_play) == 1 else 's'}; digest {loaded.digest[:16]}")
+
+
+def _contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any]:
+    """Return the policies of 'evaluate': those of -p and, unless they play alone, baselines."""
+    from coopbench.playing.contestants import with_baselines
+
+    policies = chosen(policy, protocol)
+    return policies if only else with_baselines(protocol, policies)
 
 
 @plan.command("power")
@@ -122,13 +128,11 @@ def register(
     Its contestants are those of 'evaluate': required baselines, too, unless --only is given.
     """
     from coopbench.baselines.registry import from_code
-    from coopbench.playing.contestants import name_of, with_baselines
+    from coopbench.playing.contestants import name_of
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import now, registration, write_registration
 
     loaded = load_protocol(protocol)
-    policies = chosen(policy, loaded)
-    policies = policies if only else with_baselines(loaded, policies)
-    names = [name_of(from_code(name)) for name in policies]
+    names = [name_of(from_code(name)) for name in _contestants(policy, loaded, only)]
     study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")
