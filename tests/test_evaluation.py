@@ -217,9 +217,12 @@ def test_other_seeds_seats_and_tasks_are_deviations(protocol, whole):
         "tit_for_tat played other seats than the protocol's in dilemma",
     )
     fewer = EpisodeTable((*blocks, dataclasses.replace(short, **cut)))
-    assert "tit_for_tat played other seeds than the protocol's in platform" in deviations(
-        protocol, fewer
-    )
+    reasons = deviations(protocol, fewer)
+    assert "tit_for_tat played other seeds than the protocol's in platform" in reasons
+    third = protocol.task[0].model_copy(update={"id": "third"})
+    longer = protocol.model_copy(update={"task": [*protocol.task, third]})
+    reasons = deviations(longer, EpisodeTable(tuple(blocks)))
+    assert "tit_for_tat has played 1 of 3 tasks: dilemma" in reasons
 
 
 def test_plans_are_checked_before_anything_runs(protocol):

@@ -228,12 +228,20 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
         if len(lacking) == len(protocol.task):
             missing.append(policy)
         elif lacking:
-            reasons.append(f"{policy} lacks the tasks {', '.join(lacking)}")
+            reasons.append(f"{policy} {_part_played(protocol, lacking)}")
     if missing:
         plural = ("s", "are") if len(missing) > 1 else ("", "is")
         names = ", ".join(missing)
         reasons.insert(0, f"the required baseline{plural[0]} {names} {plural[1]} missing")
     return reasons
+
+
+def _part_played(protocol: Protocol, lacking: list[str]) -> str:
+    """Name the tasks that a policy lacks or, where they are fewer, those that it has played."""
+    played = [task.id for task in protocol.task if task.id not in lacking]
+    if len(played) < len(lacking):
+        return f"has played {len(played)} of {len(protocol.task)} tasks: {', '.join(played)}"
+    return f"lacks the tasks {', '.join(lacking)}"
 
 
 def missing_learners(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
