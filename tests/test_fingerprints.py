@@ -80,6 +80,9 @@ def test_of_equal_checkpoints_the_earliest_is_the_best():
     scores = {"return": np.array([[1.0, 3.0], [2.0, 4.0], [4.0, 2.0], [0.0, 0.0]])}
     progress = Progress(Cell("task", "mine", 5), np.arange(4), scores)
     assert progress.best("return") == 1
+    nan = float("nan")
+    scores = {"return": np.array([[1.0, nan], [nan, nan], [nan, 4.0], [3.0, 4.0]])}
+    assert Progress(progress.cell, np.arange(4), scores).best("return") == 2
 
 
 def test_the_own_return_is_that_of_the_policys_seats():

@@ -24,10 +24,12 @@ from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.estimates import estimates
+from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import _ties
 from coopbench.analysis.score_matrix import count_runs, group_matrices, scale_ends, score_matrix
 from coopbench.baselines.match import OWN
 from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.report.tables.overall import context_table
 
 EPISODES = 40
 FIVE, TEN = range(900, 905), range(900, 910)
@@ -182,6 +184,18 @@ def test_worse_than_a_policy_is_a_claim_as_well(protocol):
     assert rows["near"].above == 0
 
 
+@pytest.mark.parametrize(
+    ("where", "counts"), [((0, 3), (5, 5)), (0, (4, 4)), (slice(None), (0, 0))]
+)
+def test_runs_above_count_where_the_score_is_defined(protocol, where, counts):
+    blocks = [*learner("mine", 9.0, FIVE), *fixed("rival", 4.0)]
+    returns = np.array([block.returns for block in blocks[:5]])
+    returns[where] = np.nan
+    mine = [dataclasses.replace(b, returns=r) for b, r in zip(blocks, returns, strict=False)]
+    (row,) = comparisons(protocol, EpisodeTable((*mine, blocks[5])))
+    assert (row.above, row.runs) == counts
+
+
 def test_a_family_is_one_pair_on_the_tasks_of_a_group(protocol):
     blocks = [b for t in ("a-one", "a-two", "b-one") for b in fixed("one", 3.0, t)]
     rng = np.random.default_rng(1)
@@ -314,3 +328,6 @@ def test_scores_with_partners_have_their_context(focal):
     assert rows["always_defect"].gain == 0.0
     (alone,) = focal_contexts(protocol, EpisodeTable((block,)))
     assert np.isnan(alone.gain)
+    shown = context_table(Findings(protocol, EpisodeTable((block,))))
+    assert shown.columns[1].name == "Share of bound"  # nothing certifies a best response
+    assert "best response" not in shown.unit

@@ -30,7 +30,6 @@ from coopbench.analysis.score_matrix import (
     group_ends,
     group_matrices,
     has_agreed_bounds,
-    mean_of_defined,
     same_episodes,
     scale_ends,
     score_matrix,
@@ -38,6 +37,7 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
+from coopbench.statistics.scores import mean_of_defined
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,14 +231,18 @@ def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
 
 
 def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:
-    """Return how many runs of a learner are above a fixed policy, and of how many; over tasks."""
+    """Return how many runs of a learner are above a fixed policy, and of how many; over tasks.
+
+    Runs without a defined score do not count, nor tasks on which the fixed policy has none.
+    """
     above = runs = 0
     for one, two in pairs:
         if one.fixed == two.fixed:
             return 0, 0
         learner, fixed = (two, one) if one.fixed else (one, two)
-        above += int(np.sum(learner.run_means > fixed.values.mean()))
-        runs += len(learner.runs)
+        gaps = learner.run_means - mean_of_defined(fixed.values)
+        above += int(np.sum(gaps > 0.0))
+        runs += int(np.isfinite(gaps).sum())
     return above, runs
 
 
@@ -259,8 +263,8 @@ def standardised(
     one, two = (side.values if side.fixed else side.run_means for side in (first, second))
     if first.fixed == second.fixed:
         return one, two, "pooled"
-    one = np.full(len(two), one.mean()) if first.fixed else one
-    two = np.full(len(one), two.mean()) if second.fixed else two
+    one = np.full(len(two), mean_of_defined(one)) if first.fixed else one
+    two = np.full(len(one), mean_of_defined(two)) if second.fixed else two
     return one, two, "paired"
 
 

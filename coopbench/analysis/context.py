@@ -1,8 +1,8 @@
 """Context of focal scores: what a policy earns compared with the best response, and its partners.
 
-A score with partners is selfish: 0 is the best rule that does not look at its partners, 1 the best
-response to each. The same episodes also say what all agents earn together, and what the partners
-gain from a policy that cooperates.
+A score with partners is selfish: in tasks with a certificate 0 is the best rule that does not look
+at its partners, 1 the best response to each. The same episodes also say what all agents earn
+together, and what the partners gain from a policy that cooperates.
 """
 
 import math
@@ -29,7 +29,7 @@ class FocalContext(ReportRow):
     task: str
     policy: str
     own: float  # mean return of the policy's seat
-    share: float  # of the return of the best response, which is the upper bound of the task
+    share: float  # of the upper bound of the task, in certified tasks that of the best response
     joint: float  # mean over episodes of the sum of the returns of all agents
     partner: float  # mean return of a partner
     gain: float  # of a partner, over its mean return with always_defect; nan if that has not played

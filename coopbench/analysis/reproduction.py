@@ -21,7 +21,6 @@ from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     ScoreMatrix,
     defined_matrices,
-    mean_of_defined,
     score_matrix,
     score_scales,
     units_of,
@@ -29,6 +28,7 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
+from coopbench.statistics.scores import mean_of_defined
 
 FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
 LEAD = 1 / 32  # normalized score; one of 32 episodes, the least by which shares of wins can differ

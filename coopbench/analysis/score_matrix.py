@@ -18,6 +18,7 @@ from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import Grid, complete_grid
+from coopbench.statistics.scores import mean_of_defined
 
 EPISODES, RUNS, MODELS = "episodes", "runs", "models"  # units of inference
 _EPSILON = 1e-6  # added to the width of a range by Gorsane et al. 2022
@@ -38,7 +39,7 @@ class ScoreMatrix:
     runs: tuple[int, ...]  # training seeds; empty for a fixed policy
     origin: str  # task that the models were trained on; "" if they play all tasks
     note: str = ""  # why episodes were left out; empty if none was
-    nested: bool = False  # whether every run has played episodes of its own
+    own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
 
     @property
     def fixed(self) -> bool:
@@ -52,16 +53,13 @@ class ScoreMatrix:
 
     @property
     def run_means(self) -> np.ndarray:
-        """Mean over the episodes of every run, (runs,); one value for a fixed policy."""
-        result: np.ndarray = np.atleast_2d(self.values).mean(axis=1)
-        return result
+        """Mean of every run over its defined episodes, (runs,); one value for a fixed policy."""
+        return np.array([mean_of_defined(row) for row in np.atleast_2d(self.values)])
 
     @property
     def units(self) -> np.ndarray:
-        """Values of the episodes of a fixed policy; means of the runs over defined episodes."""
-        if self.fixed:
-            return self.values
-        return np.array([mean_of_defined(row) for row in self.values])
+        """Values of the episodes of a fixed policy; ``run_means`` of a learner."""
+        return self.values if self.fixed else self.run_means
 
     def on(self, columns: np.ndarray) -> "ScoreMatrix":
         """Return the matrix of some of the episodes."""
@@ -80,8 +78,9 @@ class ScoreMatrix:
         filled = complete_grid(whole.values)
         rows = len(np.atleast_2d(filled))
         runs = None if self.fixed else (self.policy, self.origin, self.runs, rows)
-        label = None if whole.nested else episodes
-        return Grid(filled, label, runs, _usable(whole.strata), whole.nested)
+        label = None if whole.own_episodes else episodes
+        nested = whole.own_episodes and not self.fixed
+        return Grid(filled, label, runs, _usable(whole.strata), nested)
 
 
 class UnitScores(NamedTuple):
@@ -101,12 +100,6 @@ class Scale:
     def normalise(self, scores: np.ndarray) -> np.ndarray:
         """Map scores to normalized scores; those beyond the bounds are not clipped."""
         return (scores - self.low) / self.width
-
-
-def mean_of_defined(sample: np.ndarray) -> float:
-    """Return the mean of the finite values of a sample; nan if there are none."""
-    defined = sample[np.isfinite(sample)]
-    return float(defined.mean()) if len(defined) else math.nan
 
 
 # -- one policy on one task ------------------------------------------------------------------------
@@ -145,21 +138,23 @@ def score_matrices(
     blocks = table.runs(task.id, policy)
     if not blocks:
         return
-    origin = ""
+    origin, own = "", table.own_episodes
     training = protocol.training
-    if training is not None and (training.on, training.plays) == ("each", "own"):
+    # Files of other programs do not say that a model plays several tasks: runs of two tasks with
+    # one number share at most a seed.
+    if own or (training is not None and (training.on, training.plays) == ("each", "own")):
         origin = task.trained_on or task.id
     first, strata = blocks[0], strata_of(task, blocks[0])
     runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
     together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
     for metric in metrics:
         scores = values(first, metric)
-        whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin)
+        whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin, own_episodes=own)
         if not runs:
             yield whole
-        elif table.own_episodes:
+        elif own:
             means = [[mean_of_defined(values(block, metric))] for block in blocks]
-            yield replace(whole, values=np.array(means), seeds=first.seeds[:1], nested=True)
+            yield replace(whole, values=np.array(means), seeds=first.seeds[:1])
         elif together:
             yield replace(whole, values=np.array([values(block, metric) for block in blocks]))
         else:
@@ -230,8 +225,11 @@ def _smallest(content: bytes, kind: str) -> int:
 
 
 def same_episodes(matrices: Sequence[ScoreMatrix]) -> bool:
-    """Whether all have played the same seeds in the same order."""
-    return all(np.array_equal(one.seeds, matrices[0].seeds) for one in matrices[1:])
+    """Whether all have played the same seeds in the same order, and share these episodes."""
+    return all(
+        np.array_equal(one.seeds, matrices[0].seeds) and not one.own_episodes
+        for one in matrices[1:]
+    )
 
 
 def common_episodes(one: ScoreMatrix, two: ScoreMatrix) -> tuple[ScoreMatrix, ScoreMatrix] | None:
@@ -242,7 +240,7 @@ def common_episodes(one: ScoreMatrix, two: ScoreMatrix) -> tuple[ScoreMatrix, Sc
     if same_episodes((one, two)):
         return one, two
     shared = np.intersect1d(one.seeds, two.seeds)
-    if len(shared) < 2:
+    if len(shared) < 2 or one.own_episodes:
         return None
     return one.on(_places(one.seeds, shared)), two.on(_places(two.seeds, shared))
 

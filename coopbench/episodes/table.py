@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coopbench import provenance
+from coopbench.statistics.scores import mean_of_defined
 
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
@@ -107,16 +108,21 @@ class Progress:
     def means(self, score: str) -> np.ndarray:
         """Mean of a metric over the episodes of every checkpoint, (checkpoints,) float64.
 
+        Episodes in which the metric is undefined do not count; nan if it is in all of them.
         ``score`` is the protocol's score, by which policies are compared; checkpoints that lack it,
         which only files from elsewhere do, are compared by their returns.
         """
         values = self.metrics.get(score, self.metrics["return"])
-        means: np.ndarray = values.mean(axis=1)
-        return means
+        return np.array([mean_of_defined(row) for row in values])
 
     def best(self, score: str) -> int:
-        """Number of the checkpoint with the highest mean of a metric, the earliest of several."""
-        return int(np.argmax(self.means(score)))
+        """Number of the best checkpoint by the mean of a metric, see ``best_checkpoint``."""
+        return best_checkpoint(self.means(score))
+
+
+def best_checkpoint(means: np.ndarray) -> int:
+    """Return the number of the highest mean, the earliest of several; nan counts as the lowest."""
+    return int(np.argmax(np.where(np.isnan(means), -np.inf, means)))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from coopbench.baselines.registry import parse_name
-from coopbench.episodes.table import Cell, Progress
+from coopbench.episodes.table import Cell, Progress, best_checkpoint
 from coopbench.protocol.base import Strict, as_tuple, later
 from coopbench.protocol.limits import LIMITS, Limits, check_limits
 from coopbench.protocol.report import Reporting, check_report
@@ -208,7 +208,7 @@ class Protocol(Strict):
             return progress.best(score)
         share = (training and training.share) or 0.0
         means = (1.0 - share) * progress.means(score) + share * progress.means(partnered)
-        return int(np.argmax(means))
+        return best_checkpoint(means)
 
     @property
     def score_with_partners(self) -> str | None:

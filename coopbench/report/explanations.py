@@ -6,7 +6,7 @@ from coopbench.analysis.learning import THRESHOLD
 from coopbench.analysis.score_matrix import EPISODES, RUNS
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
-from coopbench.report.tables.entries import decisions_text, unit_names
+from coopbench.report.tables.entries import decisions_text, has_certified_partners, unit_names
 
 _FOCAL = {
     "Focal seat": "With partners, the policy takes one seat in each episode: seat k mod n "
@@ -41,7 +41,7 @@ def explanations(findings: Findings) -> dict[str, str]:
         **(_UNSEEN if RUNS in set(findings.units.values()) else {}),
         "SD": "Standard deviation of run means, and of the episodes of one run; divisor n - 1.",
         **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
-        **(_BOUNDS_WITH_PARTNERS if _has_certified_partners(findings) else {}),
+        **(_BOUNDS_WITH_PARTNERS if has_certified_partners(findings) else {}),
         "Agents": "An agent is one seat of a game; its numbers are means over the episodes in "
         f"which the policy played it. {_agent_meanings(findings)}",
         **_scores(findings),
@@ -101,14 +101,6 @@ _P = {
     "welch": "Policies are compared as if they had played different episodes, although they played "
     "the same seeds.",
 }
-
-
-def _has_certified_partners(findings: Findings) -> bool:
-    """Whether 0 and 1 of the played tasks with partners are those of certificates of games."""
-    certified = {row.task for row in findings.certificates}
-    played = {task for task, _ in findings.episodes.pairs}
-    focal = {task.id for task in findings.protocol.task if task.partners} & played
-    return bool(focal) and focal <= certified
 
 
 def _units(findings: Findings) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Checks scores once, at the border."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,3 +86,9 @@ def check_confidence(confidence: float) -> None:
     """Raise unless ``0 < confidence < 1``."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; allowed is a share between 0 and 1")
+
+
+def mean_of_defined(sample: np.ndarray) -> float:
+    """Return the mean of the finite values of a sample; nan if there are none."""
+    defined = sample[np.isfinite(sample)]
+    return float(defined.mean()) if len(defined) else math.nan

@@ -94,5 +94,8 @@ def binomial_interval(hits: int, count: int, confidence: float = 0.95) -> tuple[
 
 
 def runs_behind_best(scores: np.ndarray, gap: float) -> int:
-    """Return how many runs of one task score more than ``gap`` below the best of them."""
-    return int(np.sum(np.asarray(scores) < np.max(scores) - gap))
+    """Return how many runs of one task score more than ``gap`` below the best of them.
+
+    Scores that are nan, undefined, take no part.
+    """
+    return int(np.sum(np.asarray(scores) < np.fmax.reduce(scores) - gap))

@@ -203,3 +203,11 @@ def ends_entry(low: float, high: float, scale: Scale, marks: tuple[str, ...] = (
 def p_entry(value: float) -> Entry:
     """Return a p value; a dash where there is no test."""
     return Entry(p_text(value), None if math.isnan(value) else value)
+
+
+def has_certified_partners(findings: Findings) -> bool:
+    """Whether 0 and 1 of the played tasks with partners are those of certificates of games."""
+    certified = {row.task for row in findings.certificates}
+    played = {task for task, _ in findings.episodes.pairs}
+    focal = {task.id for task in findings.protocol.task if task.partners} & played
+    return bool(focal) and focal <= certified

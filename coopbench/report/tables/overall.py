@@ -23,6 +23,7 @@ from coopbench.report.tables.aggregates import runs_table
 from coopbench.report.tables.entries import (
     bounds_text,
     group_meanings,
+    has_certified_partners,
     number_entry,
     played_tasks,
     policy_entry,
@@ -177,12 +178,20 @@ def registered_table(findings: Findings) -> Table | None:
     )
 
 
+_CERTIFIED_SCORES = (
+    "A normalized score of 1 is that of the best response to each partner, when the partner is "
+    "known in advance; 0 is that of the best rule that ignores its partners. That rule already "
+    "earns most of the best response's return, so a small share of the return is a large part of "
+    "the score. A negative score means less than that rule earns, not less than chance. "
+)
+
+
 def context_table(findings: Findings) -> Table | None:
     """Return the context of every policy in each group with partners; None without partners."""
     rows = findings.contexts
     if not rows:
         return None
-    scale, groups = _context_scale(rows), []
+    certified, scale, groups = has_certified_partners(findings), _context_scale(rows), []
     for group, tasks in findings.protocol.groups.items():
         by_policy: dict[str, list[FocalContext]] = {}
         for row in (row for row in rows if row.group == group):
@@ -197,18 +206,17 @@ def context_table(findings: Findings) -> Table | None:
         title="Scores with partners in context",
         columns=(
             Column("Policy", "who is evaluated", numeric=False),
-            Column("Share of best", "mean own return as a share of the best response's"),
+            Column("Share of best", "mean own return as a share of the best response's")
+            if certified
+            else Column("Share of bound", "mean own return as a share of the upper bound"),
             Column("Own return", "mean over tasks of the mean return of its seat"),
             Column("Joint return", "of all agents, mean over tasks"),
             Column("Partners' gain", f"return of a partner, less that with {REFERENCE}"),
         ),
         groups=tuple(groups),
         footnotes=(),
-        unit="A normalized score of 1 is that of the best response to each partner, when the "
-        "partner is known in advance; 0 is that of the best rule that ignores its partners. That "
-        "rule already earns most of the best response's return, so a small share of the return is "
-        "a large part of the score. A negative score means less than that rule earns, not less "
-        "than chance. By task: contexts.csv; intervals of returns are in the tables of the tasks.",
+        unit=f"{_CERTIFIED_SCORES if certified else ''}By task: contexts.csv; intervals of "
+        "returns are in the tables of the tasks.",
         kind="Group",
     )
 
