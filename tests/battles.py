@@ -2,9 +2,9 @@
 
 import json
 
+import builders
 import numpy as np
 
-from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
 STOP, NORTH, SOUTH, EAST, WEST, FIRST = range(1, 7)
@@ -25,9 +25,8 @@ def begun(folder, env_id, allies, enemies, *, lanes=1, **parameters):
     """Begin a battle of units at given places; enemies stand where they are."""
     file = folder / "map.json"
     file.write_text(json.dumps(map_of(allies, enemies)))
-    engine = Engine(env_id, lanes, map_file=str(file), **{"opponent": "hold"} | parameters)
-    engine.reset(np.arange(lanes))
-    return engine
+    parameters = {"map_file": str(file), "opponent": "hold"} | parameters
+    return builders.begun(env_id, lanes, **parameters)
 
 
 def play(engine, *actions, steps=1):

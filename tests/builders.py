@@ -4,12 +4,18 @@ Every part has a default; a test names only what it is about.
 """
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks.network import Network, NetworkPolicy, perceptron
@@ -133,6 +139,22 @@ def first_task(protocol: Protocol, **parts: Any) -> Protocol:
     return protocol.model_copy(update={"task": protocol.task[:1]} | parts)
 
 
+def trial(folder: Path, task: dict[str, Any], steps: int, interval: int, **parts: Any) -> Protocol:
+    """Write and load a protocol with which a learner has one run on one task."""
+    defaults: dict[str, Any] = {
+        "train": [5],
+        "first": 100,
+        "count": 4,
+        "selection": (200, 3),
+        "training": make_training(runs=1, episodes=3, steps=steps, interval=interval),
+        "score": "own_return",
+        "metrics": ["own_return"],
+        "baselines": None,
+        "resamples": 200,
+    }
+    return small_protocol(folder, "trial", tasks=[task], **(defaults | parts))
+
+
 # -- episodes ------------------------------------------------------------------------------------
 
 
@@ -202,14 +224,14 @@ def group_blocks(
 # -- play ----------------------------------------------------------------------------------------
 
 
-def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
-    """A perceptron that always invests a share, as if ippo had trained it for 20 steps."""
-    features = max(part.stop for part in Game.at(TRUST).layout.values())
-    network = Network(
-        seats=np.zeros(2, np.int64),
+def constant_network(game: Game, share: float) -> Network:
+    """Return a perceptron that always invests a share, whatever it observes."""
+    features, actions = max(part.stop for part in game.layout.values()), game.high.shape[1]
+    return Network(
+        seats=np.zeros(len(game.agents), np.int64),
         layers=perceptron(
-            [np.zeros((1, features, 1), np.float32)],
-            [np.full((1, 1), 2.0 * share - 1.0, np.float32)],
+            [np.zeros((1, features, actions), np.float32)],
+            [np.full((1, actions), 2.0 * share - 1.0, np.float32)],
         ),
         centre=np.zeros(features, np.float32),
         scale=np.ones(features, np.float32),
@@ -217,6 +239,11 @@ def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
         activation="tanh",
         head="clip",
     )
+
+
+def trained_to_invest(share: float, seed: int) -> NetworkPolicy:
+    """A perceptron that always invests a share, as if ippo had trained it for 20 steps."""
+    network = constant_network(Game.at(TRUST), share)
     facts = {"environment": TRUST, "learner": "ippo", "seed": seed, "steps": 20}
     return NetworkPolicy(network, facts | {"hyperparameters": {}})
 
@@ -254,11 +281,35 @@ class Invests:
         return np.full((*observations.shape[:2], 1), self.amount)
 
 
-def begun(env: str, lanes: int = 1, *, state: Any = None, **parameters: Any) -> Engine:
-    """Return an engine whose lane i has begun the episode of seed i."""
+def begun(
+    env: str, lanes: int = 1, *, seed: int = 0, state: Any = None, **parameters: Any
+) -> Engine:
+    """Return an engine whose lane i has begun the episode of seed ``seed`` + i."""
     engine = Engine(env, lanes, **parameters)
-    engine.reset(np.arange(lanes, dtype=np.uint64), state=state)
+    engine.reset(np.uint64(seed) + np.arange(lanes, dtype=np.uint64), state=state)
     return engine
+
+
+def run_python(*words: Any, cwd: Path | None = None, **environment: str) -> str:
+    """Run an interpreter that has to end without an error; return what it has printed."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def refused(*words: str, kind: Any = ValueError) -> Iterator[None]:
+    """Check that an error of this kind is raised, whose message holds all of these words."""
+    with pytest.raises(kind) as error:
+        yield
+    for word in words:
+        assert word in str(error.value), str(error.value)
 
 
 # -- results -------------------------------------------------------------------------------------

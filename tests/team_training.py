@@ -11,6 +11,7 @@ import toy_team
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Training
+from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.baselines.registry import make_learner
 from coopbench_envs import Engine, registration
@@ -81,6 +82,20 @@ class Stub:
 
     def policy(self) -> NetworkPolicy:
         return builders.trained_to_invest(0.5, 50)
+
+
+def parts_of(learner: Any, steps: int) -> Iterator[tuple[Any, np.ndarray, Any, np.ndarray]]:
+    """Yield every model, its inputs, its seats, and what its policy that is read again says."""
+    policy = learner.policy()
+    again = read_policy(policy.pack())
+    assert again.facts == policy.facts
+    assert again.facts["steps"] == steps
+    assert again.hyperparameters["layers"] == "16x8"
+    rows = learner._rows
+    outputs = builders.outputs_of(again.network, rows.engine.control.obs)
+    parts = zip(learner._models, rows.cut(rows.observe()), rows.groups, strict=True)
+    for model, inputs, seats in parts:
+        yield model, inputs, seats, outputs[:, seats].reshape(len(inputs), -1)
 
 
 def recorded(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Stub]:

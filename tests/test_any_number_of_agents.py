@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 import toy_lift
 from builders import outputs_of
+from episodes import begun
 
 import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import settings_of
 from coopbench.baselines.learners.hyperparameters import SeatNumber
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.player import Player
 from coopbench.baselines.registry import learners, make_learner
 from coopbench.episodes.table import Cell
 from coopbench.results import store
 from coopbench_envs import registration
-from coopbench_envs.engine import Engine
 
 pytest.importorskip("torch")
 
@@ -67,10 +66,8 @@ def test_one_model_plays_any_number_of_agents(protocol, tmp_path):
     policy = store.read(out, protocol, Cell("eight", "ippo_shared", 5)).policy
     assert policy.hyperparameters["seat_number"] is False
     assert read_policy(policy.pack()).pack() == policy.pack()
-    engine = Engine(LIFT, 6, num_agents=8)
-    engine.reset(np.arange(6, dtype=np.uint64))
-    player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(6, np.bool_))
+    engine = builders.begun(LIFT, 6, num_agents=8)
+    player = begun(engine, policy)
     outputs = outputs_of(policy.network, engine.control.obs.reshape(48, 1, 2)).reshape(6, 8, 1)
     low, high = engine.action_bounds()
     expected = low + (outputs.astype(float) + 1) / 2 * (high - low)

@@ -1,15 +1,13 @@
 """The built site in a browser: every page, at the width of a phone and of a desk."""
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
 from browsing import chromium, lacking
+from builders import run_python
 
 pytestmark = pytest.mark.slow("builds the site and drives a browser")
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -27,14 +25,8 @@ def site(tmp_path_factory):
     if importlib.util.find_spec("mkdocs") is None:
         lacking("mkdocs", 'pip install ".[docs]"')
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ("-m", "mkdocs", "build", "--strict", "--quiet", "-d", folder)
+    run_python(*words, cwd=ROOT, NO_MKDOCS_2_WARNING="1")
     return folder
 
 

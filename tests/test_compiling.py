@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import subprocess
-import sys
 import time
 import types
 import warnings
@@ -13,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from builders import run_python
 
 from coopbench_envs import compiling, lowering, marks, objects, store, targets
 from coopbench_envs.compiling import compiled
@@ -399,9 +398,7 @@ def test_stored_code_is_run_without_numba(script, first, second, tmp_path):
     """Of two processes the first compiles; only code for ``reshape`` needs numba afterwards."""
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")
-    environment = os.environ | {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
+    environment = {"COOPBENCH_KERNELS": str(tmp_path / "kernels")}
     environment["PYTHONPATH"] = str(Path(__file__).parent)
     for printed in (first, second):
-        command = [sys.executable, str(file)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == printed
+        assert run_python(file, **environment).strip() == printed

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from builders import make_task, protocol_of
 from scipy import stats
+from test_focal import make_protocol
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -26,18 +27,7 @@ ENV = "coopbench/PlatformEcosystem-v0"
 
 def one_task():
     """One game of four agents, in which the policy takes the seats in turn."""
-    parameters = {"horizon": 9, "num_developers": 3}
-    return protocol_of(
-        "focal",
-        tasks=[make_task("one", ENV, parameters=parameters, partners=[], high=5000)],
-        train=None,
-        first=3,
-        count=8,
-        score="own_return",
-        metrics=["own_return", "return"],
-        curve="final_trust",
-        baselines=None,
-    )
+    return make_protocol(ENV, partners=(), count=8)
 
 
 @pytest.fixture(scope="module")

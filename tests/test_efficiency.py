@@ -40,12 +40,12 @@ def make_progress(task, policy, run, means, steps=STEPS) -> Progress:
     return Progress(Cell(task, policy, run), np.asarray(steps), {"return": scores})
 
 
-def make_table(means, **other) -> EpisodeTable:
+def make_table(means, steps=STEPS, **other) -> EpisodeTable:
     """Runs of a policy on both tasks, {policy: (tasks, runs, points)}; ``other`` steps by run."""
     return EpisodeTable(
         (),
         progress=tuple(
-            make_progress(task, policy, 900 + r, *other.get(f"{task}_{r}", (row,)))
+            make_progress(task, policy, 900 + r, *other.get(f"{task}_{r}", (row, steps)))
             for policy, values in means.items()
             for task, runs in zip(TASKS, values, strict=True)
             for r, row in enumerate(runs)
@@ -120,13 +120,7 @@ def test_a_threshold_that_is_not_reached_is_said(means):
 
 
 def test_other_steps_are_named_and_the_common_ones_used(means):
-    half = make_progress("first", "mine", 902, means[0, 2, :2], STEPS[:2])
-    others = tuple(
-        p
-        for p in make_table({"mine": means}).progress
-        if (p.cell.task, p.cell.run) != ("first", 902)
-    )
-    table = EpisodeTable((), progress=(*others, half))
+    table = make_table({"mine": means}, first_2=(means[0, 2, :2], STEPS[:2]))
     curves, (row,) = learning_of(make_protocol(), table)
     assert find(curves, "first").steps.tolist() == STEPS[:2].tolist()
     assert "run 902 has other checkpoints" in find(curves, "first").flag
@@ -139,11 +133,8 @@ def test_other_steps_are_named_and_the_common_ones_used(means):
 
 
 def test_runs_without_a_common_step_have_no_curve_but_are_named(means):
-    table = make_table({"mine": means[:, :1]})
-    late = tuple(
-        make_progress(task, "mine", 901, means[k, 1], STEPS + 1) for k, task in enumerate(TASKS)
-    )
-    curves, rows = learning_of(make_protocol(), EpisodeTable((), progress=table.progress + late))
+    late = {f"{task}_1": (means[k, 1], STEPS + 1) for k, task in enumerate(TASKS)}
+    curves, rows = learning_of(make_protocol(), make_table({"mine": means[:, :2]}, **late))
     assert not rows
     assert all(len(curve.steps) == 0 and "other checkpoints" in curve.flag for curve in curves)
 
@@ -163,8 +154,7 @@ def test_missing_runs_leave_the_others(means):
 
 
 def test_two_runs_have_no_interval(means):
-    few = EpisodeTable((), progress=make_table({"mine": means[:, :2]}).progress)
-    curves, (row,) = learning_of(make_protocol(), few)
+    curves, (row,) = learning_of(make_protocol(), make_table({"mine": means[:, :2]}))
     assert all(np.isnan(curve.low).all() and np.isfinite(curve.estimate).all() for curve in curves)
     assert np.isnan([row.area_low, row.steps_low, row.steps_high]).all()
     assert "it needs 3 runs" in row.flag
@@ -185,23 +175,13 @@ def test_late_scores_are_the_highest_late_medians():
     runs = np.array([[199, 60, 80, 10], [199, 70, 20, 90], [199, 80, 50, 40.0]])
     values = np.broadcast_to(runs, (2, 3, 4))
     close = values - 0.9 * 200 / 32
-    table = EpisodeTable(
-        (),
-        progress=tuple(
-            make_progress(task, policy, 900 + r, row, steps)
-            for policy, each in (("mine", values), ("close", close), ("poor", values - 50))
-            for task, block in zip(TASKS, each, strict=True)
-            for r, row in enumerate(block)
-        ),
-    )
+    table = make_table({"mine": values, "close": close, "poor": values - 50}, steps)
     protocol = make_protocol(reproduces={"medians": True})
     rows = {(row.task, row.policy): row for row in final_medians(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
-    without = EpisodeTable(
-        (), progress=tuple(p for p in table.progress if p.cell.policy != "close")
-    )
+    without = make_table({"mine": values, "poor": values - 50}, steps)
     led = [row.policy for row in final_medians(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
     assert final_medians(make_protocol(), table) == ()

@@ -5,6 +5,7 @@ import os
 import pickle
 from types import SimpleNamespace
 
+import builders
 import gymnasium
 import numpy as np
 import pettingzoo
@@ -24,8 +25,7 @@ LANES = 16
 
 def played(env_id, steps=30, mode=NEXT_STEP, lanes=LANES, each=lambda engine: None, **how):
     """An engine after some random steps; ``each`` is called after every one."""
-    engine = Engine(env_id, lanes, **how)
-    engine.reset(np.arange(lanes))
+    engine = builders.begun(env_id, lanes, **how)
     draws = np.random.default_rng(5)
     for _ in range(steps):
         if engine.discrete:
@@ -130,16 +130,14 @@ def test_absent_agents_see_nothing_choose_nothing_and_are_not_terminated(env_id)
 
 
 def test_who_is_terminated_takes_no_further_part():
-    engine = Engine(SQUAD, goal=1)
-    engine.reset(np.array([0]))
+    engine = builders.begun(SQUAD, goal=1)
     engine.step(np.full((1, 4), toy_squad.WORK))
     assert engine.control.ended[0]
     assert not engine.control.alive.any()
 
 
 def test_a_restored_state_says_who_is_present():
-    engine = Engine(SQUAD)
-    engine.reset(np.array([0]), state={"health": np.array([0, 2, 0, 1])})
+    engine = builders.begun(SQUAD, state={"health": np.array([0, 2, 0, 1])})
     assert engine.control.alive[0].tolist() == [False, True, False, True]
     assert (engine.control.obs[0, 0] == 0).all()
 
@@ -175,8 +173,7 @@ def test_pettingzoo_removes_the_fallen_once_or_keeps_them():
 
 
 def test_every_lane_ends_at_its_own_limit_and_none_after_the_horizon():
-    engine = Engine(SQUAD, LANES, goal=1000, horizon=9)
-    engine.reset(np.arange(LANES), state={"health": np.full(4, 3)})
+    engine = builders.begun(SQUAD, LANES, goal=1000, horizon=9, state={"health": np.full(4, 3)})
     limit = np.minimum(engine.state.limit, 9)
     assert len(set(limit.tolist())) > 3
     for t in range(1, 12):
@@ -229,8 +226,7 @@ def test_the_lane_may_lie_innermost_in_memory(env_id):
             if ours is None:
                 ours, theirs = (getattr(e.control, name) for e in (one, engine))
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
-        for name, value in one.get_state().items():
-            np.testing.assert_array_equal(value, engine.get_state()[name], err_msg=name)
+        np.testing.assert_equal(engine.get_state(), one.get_state())
     for array in (*other.state, *other.control, other.actions):
         assert array.flags.f_contiguous
     for array in (*one.state, *one.control, one.actions, usual.control.obs):
@@ -244,8 +240,7 @@ def test_the_lane_may_lie_innermost_in_memory(env_id):
 
 
 def test_a_reset_of_some_lanes_leaves_the_others_alone():
-    engine = Engine("TrustDilemma-v0", 3)
-    engine.reset(np.arange(3))
+    engine = builders.begun("TrustDilemma-v0", 3)
     engine.reset(chosen=np.array([False, True, True]))
     trust = np.full((3, 2, 2), 0.25)
     engine.reset(np.full(3, 9), chosen=np.array([False, True, False]), state={"trust": trust})
@@ -271,19 +266,16 @@ def test_returns_are_sums_in_double_precision():
 
 
 def test_a_saved_state_stays_as_it_was():
-    engine = Engine("TrustDilemma-v0")
-    engine.reset(np.array([1]))
+    engine = builders.begun("TrustDilemma-v0", seed=1)
     saved = engine.get_state()
     before = {name: value.copy() for name, value in saved.items()}
     engine.step(np.full(engine.actions.shape, 30.0))
     assert engine.state.time[0] == 1
-    for name, value in before.items():
-        np.testing.assert_array_equal(saved[name], value)
+    np.testing.assert_equal(saved, before)
 
 
 def test_numbers_of_a_state_have_squares_in_single_precision():
-    engine = Engine("TrustDilemma-v0")
-    engine.reset(np.array([1]))
+    engine = builders.begun("TrustDilemma-v0", seed=1)
     engine.restore({"trust": np.full((1, 2, 2), -1e18)})
     for wrong in (1.1e18, -1e30, np.inf):
         with pytest.raises(ValueError, match=r"finite float64 of up to 1e\+18 in size"):
@@ -303,9 +295,7 @@ def test_threads_are_kept_and_change_no_bits(sharing):
     many = played(SQUAD, threads=3, each=lambda e: pools.append(e._lane_pool._pool))
     assert pools[2] is not None
     assert all(pool is pools[2] for pool in pools[2:])
-    alone = played(SQUAD)
-    for name, value in alone.get_state().items():
-        np.testing.assert_array_equal(value, many.get_state()[name], err_msg=name)
+    np.testing.assert_equal(many.get_state(), played(SQUAD).get_state())
     many.close()
     many.step(np.zeros((LANES, 4), np.int64))
     assert many._lane_pool._pool is not pools[2]
@@ -362,5 +352,4 @@ def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing
         actions[-1, 1, 0] = np.inf
         with pytest.raises(ValueError, match=r"must be finite; lane 15, agent 'firm_1' gave inf"):
             engine.step(actions)
-        for name, value in engine.get_state().items():
-            np.testing.assert_array_equal(value, before[name], err_msg=name)
+        np.testing.assert_equal(engine.get_state(), before)

@@ -1,14 +1,13 @@
 """Engines with device="cuda": on a stand-in here, and what is said where there is no GPU."""
 
 import ctypes.util
-import os
-import subprocess
 import sys
 from enum import IntEnum
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from builders import run_python
 
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.engine import CudaEngine
@@ -27,14 +26,8 @@ from studies.checks.folders import ROOT
 def test_engines_on_a_stand_in_for_a_gpu(chosen):
     """In a process of its own, in which kernels run as Python."""
     options = ["-q", "-p", "no:cacheprovider", "-k", chosen]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "studies/checks/on_gpu.py"],
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    words = ("-m", "pytest", *options, "studies/checks/on_gpu.py")
+    run_python(*words, cwd=ROOT, NUMBA_DISABLE_JIT="1", PYTEST_ADDOPTS="")
 
 
 def test_names_of_devices():
@@ -136,4 +129,4 @@ def test_a_capsule_may_live_until_the_process_ends():
         "tensor = Tensor(4096, (2, 3), (12, 4), numpy.dtype('f4'), 0);"
         "sys.held = [capsule_of(tensor, None)]; sys.held.append(sys.held)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol
+from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol, make_training
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,13 +128,7 @@ def test_units_are_not_mixed(protocol):
 
 
 def test_models_of_one_method_are_not_compared():
-    training = {
-        "on": "each",
-        "runs": 3,
-        "episodes": 4,
-        "budgets": {"any": {"steps": 9, "interval": 3}},
-    }
-    protocol = group_protocol(training=training)
+    protocol = group_protocol(training=make_training(3, 4, 9, 3, plays="all"))
     names = {"mine:a-one": 3.0, "mine:a-two": 4.0, "other": 5.0}
     table = EpisodeTable(tuple(group_blocks(names)))
     pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}

@@ -7,18 +7,16 @@ import pytest
 import toy_echo
 import toy_meeting
 import toy_team
-from builders import outputs_of
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.type_aliases import RolloutBufferSamples
-from team_training import PENNIES, TEAM, known, played, rows_of, same, trained
+from team_training import PENNIES, TEAM, known, parts_of, played, rows_of, same, trained
 
 from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.distributions import Choices
 from coopbench.baselines.learners.ippo import Params, entry
 from coopbench.baselines.learners.row_learner import RewardScale
 from coopbench.baselines.learners.torch_tools import layer_sizes
-from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import sb3_vec_env
@@ -284,23 +282,14 @@ def test_the_policy_does_what_torch_would_do(torch, name, game, more):
     settings = SMALL | {"layers": "16x8", "scale_observations": True} | more
     learner = make_learner(name, game, {}, 0, **settings)
     learner.learn(256)
-    policy = learner.policy()
-    again = read_policy(policy.pack())
-    assert again.facts == policy.facts
-    assert again.facts["steps"] == 256
-    assert again.hyperparameters["layers"] == "16x8"
     rows = learner._rows
-    outputs = outputs_of(again.network, rows.engine.control.obs)
-    for model, inputs, seats in zip(
-        learner._models, rows.cut(rows.observe()), rows.groups, strict=True
-    ):
+    for model, inputs, seats, outputs in parts_of(learner, steps=256):
         expected = model.actor.body(torch.from_numpy(inputs))
         if not rows.discrete:
             expected = expected.tanh() if "squash" in more else expected.clip(-1.0, 1.0)
-        of_model = outputs[:, seats].reshape(len(inputs), -1)
         alive = rows.engine.control.alive[:, seats].ravel()  # the others' inputs are zeros
-        np.testing.assert_allclose(of_model[alive], expected.detach()[alive], atol=1e-5)
-        assert np.ptp(of_model) > 0.0
+        np.testing.assert_allclose(outputs[alive], expected.detach()[alive], atol=1e-5)
+        assert np.ptp(outputs) > 0.0
 
 
 # -- what is refused -----------------------------------------------------------------------------

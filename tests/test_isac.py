@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import toy_echo
 import toy_lift
-from builders import outputs_of
-from team_training import known, same
+from team_training import known, parts_of, same
 
 from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.isac import ISAC, Params
-from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 
@@ -118,18 +116,9 @@ def test_the_policy_does_what_torch_would_do(name, activation):
     settings = SMALL | {"layers": "16x8", "activation": activation, "learning_rate": 0.01}
     learner = make_learner(name, "coopbench/TrustDilemma-v0", {}, 0, **settings)
     learner.learn(120)
-    policy = learner.policy()
-    again = read_policy(policy.pack())
-    assert again.facts == policy.facts
-    assert again.facts["steps"] == 120
-    assert again.hyperparameters["layers"] == "16x8"
-    rows = learner._rows
-    outputs = outputs_of(again.network, rows.engine.control.obs)
-    for model, inputs, seats in zip(
-        learner._models, rows.cut(rows.observe()), rows.groups, strict=True
-    ):
+    for model, inputs, _, outputs in parts_of(learner, steps=120):
         expected, _ = model.model.predict(inputs, deterministic=True)
-        np.testing.assert_allclose(outputs[:, seats].reshape(len(inputs), -1), expected, atol=1e-5)
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
         assert np.ptp(expected) > 0.0
 
 
@@ -148,8 +137,7 @@ def test_training_that_comes_to_no_numbers_is_reported(torch):
     learner.learn(80)
     with torch.no_grad():
         learner._models[0].model.critic_target.qf0[0].weight[0, 0] = np.nan
-    learner._models[0].model.train = lambda *_: (
-        None
-    )  # its losses are still those of the last update
+    # Its losses are still those of the last update.
+    learner._models[0].model.train = lambda *_: None
     with pytest.raises(Diverged, match=r"step 88: The parameter .* is not finite"):
         learner.learn(200)

@@ -8,13 +8,12 @@ import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
 from importlib.metadata import version
 
 import numpy as np
 import pytest
 import toy_team
+from builders import run_python
 from team_training import PENNIES, TEAM, known, played, same, trained
 
 from coopbench.baselines.game import Game
@@ -279,7 +278,7 @@ def test_learners_are_found_without_torch():
         "assert 'ippo' in learners(); assert 'random' not in learners();"
         "assert list(summaries()) == list(learners()); assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)
 
 
 @pytest.mark.parametrize("name", ["vdn_shared", "mappo_shared"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from builders import make_task, make_training, protocol_file, small_protocol
+from builders import loaded, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench.analysis.score_matrix import units_of
@@ -88,39 +88,31 @@ def test_its_bounds_of_games_are_those_of_all_agents_in_the_standard_protocol():
 
 
 def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
-    file = tmp_path / "other.toml"
     text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
-    file.write_text(text, encoding="utf-8")
-    assert load_protocol(file).report.normalisation == "minmax"
-    file.write_text(f"{text}[report]\nmargin = 0.1\n", encoding="utf-8")
+    assert loaded(tmp_path, text, "other").report.normalisation == "minmax"
     with pytest.raises(ProtocolError, match="a margin is in units of the tasks' bounds"):
-        load_protocol(file)
+        loaded(tmp_path, f"{text}[report]\nmargin = 0.1\n", "other")
     domain = {"pear": SMALL["domain"]["pair"]}
-    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
     with pytest.raises(ProtocolError, match="'pair'"):
-        load_protocol(file)
+        small_protocol(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
     domain = {"pair": {"metrics": ["final_trst"], "curve": "final_trust"}}
-    file = protocol_file(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
     with pytest.raises(ProtocolError, match="'final_trust'"):
-        load_protocol(file)
+        small_protocol(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
 
 
 def test_a_protocol_of_one_group_of_its_tasks_drops_the_other_domains(tmp_path):
     head = 'extends = "marl-standard"\n[protocol]\nname = "one"\n'
     task = '[[task]]\nid = "3m"\ngroup = "GROUP"\nenv = "coopbench/Skirmish-v1"\n'
-    file = tmp_path / "one.toml"
-    file.write_text(head + task.replace("GROUP", "skirmish"), encoding="utf-8")
-    report = load_protocol(file).report
+    report = loaded(tmp_path, head + task.replace("GROUP", "skirmish"), "one").report
     assert {group: domain.metrics for group, domain in report.domain.items()} == {
         "skirmish": ("win",)
     }
     curve = '[report]\ncurve = "win"\n'
-    file.write_text(head + curve + task.replace("GROUP", "mine"), encoding="utf-8")
-    assert load_protocol(file).report.domain is None
+    plain = loaded(tmp_path, head + curve + task.replace("GROUP", "mine"), "one")
+    assert plain.report.domain is None
     own = '[report.domain]\nskirmsh = { metrics = ["win"], curve = "win" }\n'
-    file.write_text(head + own + task.replace("GROUP", "skirmish"), encoding="utf-8")
     with pytest.raises(ProtocolError, match="Unknown group 'skirmsh'"):
-        load_protocol(file)
+        loaded(tmp_path, head + own + task.replace("GROUP", "skirmish"), "one")
 
 
 def test_scores_lie_between_the_lowest_and_highest_episode(report):

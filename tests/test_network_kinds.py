@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pytest
-from builders import make_task, make_training, small_protocol
+from builders import make_task, trial
 
 import coopbench
 from coopbench.baselines import registry
@@ -102,20 +102,7 @@ def leaky(monkeypatch):
 
 @pytest.fixture
 def protocol(tmp_path):
-    return small_protocol(
-        tmp_path,
-        "trial",
-        tasks=[make_task("trust", high=8)],
-        train=[5],
-        first=100,
-        count=4,
-        selection=(200, 3),
-        training=make_training(runs=1, episodes=3, steps=60, interval=20),
-        score="own_return",
-        metrics=["own_return"],
-        baselines=None,
-        resamples=200,
-    )
+    return trial(tmp_path, make_task("trust", high=8), steps=60, interval=20)
 
 
 def test_it_is_trained_stored_verified_and_played(protocol, tmp_path):

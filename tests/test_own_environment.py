@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -190,11 +189,9 @@ def test_entry_points_with_a_wrong_name_or_value(monkeypatch):
 
 @pytest.mark.slow("starts a command and a worker process, which import everything and compile")
 def test_worker_processes_have_the_environment_of_a_file(tmp_path):
-    options = ["--episodes", "2", "--backend", "processes", "--workers", "1"]
-    env = ["--env", f"{FILE}:SPEC", "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "coopbench", "evaluate", *env, *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    options = ["--episodes", 2, "--backend", "processes", "--workers", 1]
+    env = ["--env", f"{FILE}:SPEC", "--out", tmp_path / "out"]
+    builders.run_python("-m", "coopbench", "evaluate", *env, *options, cwd=tmp_path)
     assert (tmp_path / "out" / "volunteers-v0" / "random" / "meta.json").is_file()
 
 
@@ -202,7 +199,5 @@ def test_worker_processes_have_the_environment_of_a_file(tmp_path):
 def test_the_foraging_package_passes_its_own_tests():
     folder = TEMPLATE.with_name("foraging")
     path = os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    environment = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    builders.run_python(*words, cwd=folder, PYTHONPATH=path)

@@ -6,7 +6,6 @@ metadata, is made from their pyproject.toml.
 
 import json
 import os
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -199,10 +198,5 @@ def test_learners_of_this_package_are_not_replaced(monkeypatch):
 def test_the_tests_of_the_packages_pass(path):
     options = ["-q", "-p", "no:cacheprovider", "--confcutdir", str(ROOT / "examples")]
     folders = [str(package / "tests") for package in PACKAGES]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *folders],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    places = os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])
+    builders.run_python("-m", "pytest", *options, *folders, PYTHONPATH=places)

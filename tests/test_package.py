@@ -7,6 +7,7 @@ import sys
 import tarfile
 
 import pytest
+from builders import run_python
 
 import coopbench
 import coopbench_envs
@@ -56,18 +57,13 @@ def test_no_instruction_installs_a_name_that_is_on_no_index():
 def test_no_module_beside_the_script_shadows_the_standard_library():
     names = {path.stem for path in (ROOT / "baselines").iterdir() if path.suffix in ("", ".py")}
     assert names & sys.stdlib_module_names == set()
-    script = [sys.executable, str(ROOT / "baselines" / "train_learner.py"), "--help"]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "hyperparameter" in done.stdout
+    assert "hyperparameter" in run_python(ROOT / "baselines" / "train_learner.py", "--help")
 
 
 @pytest.mark.slow("builds the source distribution")
 def test_the_source_distribution_holds_what_a_distributor_needs(tmp_path):
     code = "from setuptools.build_meta import build_sdist; import sys; build_sdist(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True
-    )
+    run_python("-c", code, tmp_path, cwd=ROOT)
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}

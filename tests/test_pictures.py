@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import builders
 import gymnasium
 import numpy as np
 import pettingzoo
@@ -19,8 +20,7 @@ from coopbench_envs.rendering import BLUE, Canvas, mix_colours
 
 
 def test_frames_of_an_episode_have_one_size(env_id):
-    engine = Engine(env_id, horizon=5)
-    engine.reset(np.array([3]))
+    engine = builders.begun(env_id, horizon=5, seed=3)
     assert text(engine).strip()
     frames = [picture(engine)]
     assert frames[0].std() > 1  # something is drawn
@@ -101,8 +101,7 @@ def test_bars_go_from_the_lowest_to_the_highest_value():
                 layout=lambda p: consecutive({"grid": (1, 2)}),
             )
         )
-        engine = Engine(f"test/Lift{name.title()}-v0", num_agents=2)
-        engine.reset(np.array([0]))
+        engine = builders.begun(f"test/Lift{name.title()}-v0", num_agents=2)
         for value in (0.0, 1.0, 2.0):
             engine.control.obs[:] = value
             heights[name, value] = blue_pixels(picture(engine))

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import builders
 import numpy as np
 import pytest
 from episodes import begun, measure, played
@@ -9,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench.baselines.planners.pibt import AFTER, NEXT
-from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
@@ -42,8 +42,7 @@ CROWD = {
 @cache
 def _planned(policy, lanes):
     """Engine and player after the first call of the policy, not to be played on."""
-    engine = Engine("coopbench/Routing-v0", lanes, **OPEN)
-    engine.reset(np.arange(lanes))
+    engine = builders.begun("coopbench/Routing-v0", lanes, **OPEN)
     player = begun(engine, policy)
     player.act(engine.control.obs, engine.view())
     return engine, player
@@ -98,8 +97,7 @@ def test_distances_are_those_of_a_plain_search():
 @given(seed=st.integers(0, 10_000))
 def test_rounds_keep_agents_apart(seed):
     """No two agents get closer than their radii allow, on cells and on the way between them."""
-    engine = Engine("coopbench/Routing-v0", 1, **CROWD)
-    engine.reset(np.array([seed]))
+    engine = builders.begun("coopbench/Routing-v0", seed=seed, **CROWD)
     player = begun(engine, "astar_pibt:1")
     rounds = set()
     for _ in range(60):

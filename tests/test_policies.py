@@ -1,10 +1,11 @@
 """Policies: every registered one on every environment that it can play, and what users pass."""
 
+import builders
 import numpy as np
 import pytest
+from episodes import begun
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.player import Player
 from coopbench.baselines.policy import PolicyName
 from coopbench.baselines.registry import entries, hyperparameters, make_policy
 from coopbench_envs import Engine
@@ -37,11 +38,8 @@ def _can_play(name, game):
 
 
 def _begun(env_id, policy, lanes, seed=0):
-    engine = Engine(env_id, lanes, horizon=5, **OPTIONS.get(env_id, {}))
-    engine.reset(np.arange(seed, seed + lanes))
-    player = Player(policy, Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(lanes, np.bool_))
-    return engine, player
+    engine = builders.begun(env_id, lanes, seed=seed, horizon=5, **OPTIONS.get(env_id, {}))
+    return engine, begun(engine, policy)
 
 
 def _playable(env_id):
@@ -255,10 +253,8 @@ class Onlooker:
 
 
 def test_a_policy_that_uses_the_state_gets_it():
-    engine = Engine("Routing-v0", 3)
-    engine.reset(np.arange(3))
-    player = Player(Onlooker(), Game.of(engine))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(3, bool))
+    engine = builders.begun("Routing-v0", 3)
+    player = begun(engine, Onlooker())
     actions = player.act(engine.control.obs, engine.view())
     np.testing.assert_array_equal(actions, np.clip(engine.state.agent_pos, -1, 1))
     engine.step(actions)

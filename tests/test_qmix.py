@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import toy_team
-from builders import make_task, make_training, small_protocol
+from builders import make_task, trial
 from team_training import (
     MIXED,
     PENNIES,
@@ -285,21 +285,8 @@ def test_a_run_is_trained_stored_and_verified(tmp_path, monkeypatch):
     """With fewer episodes than were asked for, which the results state."""
     one = make_learner("qmix_shared", TEAM, TWO_STEPS, 0, **SMALL)._episodes.bytes_each
     monkeypatch.setattr(sequences, "LARGEST", one * (20 + SMALL["lanes"]))
-    protocol = small_protocol(
-        tmp_path,
-        "trial",
-        tasks=[make_task("two_steps", TEAM, parameters=TWO_STEPS)],
-        train=[5],
-        first=100,
-        count=4,
-        selection=(200, 3),
-        training=make_training(runs=1, episodes=3, steps=240, interval=80),
-        score="own_return",
-        metrics=["own_return"],
-        curve="stage",
-        baselines=None,
-        resamples=200,
-    )
+    task = make_task("two_steps", TEAM, parameters=TWO_STEPS)
+    protocol = trial(tmp_path, task, steps=240, interval=80, curve="stage")
     settings = SMALL | {"replay": 30, "fit_replay": True}
     report = coopbench.train(protocol, "qmix_shared", tmp_path / "out", **settings)
     cell = Cell("two_steps", "qmix_shared", 5)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import builders
 import episodes
 import numpy as np
 import pytest
@@ -39,8 +40,7 @@ def begun(policy, lanes=LANES, env=RAIL, **parameters):
 
     ``policy`` is a name, or the settings of a planner.
     """
-    engine = Engine(env, lanes, observation="none", **parameters)
-    engine.reset(np.arange(lanes))
+    engine = builders.begun(env, lanes, observation="none", **parameters)
     game = Game.of(engine)
     named = isinstance(policy, str)
     planner = make_policy(policy, game) if named else Planner(game, "planner", policy)
@@ -69,8 +69,7 @@ def test_a_train_alone_arrives_on_its_shortest_way():
 
 
 def test_where_actions_lead_is_what_the_game_says():
-    engine = Engine(RAIL, 3, observation="none", num_agents=20)
-    engine.reset(np.arange(3))
+    engine = builders.begun(RAIL, 3, observation="none", num_agents=20)
     railway, c, s = Railway(Game.of(engine), "test"), engine.constants, engine.state
     rng = np.random.default_rng(0)
     rails = [np.flatnonzero(s.rail[lane]) for lane in range(3)]
@@ -89,19 +88,12 @@ def test_where_actions_lead_is_what_the_game_says():
 def test_malfunctions_to_come_change_no_action(policy):
     engine = Engine(RAIL, 2, observation="none", **SHORT)
     engine.reset(np.array([4, 4]))
-    game = Game.of(engine)
-    chosen, rng = make_policy(policy, game), np.random.default_rng(0)
-    memory = chosen.initial(game, np.zeros(2, np.uint64))
+    player, rng = episodes.begun(engine, policy), np.random.default_rng(0)
     for _ in range(60):
         hidden = engine.state.strike_time[0] > engine.state.time[0]
         engine.state.strike_time[0][hidden] += rng.integers(1, 9)
         engine.state.strike_length[0] = rng.permuted(engine.state.strike_length[0])
-        arguments = [engine.control.obs, memory]
-        if getattr(chosen, "uses_state", False):
-            arguments.append(engine.view())
-        if getattr(chosen, "uses_masks", False):
-            arguments.append(engine.control.masks.astype(bool))
-        actions, memory = chosen.act(*arguments)
+        actions = player.act(engine.control.obs, engine.view(), engine.control.masks)
         np.testing.assert_array_equal(actions[0], actions[1])
         state = {name: values[1] for name, values in engine.get_state().items()}
         engine.reset(np.array([4, 4]), state=state)
@@ -199,8 +191,7 @@ def planned_loss(engine, memory, lane):
 )
 def test_a_train_enters_the_line_of_others_only_if_all_of_them_can_pass(leave, goes_on):
     """Of each train that comes: the column up to which it uses the line, from column 6 or 7."""
-    engine = Engine(RAIL, 1, observation="none", num_agents=3)
-    engine.reset(np.arange(1))
+    engine = builders.begun(RAIL, observation="none", num_agents=3)
     c, s = engine.constants, engine.state
     ways = [[(1, column, EAST) for column in range(1, 9)]]
     for number, last in enumerate(leave):

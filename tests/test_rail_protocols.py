@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from builders import loaded
 
-import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -115,8 +115,6 @@ def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
 
 
 def test_a_share_arrived_needs_the_metric(tmp_path):
-    file = tmp_path / "mine.toml"
     limits = "planning = 1\nstep = 1\ntotal = 9\nstop_below = 0.5\n"
-    file.write_text(f'extends = "coopetition-team"\n[limits]\n{limits}')
     with pytest.raises(ProtocolError, match="stop_below goes with tasks that have the metric"):
-        coopbench.load_protocol(file)
+        loaded(tmp_path, f'extends = "coopetition-team"\n[limits]\n{limits}', "mine")

@@ -6,10 +6,9 @@ import episodes
 import numpy as np
 import pytest
 from episodes import measure
+from test_rail_planners import POLICIES
 
-from coopbench_envs.rail.trains import (
-    ARRIVED,
-)
+from coopbench_envs.rail.trains import ARRIVED
 
 RAIL = "coopbench/Rail-v1"
 TRAINS = 10
@@ -20,11 +19,6 @@ PARAMETERS = {
     "malfunction_duration": (2, 6),
     "observation": "none",
 }
-POLICIES = (
-    *("never_depart", "forward", "shortest_path", "deadlock_avoidance", "one_by_one"),
-    *("prioritised:effort=1000", "prioritised_replan:effort=1000,effort_at_strikes=1000"),
-)
-# Fields of a state whose second axis is the train.
 played = partial(episodes.played, RAIL, lanes=4, **PARAMETERS)
 
 

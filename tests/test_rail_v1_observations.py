@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_rail_v1 import PARAMETERS, RAIL, TRAINS
 
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import graph
 from coopbench_envs.rail.rail_v1 import OBSERVATIONS
 
-RAIL = "coopbench/Rail-v1"
-TRAINS = 10
-PARAMETERS = {
-    "num_agents": TRAINS,
-    "speeds": {"1": 0.4, "1/2": 0.2, "1/3": 0.2, "1/4": 0.2},
-    "malfunction_rate": 0.02,
-    "malfunction_duration": (2, 6),
-}
 SEEDS = st.integers(0, 2**62)
 # Fields of a state whose second axis is the train.
 PER_TRAIN = (

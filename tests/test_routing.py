@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import builders
 import numpy as np
 import pytest
 from golden_folders import unpacked
@@ -74,8 +75,7 @@ def close(value, recorded, tolerance):
 
 def test_every_recorded_step_from_its_recorded_start(recording):
     steps = len(recording["actions"])
-    engine = Engine(ID, steps, **parameters(recording))
-    engine.reset(np.arange(steps), state=before(recording))
+    engine = builders.begun(ID, steps, state=before(recording), **parameters(recording))
     engine.step(recording["actions"], DISABLED)
     state, control = engine.state, engine.control
     close(state.agent_pos, recording["agent_pos"][1:], 1e-5)
@@ -92,9 +92,8 @@ def test_every_recorded_step_from_its_recorded_start(recording):
 
 
 def test_initial_observations_with_their_ties(recording):
-    engine = Engine(ID, **parameters(recording))
-    state = before(recording)
-    engine.reset(np.zeros(1), state={name: value[0] for name, value in state.items()})
+    first = {name: value[0] for name, value in before(recording).items()}
+    engine = builders.begun(ID, state=first, **parameters(recording))
     off = np.abs(engine.control.obs[0] - recording["obs"][0]).max(-1) > 1e-5
     # One agent sees others of two landmarks that float32 cannot tell apart than the published code.
     objects = np.concatenate([recording["agent_pos"][0], recording["landmark_pos"]])
@@ -107,9 +106,8 @@ def test_initial_observations_with_their_ties(recording):
 
 def test_final_metrics(recording):
     steps = len(recording["actions"])
-    engine = Engine(ID, **parameters(recording))
     last = {name: value[-1] for name, value in before(recording).items()}
-    engine.reset(np.zeros(1), state=last)
+    engine = builders.begun(ID, state=last, **parameters(recording))
     engine.step(recording["actions"][-1:], DISABLED)
     assert engine.state.time[0] == steps
     np.testing.assert_allclose(list(engine.metrics().values()), recording["final"], rtol=1e-6)
@@ -307,10 +305,8 @@ def test_landmarks_are_where_the_recordings_have_them(recording):
     ],
 )
 def test_errors_say_what_was_given_and_what_is_allowed(env_id, given_parameters, words):
-    with pytest.raises((ValueError, TypeError)) as error:
+    with builders.refused(*words, kind=(ValueError, TypeError)):
         Engine(env_id, **given_parameters)
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -325,10 +321,8 @@ def test_errors_say_what_was_given_and_what_is_allowed(env_id, given_parameters,
 def test_instance_errors(changes, words):
     arrays = {name: np.zeros((2, 6), int) for name in ("agent_cell", "goal_cell", "obstacle_cell")}
     arrays = {name: value for name, value in (arrays | changes).items() if value is not None}
-    with pytest.raises(ValueError, match="random_grid") as error:
+    with builders.refused("random_grid", *words):
         routing.instances(Engine(ID, **SMALL).constants, arrays)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_instances_need_radii_that_the_map_would_draw():
@@ -357,8 +351,7 @@ def test_the_text_shows_the_state():
     engine = Engine(ID, **SMALL)
     scattered(engine, 0.2, 1)
     engine.step(np.zeros((1, 6, 2)))
-    state = {name: value[0] for name, value in engine.get_state().items()}
-    page = engine.spec.text(engine.constants, state, engine.agents)
+    page = engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
     assert page.startswith("step 1 / 1000")
     assert "x" in page.split("\n", 1)[1]
     assert page.count("#") > 20

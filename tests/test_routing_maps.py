@@ -1,5 +1,6 @@
 """Maps of Routing: what they read, what they draw, what they refuse."""
 
+import builders
 import numpy as np
 import pytest
 from scipy.ndimage import label
@@ -188,10 +189,8 @@ def test_instances_of_mazes():
         ({"goal_cell": np.zeros((2, 2), int)}, ("'goal_cell'", "episode 0", "agent 0", "a wall")),
         ({"agent_cell": np.full((2, 2), 441)}, ("'agent_cell'", "[0, 440]")),
     ):
-        with pytest.raises(ValueError, match="labmaze_grid") as error:
+        with builders.refused("labmaze_grid", *words):
             routing.instances(c, arrays | changes)
-        for word in words:
-            assert word in str(error.value)
     del arrays["map_index"]
     with pytest.raises(ValueError, match="map_index"):
         routing.instances(c, arrays)
@@ -255,10 +254,8 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
     ],
 )
 def test_errors_name_the_map_and_the_reason(name, parameters, words):
-    with pytest.raises(ValueError, match=name) as error:
+    with builders.refused(name, *words):
         make(name, **parameters)
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, (1 << 24) + 1), (17, 1 << 24)])
@@ -283,7 +280,5 @@ def test_folders_of_too_many_bytes_are_refused(tmp_path, count, size):
 )
 def test_errors_in_files_name_the_line(octile, rows, head, words):
     path = octile(rows, head=head)
-    with pytest.raises(ValueError, match="movingai") as error:
+    with builders.refused("movingai", "one.map", *words):
         make("movingai", path=path, height=9, width=9, only_edges=False)
-    for word in ("one.map", *words):
-        assert word in str(error.value)

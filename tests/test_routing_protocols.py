@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import coopbench
-import coopbench_envs
 from coopbench import statistics
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.deviations import deviations
@@ -19,7 +18,7 @@ from coopbench.analysis.models import ChartPoint
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
-from coopbench.playing.plan import plan
+from coopbench.playing.plan import game_of, plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
 from coopbench.protocol.task import instance_state
@@ -27,7 +26,6 @@ from coopbench.protocol.variants import maps_text, with_maps
 from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.serialise import as_csv
-from coopbench_envs.parameters import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
 HARD = load_protocol("routing-hard")
@@ -87,17 +85,6 @@ def still(observations):
     return np.zeros((*observations.shape[:-1], 2), np.float32)
 
 
-def constants(task):
-    spec = coopbench_envs.spec(task.env)
-    return spec.constants(resolve(spec.params, task.parameters, spec.id))
-
-
-def load(folder, text):
-    file = folder / "small.toml"
-    file.write_text(text, encoding="utf-8")
-    return load_protocol(file)
-
-
 @pytest.fixture(scope="module")
 def cities():
     return runpy.run_path(str(ROOT / "studies" / "cities.py"))
@@ -105,7 +92,7 @@ def cities():
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return load(tmp_path_factory.mktemp("small"), TEXT)
+    return builders.loaded(tmp_path_factory.mktemp("small"), TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +115,7 @@ def test_cities_and_starts_are_remade_byte_for_byte(cities):
 def test_frozen_starts_are_fair():
     for task in HARD.task:
         count, agents = HARD.episodes(task), task.parameters["num_agents"]
-        c = constants(task)
-        state = instance_state(task, c, count)
+        state = instance_state(task, game_of(task).constants, count)
         starts, goals = state["agent_pos"], state["goal_pos"]
         assert starts.shape == goals.shape == (120, agents, 2)
         assert np.linalg.norm(starts - goals, axis=-1).min() > 2.0 - 1e-9
@@ -196,7 +182,7 @@ def test_easy_and_medium_differ_in_what_models_play():
 def test_what_is_wrong_is_named(tmp_path, old, new, message):
     assert old in TEXT
     with pytest.raises(ProtocolError) as error:
-        load(tmp_path, TEXT.replace(old, new))
+        builders.loaded(tmp_path, TEXT.replace(old, new))
     assert re.search(message, str(error.value)), error.value
 
 
@@ -208,7 +194,7 @@ def test_ad_hoc_protocols_show_coordination_beside_success():
 def test_changed_maps_are_refused(tmp_path):
     text = (ROOT / "protocols" / "routing-hard.toml").read_text(encoding="utf-8")
     with pytest.raises(ProtocolError, match="map files are not those of the protocol"):
-        load(tmp_path, text.replace(HARD.task[0].maps, "0" * 64))
+        builders.loaded(tmp_path, text.replace(HARD.task[0].maps, "0" * 64))
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -322,7 +308,7 @@ def test_maps_of_the_user_are_a_standard_of_their_own(folder):
     protocol = with_maps(HARD, folder)
     assert protocol.digest != HARD.digest
     assert all(task.instances is None for task in protocol.task)
-    assert len(constants(protocol.task[0]).map.discs) == 2
+    assert len(game_of(protocol.task[0]).constants.map.discs) == 2
     reasons = deviations(protocol, EpisodeTable(()))
     assert any("it uses map files of the user: 2 files of" in reason for reason in reasons)
     assert not any("differs from the routing-hard" in reason for reason in reasons)

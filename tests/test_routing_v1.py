@@ -1,8 +1,9 @@
 """Routing-v1: what it promises beyond version 0, against independent computations."""
 
+import builders
 import numpy as np
 import pytest
-from episodes import begun
+from episodes import begun, measure
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
@@ -42,10 +43,9 @@ def apart(one, other):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_agents_start_clear_and_can_reach_their_goals(name):
-    engine = Engine(ID, 6, **MAPS[name])
-    engine.reset(np.arange(6))
+    engine = builders.begun(ID, 6, **MAPS[name])
     c, s = engine.constants, engine.state
-    assert (engine.control.measures[:, list(engine.spec.metrics).index("solvable")] == 1).all()
+    assert (measure(engine, "solvable") == 1).all()
     others = ~np.eye(c.num_agents, dtype=bool)
     for lane in range(6):
         start, goal, rad = s.agent_pos[lane], s.goal_pos[lane], s.agent_rad[lane]
@@ -62,13 +62,10 @@ def test_agents_start_clear_and_can_reach_their_goals(name):
 
 def test_a_goal_that_cannot_be_reached_shows():
     cells = {"agent_idx": ((0, 0), (4, 5)), "goal_idx": ((2, 2), (0, 5))}
-    engine = Engine(ID, map="string_grid", num_agents=2, map_params={"map_str": ROOMS, **cells})
-    engine.reset(np.zeros(1))
-    assert metrics(engine)["solvable"] == 1.0
-    closed = ROOMS.replace(".##.#.", ".####.")
-    engine = Engine(ID, map="string_grid", num_agents=2, map_params={"map_str": closed, **cells})
-    engine.reset(np.zeros(1))
-    assert metrics(engine)["solvable"] == 0.5
+    for rooms, share in ((ROOMS, 1.0), (ROOMS.replace(".##.#.", ".####."), 0.5)):
+        map_params = {"map_str": rooms, **cells}
+        engine = builders.begun(ID, map="string_grid", num_agents=2, map_params=map_params)
+        assert metrics(engine)["solvable"] == share
     assert engine.state.reachable.tolist() == [[False, True]]
     # Nothing but the straight way bounds the way to a goal without one.
     straight = np.linalg.norm(engine.state.goal_pos - engine.state.agent_pos, axis=-1)[0, 0]
@@ -77,8 +74,7 @@ def test_a_goal_that_cannot_be_reached_shows():
 
 @pytest.mark.parametrize("name", ["dense", "maze", "caves", "sizes"])
 def test_no_way_is_shorter_or_faster_than_the_bound(name):
-    engine = Engine(ID, 30, **MAPS[name], horizon=400)
-    engine.reset(np.arange(30))
+    engine = builders.begun(ID, 30, horizon=400, **MAPS[name])
     player = begun(engine, "greedy")
     c, s = engine.constants, engine.state
     straight = np.linalg.norm(s.goal_pos - s.agent_pos, axis=-1) - s.goal_rad
@@ -100,16 +96,12 @@ def test_no_way_is_shorter_or_faster_than_the_bound(name):
 
 @pytest.mark.parametrize("on_goal", ["stay", "stop"])
 def test_who_begins_on_its_goal_has_arrived(on_goal):
-    engine = Engine(ID, **MAPS["open"], on_goal=on_goal)
-    engine.reset(np.zeros(1))
+    engine = builders.begun(ID, on_goal=on_goal, **MAPS["open"])
     engine.reset(np.zeros(1), state={"goal_pos": engine.state.agent_pos.copy()})
     play(engine, np.zeros((1, 6, 2)))
     reached = metrics(engine)
     assert reached["success_rate"] == reached["ever_arrived"] == reached["spl"] == 1.0
     assert reached["makespan"] == reached["flowtime"] == reached["shortest_time"] == 0.0
-
-
-# -- on the goal ---------------------------------------------------------------------------------
 
 
 # -- what is seen and measured -------------------------------------------------------------------

@@ -28,19 +28,21 @@ def name(tmp_path, monkeypatch):
     return f"shipped:tiny,{shipped.shipped_digest(files)[:12]}"
 
 
-def actions(policy_name):
-    """First actions on one observation of TrustDilemma."""
+def beside(folder, *partners):
+    """A protocol with a task that is played beside these partners."""
+    return builders.small_protocol(folder, tasks=[builders.make_task(partners=list(partners))])
+
+
+def actions(made):
+    """First actions of a policy on one observation of TrustDilemma."""
     game = Game.at(builders.TRUST)
-    made = make_policy(policy_name, game)
     observations = np.linspace(0.0, 1.0, 14, dtype=np.float32).reshape(1, 2, 7)
     return made.act(observations, made.initial(game, np.zeros(1, np.uint64)), None)[0]
 
 
 def test_the_file_of_the_game_is_played(name):
-    game = Game.at(builders.TRUST)
-    observations = np.linspace(0.0, 1.0, 14, dtype=np.float32).reshape(1, 2, 7)
-    memory = NETWORK.initial(game, np.zeros(1, np.uint64))
-    np.testing.assert_array_equal(actions(name), NETWORK.act(observations, memory, None)[0])
+    made = make_policy(name, Game.at(builders.TRUST))
+    np.testing.assert_array_equal(actions(made), actions(NETWORK))
 
 
 def test_the_digest_covers_names_and_contents_of_all_files(name, tmp_path):
@@ -69,32 +71,22 @@ def test_a_game_without_a_file_is_refused_with_those_that_have_one(name):
 
 
 def test_protocols_name_them_in_pools_and_their_digest_covers_the_content(name, tmp_path):
-    partners = ["cooperator", name]
-    beside = builders.small_protocol(tmp_path, tasks=[builders.make_task(partners=partners)])
-    assert beside.task[0].partner_names == ("cooperator", name)
+    protocol = beside(tmp_path, "cooperator", name)
+    assert protocol.task[0].partner_names == ("cooperator", name)
     files = shipped.read_files(tmp_path / "partners" / "tiny.npz")
     longer = name + shipped.shipped_digest(files)[12:14]
-    other = builders.small_protocol(
-        tmp_path, tasks=[builders.make_task(partners=["cooperator", longer])]
-    )
-    assert other.digest != beside.digest
+    assert beside(tmp_path, "cooperator", longer).digest != protocol.digest
     with pytest.raises(ProtocolError, match=r"this package has 'shipped:tiny,"):
-        builders.small_protocol(
-            tmp_path, tasks=[builders.make_task(partners=["shipped:tiny,000000000000"])]
-        )
+        beside(tmp_path, "shipped:tiny,000000000000")
 
 
 def test_trained_partners_by_folder_stay_refused(name, tmp_path):
     with pytest.raises(ProtocolError, match=r"does not cover; allowed: .*shipped:NAME,DIGEST"):
-        builders.small_protocol(
-            tmp_path, tasks=[builders.make_task(partners=["ippo:results/run-1"])]
-        )
+        beside(tmp_path, "ippo:results/run-1")
 
 
 def test_episodes_with_them_are_played_and_verified(name, tmp_path):
-    protocol = builders.small_protocol(
-        tmp_path, tasks=[builders.make_task(partners=["cooperator", name])]
-    )
+    protocol = beside(tmp_path, "cooperator", name)
     coopbench.evaluate(protocol, ["always_defect", name], out=tmp_path / "results")
     assert coopbench.verify(tmp_path / "results").identical
     assert hyperparameters(name)["name"] == "tiny"

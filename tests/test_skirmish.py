@@ -3,8 +3,10 @@
 import gzip
 import json
 
+import builders
 import numpy as np
 import pytest
+from battles import map_of
 from golden_folders import unpacked
 
 from coopbench.baselines.game import Game
@@ -77,8 +79,7 @@ def test_walls_are_those_of_the_reference():
 )
 def test_the_first_state_is_that_of_the_reference(name):
     recorded = np.load(FOLDER / "initial.npz")
-    engine = Engine(ID, map=name, global_state=True)
-    engine.reset(np.array([3]))
+    engine = builders.begun(ID, map=name, global_state=True, seed=3)
     state, units = engine.state, recorded[f"{name}__units"][0]
     for k, field in enumerate(("hp", "shield", "energy", "cooldown", "x", "y")):
         np.testing.assert_allclose(getattr(state, field)[0], units[:, k], atol=1e-6)
@@ -120,8 +121,7 @@ def test_episodes_follow_the_reference_up_to_the_first_contact(name, kind):
     recorded = np.load(FOLDER / f"ep_{name}_{kind}_s0_numpy.npz")
     units = recorded["units"]
     changed = np.abs(np.diff(units[:, :, :2].sum(axis=2), axis=0)).max(axis=1) > 1e-9
-    engine = Engine(ID, map=name)
-    engine.reset(np.array([1]))
+    engine = builders.begun(ID, map=name, seed=1)
     steps = int(np.flatnonzero(changed)[0])
     for t in range(steps):
         np.testing.assert_array_equal(engine.control.masks[0], recorded["avail"][t])
@@ -158,16 +158,12 @@ def duels():
 @pytest.mark.parametrize("duel", duels(), ids=lambda d: f"{d['ally']}-{d['enemy']}-{d['dist']}")
 def test_duels_end_as_in_the_reference(duel, tmp_path):
     """In some order of turns: who acts first decides about a tick of regeneration."""
-    groups = [
-        {"x": 12, "y": 16, "faction": "ALLY", "units": {duel["ally"]: 1}},
-        {"x": 12 + duel["dist"], "y": 16.3, "faction": "ENEMY", "units": {duel["enemy"]: 1}},
-    ]
-    content = {"groups": groups, "attack_point": [12, 16], "terrain_preset": "SIMPLE"}
+    ally, enemy = (duel["ally"], 12, 16), (duel["enemy"], 12 + duel["dist"], 16.3)
+    content = map_of([ally], [enemy], attack_point=[12, 16])
     file = tmp_path / "duel.json"
     file.write_text(json.dumps(content))
     lanes = 16
-    engine = Engine(ID, lanes, map_file=str(file), horizon=1000)
-    engine.reset(np.arange(lanes))
+    engine = builders.begun(ID, lanes, map_file=str(file), horizon=1000)
     assert engine.constants.army.max_reward == duel["max_reward"]
     state, same = engine.state, np.ones(lanes, np.bool_)
     for t, (action, reward) in enumerate(zip(duel["actions"], duel["rewards"], strict=True)):

@@ -4,6 +4,7 @@ import json
 from functools import partial
 from itertools import product
 
+import builders
 import numpy as np
 import pytest
 from battles import FIRST, WEST, begun, map_of, play
@@ -37,8 +38,7 @@ def test_smacs_heuristic_orders_from_afar_if_it_may():
     """Its first orders are to attack where these are legal from the start, else to walk."""
     attacks = {}
     for name, free in product(("smac_heuristic", "smac_heuristic_free"), (False, True)):
-        engine = Engine(ID, map="3s_vs_5z", free_orders=free)
-        engine.reset(np.array([0]))
+        engine = builders.begun(ID, map="3s_vs_5z", free_orders=free)
         game = Game.of(engine)
         if not free and name == "smac_heuristic_free":
             with pytest.raises(ValueError, match=r"cannot play .* with free_orders=True alone"):
@@ -200,8 +200,7 @@ def test_units_of_a_user_are_read_beside_the_map(tmp_path):
 @pytest.mark.parametrize(("name", "cells"), [("2s3z", (18, 32)), ("6h_vs_8z", (16, 18))])
 def test_pictures_show_the_ground_with_a_cell_around_it(name, cells):
     """Rows and columns: the ground of 2s3z is 16 rows high and as wide as the map."""
-    engine = Engine("Skirmish-v0", map=name)
-    engine.reset(np.zeros(1, np.uint64))
+    engine = builders.begun("Skirmish-v0", map=name)
     height, width = pictures.picture(engine).shape[:2]
     scale = 720 / max(cells)
     assert abs(height - HEADER - 28 - cells[0] * scale) <= 1

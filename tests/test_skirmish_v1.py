@@ -5,6 +5,8 @@ import math
 from functools import partial
 from itertools import product
 
+import builders
+import episodes
 import numba
 import numpy as np
 import pytest
@@ -12,8 +14,6 @@ from battles import EAST, FIRST, STOP, begun, play
 from scipy.ndimage import label
 from scipy.sparse.csgraph import shortest_path
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.skirmish.paths import ground_of, piece_of
@@ -171,14 +171,9 @@ def test_commanders_play_by_the_mask():
     for name, options in product(
         ("attack_nearest", "smac_heuristic", "focus_fire", "kite"), ({"map": "MMM2"}, drawn)
     ):
-        engine = Engine(ID, 4, **options)
-        engine.reset(np.arange(4))
-        policy = make_policy(name, Game.of(engine))
-        memory = policy.initial(Game.of(engine), np.zeros(4))
+        engine = builders.begun(ID, 4, **options)
+        player = episodes.begun(engine, name)
         for _ in range(10):
-            state = engine.view()
-            actions, memory = policy.act(
-                engine.control.obs, memory, state, engine.control.masks == 1
-            )
+            actions = player.act(engine.control.obs, engine.view(), engine.control.masks)
             engine.step(actions, DISABLED)
         assert (engine.control.invalid == 0).all()

@@ -1,11 +1,9 @@
 """States from outside: what is not refused keeps every index of every kernel inside its array."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import builders
 import numpy as np
 import pytest
 
@@ -141,14 +139,10 @@ def _faults(rounds):
         "from kinds import IDS; from test_states import fault;"
         "print(json.dumps({name: fault(name, int(sys.argv[2])) for name in IDS}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(Path(__file__).parent), str(rounds)],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
+    printed = builders.run_python(
+        "-c", script, Path(__file__).parent, rounds, NUMBA_DISABLE_JIT="1"
     )
-    return {name: what for name, what in json.loads(done.stdout).items() if what}
+    return {name: what for name, what in json.loads(printed).items() if what}
 
 
 def test_no_state_that_is_accepted_leads_out_of_an_array():
@@ -197,8 +191,7 @@ def test_a_recording_that_begins_beyond_an_array_is_refused(
 
 def test_a_snapshot_of_a_finished_episode_is_accepted():
     """Its fields are at the ends of what they may be."""
-    engine = Engine("TrustDilemma-v0", horizon=2)
-    engine.reset(np.zeros(1, np.uint64))
+    engine = builders.begun("TrustDilemma-v0", horizon=2)
     for _ in range(2):
         engine.step(np.zeros(engine.actions.shape), DISABLED)
     engine.restore(engine.get_state())

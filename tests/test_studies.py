@@ -1,10 +1,9 @@
 """Studies: none of them names what has moved. What they compute is tested by subject."""
 
 import importlib
-import subprocess
-import sys
 
 import pytest
+from builders import run_python
 
 from studies.checks.folders import ROOT
 
@@ -23,6 +22,4 @@ def test_a_study_can_be_imported(name):
 
 @pytest.mark.parametrize("name", ["studies.certificates", "studies.validity", "studies.series"])
 def test_a_study_is_run_from_a_checkout(name):
-    command = [sys.executable, "-m", name, "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage:")
+    assert run_python("-m", name, "--help", cwd=ROOT).startswith("usage:")

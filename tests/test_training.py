@@ -23,7 +23,7 @@ from coopbench.baselines import registry
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.networks.kinds import read_policy
-from coopbench.baselines.networks.network import Network, NetworkPolicy, perceptron
+from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
@@ -100,20 +100,8 @@ class Steady:
 
     def policy(self):
         env_id, game = self._of
-        features = max(part.stop for part in game.layout.values())
         share = 1.0 - abs(self.steps - self._params.peak) / 100.0 + self._noise
-        network = Network(
-            seats=np.zeros(len(game.agents), np.int64),
-            layers=perceptron(
-                [np.zeros((1, features, game.high.shape[1]), np.float32)],
-                [np.full((1, game.high.shape[1]), 2.0 * share - 1.0, np.float32)],
-            ),
-            centre=np.zeros(features, np.float32),
-            scale=np.ones(features, np.float32),
-            identity=False,
-            activation="tanh",
-            head="clip",
-        )
+        network = builders.constant_network(game, share)
         facts = {"environment": env_id, "learner": self._name, "seed": self._seed}
         facts |= {"steps": self.steps, "hyperparameters": self._params._asdict()}
         return NetworkPolicy(network, facts)
@@ -417,7 +405,7 @@ def test_a_run_that_diverged_is_reported_and_not_trained_again(protocol, tmp_pat
     assert reason in str(report)
     CALLS.clear()
     assert train(protocol, tmp_path, fails=30).deviations == report.deviations
-    merged = tmp_path / "merged"
+    merged = tmp_path.with_name(f"{tmp_path.name}-merged")
     coopbench.merge([tmp_path], merged)  # without the state of the training
     train(protocol, merged, fails=30)
     with pytest.raises(ValueError, match=r"with other settings: fails 30 \(now 0\)"):

@@ -1,10 +1,11 @@
 """The venture model of the version 1 games: one step by hand, and what holds in all of them."""
 
+import builders
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from venture_play import STILL
+from venture_play import begun
 
 import coopbench_envs
 from coopbench.baselines.game import Game
@@ -23,10 +24,6 @@ SHARES |= {"retention", "recovered", "recovery_time", "conflict_rate", "hold_up"
 seeds = st.integers(0, 2**63)
 
 
-def _state(**fields):
-    return {name: np.asarray(value) for name, value in fields.items()}
-
-
 def _fits(engine):
     """Observations and global states of all lanes are in their spaces."""
     for agent, space in enumerate(engine.observation_spaces):
@@ -36,9 +33,7 @@ def _fits(engine):
 
 def test_one_step_of_good_times_by_hand():
     """r = 1 - a + A/2 (a0 + a1); a record moves a quarter of the way to the observed investment."""
-    engine = Engine("TrustDilemma-v1", **STILL)
-    state = _state(record=[0.8, 0.6], good=True, productivity=1.4)
-    engine.reset(np.zeros(1, np.uint64), state=state)
+    engine = begun("TrustDilemma-v1", {"record": [0.8, 0.6], "good": True, "productivity": 1.4})
     engine.step(np.array([[[1.0], [0.25]]]))
     worth = 0.7 * 1.25
     np.testing.assert_allclose(engine.control.rewards[0], [worth, 0.75 + worth], rtol=1e-15)
@@ -47,8 +42,7 @@ def test_one_step_of_good_times_by_hand():
 
 
 def test_the_observation_in_the_order_of_the_layout():
-    engine = Engine("DynamicPartnerSelection-v1", **STILL)
-    engine.reset(np.arange(1, dtype=np.uint64))
+    engine = begun("DynamicPartnerSelection-v1")
     actions = np.full(engine.actions.shape, 0.7)
     engine.step(actions)
     seen, s = engine.control.obs[0], engine.state
@@ -77,7 +71,7 @@ def test_nothing_but_the_informed_tells_others_the_times(name):
     """Equal play in opposite times looks the same to those who are not informed."""
     twins = [Engine(name, 50, persistence=(1.0, 1.0)) for _ in range(2)]
     for good, engine in enumerate(twins):
-        times = _state(good=np.full(50, bool(good)), productivity=np.full(50, 0.2 + good))
+        times = {"good": np.full(50, bool(good)), "productivity": np.full(50, 0.2 + good)}
         engine.reset(np.arange(50, dtype=np.uint64), state=times)
     rng = np.random.default_rng(1)
     for _ in range(60):
@@ -147,8 +141,7 @@ def test_ranges_may_end_where_they_begin(name, end):
     """Every range at its least, or at its most: all numbers stay finite."""
     allowed = describe(coopbench_envs.spec(name).params).items()
     values = {field: (getattr(a, end),) * 2 for field, (_, _, a) in allowed if a.pair}
-    engine = Engine(name, 2, horizon=5, **values)
-    engine.reset(np.arange(2, dtype=np.uint64))
+    engine = builders.begun(name, 2, horizon=5, **values)
     rng = np.random.default_rng(0)
     while not engine.control.done.all():
         engine.step(rng.uniform(0, 1, engine.actions.shape), DISABLED)

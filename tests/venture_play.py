@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import builders
 import numpy as np
 
 from coopbench_envs.engine import DISABLED, Engine
@@ -11,9 +12,7 @@ STILL = {"shock": (0.0, 0.0), "noise": (0.0, 0.0), "persistence": (1.0, 1.0), "t
 
 def begun(name: str, state: Any = None, seed: int = 0, **parameters: Any) -> Engine:
     """Return one lane of a game in which times stay as they are and nothing is blurred."""
-    engine = Engine(name, **(STILL | parameters))
-    engine.reset(np.array([seed], np.uint64), state=state)
-    return engine
+    return builders.begun(name, seed=seed, state=state, **(STILL | parameters))
 
 
 def step(engine: Engine, *actions: Any) -> np.ndarray:
