@@ -249,6 +249,17 @@ def test_environments_are_groups_of_tasks(tmp_path):
         coopbench.evaluate(report.protocol, ["random"])
 
 
+def test_names_that_give_one_id_are_numbered(tmp_path):
+    up = _raw()["Hills"]["up"]
+    for raw, ids in (
+        ({"E": {"level 2": up, "level": up, "level!": up}}, {"": ["level-2", "level", "level-3"]}),
+        ({"E": {"m" * 200: up}}, {"": ["m" * 90]}),
+        ({"环境一": {"m": up}, "环境二": {"m": up}}, {"task": ["m"], "task-2": ["m-2"]}),
+    ):
+        groups = import_results(_written(tmp_path, raw)).protocol.groups
+        assert {name: [task.id for task in tasks] for name, tasks in groups.items()} == ids
+
+
 def test_kinds_of_absolute_metric_are_not_mixed(tmp_path):
     raw = _raw()
     with pytest.raises(ValueError, match=r"kind of absolute metric 'best'.*best_checkpoint"):
@@ -415,6 +426,8 @@ def test_export_and_import_on_the_command_line(source, tmp_path, command):
     assert (flat["episodes"], flat["seeds"]) == (len(block), block.seeds.tolist())
     refused = command("export", source, "--to", "episodes.txt", status=2)
     assert "ending of a file to export '.txt'" in refused.message
+    refused = command("import", table, "--out", source, status=2)
+    assert "holds results of another protocol" in refused.message
     file = tmp_path / "out.json"
     assert "Exported" in command("export", source, "--to", file, "-p", "random=chance").out
     shown = command("import", file, "--absolute", "last", "--out", "imported").out

@@ -2,9 +2,11 @@
 
 import json
 import struct
+import zipfile
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from coopbench.exchange import import_results
 
@@ -80,6 +82,11 @@ def test_a_run_on_one_task_only_is_listed(file):
         (f"{HEADER},one,0,1\n", "line 2: algorithm is empty"),
         (f"{HEADER}a,one,0,1\na,one,0,2\n", "line 3: this run of 'a' on 'one' stands twice"),
         (f'{HEADER}"a,one,0,1\n', "cannot be read as CSV"),
+        (f"{HEADER}a,one,0,1\nA,one,0,2\n", "algorithm 'A' differs from 'a' in upper and lower"),
+        (f"{HEADER.strip()},episode\na,t,,1,0\na,u,0,1,0\n", "line 3: 'a' has a run here and no"),
+        ("Step,a_1 - score,a_1 - score\n1,1,2\n", "'a_1' and 'a_1' are both the run '1' of 'a'"),
+        ("Step,t__a__1__5 - score,t__a__1__6 - score\n1,1,2\n", "'t__a__1__6' are both the run"),
+        ("Step,a_1 - score,a_2 - score\n0.5,1,2\n0.7,3,4\n", "the step is 0.5; allowed: whole"),
     ],
 )
 def test_what_is_no_table_of_scores_is_refused(tmp_path, content, message):
@@ -87,6 +94,32 @@ def test_what_is_no_table_of_scores_is_refused(tmp_path, content, message):
     file.write_text(content)
     with pytest.raises(ValueError, match=message):
         import_results(file, "score")
+
+
+def test_no_column_takes_the_name_of_another(file):
+    columns = ["win rate", "win-rate", "length", "file_length", *(55 * "x" + end for end in "ab")]
+    rows = [f"{name},t,{run},0,1,2,3,4,5" for name in "ab" for run in range(3)]
+    file.write_text("\n".join([f"algorithm,task,run,{','.join(columns)}", *rows]))
+    for k, column in enumerate(columns):
+        report = import_results(file, column, scale="given")
+        assert report.scores["a"]["t"].tolist() == [k, k, k]
+        assert sum(" is called " in note for note in report.notes) == 3  # one of each pair
+
+
+def test_equal_places_on_two_tasks_are_not_one_episode_or_run(file):
+    """Of two fixed policies and a learner, whose values rise on one task and fall on the other."""
+    values, lines = np.linspace(0.1, 0.9, 10), ["algorithm,task,run,episode,score"]
+    for k, (x, y) in enumerate(zip(values, values[::-1], strict=True)):
+        lines += [f"p,one,,{k},{x}", f"p,two,,{k},{y}", f"q,one,,{k},{y}", f"q,two,,{k},{x}"]
+        lines += [f"ppo,one,{k},0,{x}", f"ppo,two,{k},0,{y}"]
+    file.write_text("\n".join(lines))
+    report = import_results(file, "score", scale="given")
+    rows = {row.policy: row for row in report.aggregates if row.statistic == "mean"}
+    assert {name: row.runs for name, row in rows.items()} == {"p": 0, "q": 0, "ppo": 20}
+    half = stats.t.ppf(0.975, 18) * np.sqrt(values.var(ddof=1) / 20)  # two samples of ten
+    assert [row.high - row.estimate for row in rows.values()] == pytest.approx([half] * 3)
+    assert np.isnan([row.correlation for row in report.comparisons]).all()
+    assert report.improvements[0].low < 0.4 < report.improvements[0].estimate
 
 
 # --- along the training --------------------------------------------------------------------------
@@ -262,4 +295,20 @@ def test_damaged_event_files_are_errors(tmp_path, message, words):
     content = struct.pack("<Q", len(message)) + bytes(4) + message + bytes(4)
     (tmp_path / "events.out.tfevents.1").write_bytes(content)
     with pytest.raises(ValueError, match=f"is no event file of TensorBoard: .*{words}"):
+        import_results(tmp_path, "score")
+
+
+@pytest.mark.parametrize("shape", ["(10000000000000,)", "((((((((((((((("])
+def test_damaged_evaluations_are_errors(tmp_path, shape):
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    with zipfile.ZipFile(tmp_path / "evaluations.npz", "w") as archive:
+        archive.writestr("timesteps.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text)
+    with pytest.raises(ValueError, match=r"is no evaluations.npz: timesteps.npy"):
+        import_results(tmp_path, names="{run}")
+
+
+def test_two_runs_of_mlflow_with_one_seed_are_refused(tmp_path):
+    mlflow(tmp_path)
+    (tmp_path / "t" / f"{1:032}" / "params" / "seed").write_text("0")
+    with pytest.raises(ValueError, match=r"both the run '0' of 'a' on 't'; .* as run=run_id"):
         import_results(tmp_path, "score")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.score_matrix import group_matrices
+from coopbench.analysis.score_matrix import group_matrices, same_episodes
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
@@ -53,7 +53,7 @@ def variation(protocol: Protocol, table: EpisodeTable) -> Variation | None:
                     continue
                 of_runs.append(np.var(one.run_means, ddof=1))
                 for other, others in members.items():
-                    if other != name and np.array_equal(one.seeds, others[place].seeds):
+                    if other != name and same_episodes((one, others[place])):
                         rival = np.atleast_2d(others[place].values).mean(axis=0)
                         of_episodes.append(np.var(one.values.mean(axis=0) - rival, ddof=1))
     if not of_runs:

@@ -171,11 +171,12 @@ def _improvement(
     if unit != y.unit:
         why = f"not compared: {names[1]} stands for its {unit}, {names[2]} for its {y.unit}"
         return Improvement(*names, nan, nan, nan, tasks, count, "", why)
+    shared = unit == EPISODES and not x.own_episodes
     interval = statistics.improvement_interval(
         x.tasks,
         y.tasks,
         confidence=protocol.report.confidence,
-        matched=unit == EPISODES and len(set(map(len, (*x.tasks, *y.tasks)))) == 1,
+        matched=shared and len(set(map(len, (*x.tasks, *y.tasks)))) == 1,
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     return Improvement(*names, *ends, tasks, count, unit, "; ".join(interval.warnings))

@@ -88,6 +88,7 @@ class UnitScores(NamedTuple):
 
     unit: str  # of inference
     tasks: list[np.ndarray]  # (units,) each
+    own_episodes: bool  # as in ``ScoreMatrix``
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def score_matrices(
         return
     origin, own = "", table.own_episodes
     training = protocol.training
-    # Files of other programs do not say that a model plays several tasks: runs of two tasks with
-    # one number share at most a seed.
+    # Files of other programs do not say that one model has played several tasks: runs of two tasks
+    # with one number share at most a seed.
     if own or (training is not None and (training.on, training.plays) == ("each", "own")):
         origin = task.trained_on or task.id
     first, strata = blocks[0], strata_of(task, blocks[0])
@@ -280,7 +281,8 @@ def group_units(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, 
                 scales[task.id].normalise(one.units)
                 for task, one in zip(protocol.groups[group], matrices, strict=True)
             ]
-            groups.setdefault(group, {})[policy] = UnitScores(matrices[0].unit, scores)
+            head = matrices[0]
+            groups.setdefault(group, {})[policy] = UnitScores(head.unit, scores, head.own_episodes)
     return groups
 
 

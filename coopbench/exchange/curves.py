@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,22 +42,55 @@ def labels_of(names: Sequence[str], pattern: str, place: Path) -> list[tuple[str
 
     A pattern such as "{task}__{algorithm}__{run}__*" has these three in braces, and ``*`` for any
     text; a task or an algorithm that it leaves out is called as ``place`` is. Without a pattern
-    those of usual programs are tried. Raises ``ValueError`` if none fits.
+    those of usual programs are tried. Raises ``ValueError`` if none fits, and for two runs of one
+    algorithm, task and run.
     """
     for tried in [pattern] if pattern else _PATTERNS:
         found = [_matched(tried, name) for name in names]
-        labels = [parts for parts in found if parts is not None]
-        if len(labels) == len(names):
+        fitting = [parts for parts in found if parts is not None]
+        if len(fitting) == len(names):
             stem = one_line(place.stem)
-            return [
+            labels = [
                 (parts.get("algorithm", stem), parts.get("task", stem), parts.get("run", "0"))
-                for parts in labels
+                for parts in fitting
             ]
+            check_distinct(
+                zip(names, labels, strict=True),
+                place,
+                "rename one, or name a pattern with --runs that tells them apart, such as "
+                "'{task}__{algorithm}__{run}'",
+            )
+            return labels
     odd = next(name for name, parts in zip(names, found, strict=True) if parts is None)
     raise ValueError(
         f"{place}: the run {one_line(odd)!r} does not fit {pattern or ' or '.join(_PATTERNS)}; "
         f"name a pattern with --runs, such as '{{algorithm}}/{{task}}/seed-{{run}}'."
     )
+
+
+def check_distinct(
+    runs: Iterable[tuple[str, tuple[str, str, str]]], place: Path, advice: str
+) -> None:
+    """Raise ``ValueError`` for two runs of one algorithm, task and run.
+
+    ``runs`` are their names in ``place`` with these labels; ``advice`` says how to tell them apart.
+    """
+    names: dict[tuple[str, str, str], str] = {}
+    for name, label in runs:
+        if label in names:
+            algorithm, task, run = label
+            raise ValueError(
+                f"{place}: {one_line(names[label])!r} and {one_line(name)!r} are both the run "
+                f"{run!r} of {algorithm!r} on {task!r}; {advice}."
+            )
+        names[label] = name
+
+
+def whole_step(step: float, where: str) -> int:
+    """Return a number of steps; raise ``ValueError`` unless it is a whole one, 0 to 2^63 - 1."""
+    if not (0 <= step < 1 << 63 and step == int(step)):
+        raise ValueError(f"{where}: the step is {step:g}; allowed: whole numbers >= 0.")
+    return int(step)
 
 
 def _matched(pattern: str, name: str) -> dict[str, str] | None:

@@ -8,16 +8,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from coopbench.episodes.metrics import COMMON
+from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange.marl_eval_import import read_marl_eval
 from coopbench.exchange.mlflow_import import has_mlflow, read_mlflow
-from coopbench.exchange.runs import ABSOLUTE, LABELS, Options, Reading, Run
+from coopbench.exchange.runs import ABSOLUTE, LABELS, Names, Options, Reading, Run
 from coopbench.exchange.sb3_import import (
     has_evaluations,
     has_monitors,
@@ -27,12 +30,15 @@ from coopbench.exchange.sb3_import import (
 from coopbench.exchange.table_import import read_table
 from coopbench.exchange.tensorboard_import import has_events, read_events
 from coopbench.exchange.wandb_import import is_wandb, read_wandb
+from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import LONGEST
 from coopbench.report.report import Report
 from coopbench_envs.parameters import named
 
 SCALES = ("minmax", "given")  # of scores, see ``import_results``
 Reader = Callable[[Path, Options], Reading]
+_Key = TypeVar("_Key")
 # Readers by how a file or a folder is recognised; the first that recognises it reads it.
 IMPORTERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
     (has_evaluations, read_evaluations),
@@ -53,6 +59,7 @@ _MOVING = (
     "0 and 1 of normalized scores are the lowest and highest value of each task in this file: they "
     "move when an algorithm is added, so scores of two files cannot be compared."
 )
+_LONGEST = LONGEST - 10  # characters of an id before a number
 _SHOWN = 20  # lines about what was left out; of more only the number
 
 
@@ -93,11 +100,16 @@ def import_results(
             f"{ABSOLUTE[reading.absolute]} ({reading.absolute})."
         )
     kind = reading.absolute or absolute
+    names_in_file = Names()
+    for run in reading.runs:
+        names_in_file.check_case("task", run.task, str(place))
+        names_in_file.check_case("algorithm", run.algorithm, str(place))
     runs, left_out = _comparable(reading.runs, metric, scale)
+    runs, score, renamed = _renamed(runs, metric)
     notes = [_ORIGIN, f"Absolute metrics are {ABSOLUTE[kind]} ({kind})."]
     notes += [_MOVING] if scale == "minmax" else []
-    notes += _listed([*reading.left_out, *left_out])
-    return Report(*_converted(runs, metric, scale, place.name), tuple(notes))
+    notes += _listed([*reading.left_out, *left_out, *renamed])
+    return Report(*_converted(runs, score, scale, one_line(place.name)), tuple(notes))
 
 
 def _reader(place: Path) -> Reader:
@@ -167,8 +179,30 @@ def _constant(runs: Iterable[Run], metric: str) -> dict[tuple[str, str], float]:
     }
 
 
+def _renamed(runs: Sequence[Run], metric: str) -> tuple[tuple[Run, ...], str, list[str]]:
+    """Return runs with names of metrics for a table, the score's, and what was numbered."""
+    found = [name for run in runs for name in (*run.metrics, *run.absolute)]
+    stems = {name: _metric_name(name) for name in dict.fromkeys((metric, *found))}
+    names = _distinct(stems)
+    holders = {name: holder for holder, name in names.items()}
+    numbered = [
+        f"the metric {name!r} is called {names[name]}, since {holders[stem]!r} is called {stem}"
+        for name, stem in stems.items()
+        if names[name] != stem
+    ]
+    renamed = [
+        replace(
+            run,
+            metrics={names[name]: values for name, values in run.metrics.items()},
+            absolute={names[name]: values for name, values in run.absolute.items()},
+        )
+        for run in runs
+    ]
+    return tuple(renamed), names[metric], numbered
+
+
 def _converted(
-    runs: Sequence[Run], metric: str, scale: str, source: str
+    runs: Sequence[Run], score: str, scale: str, source: str
 ) -> tuple[Protocol, EpisodeTable]:
     """Return the protocol that describes some runs, and the table of their episodes."""
     ids, numbers, fixed = _task_ids(runs), _run_numbers(runs), _fixed(runs)
@@ -189,7 +223,7 @@ def _converted(
         "training": learned,
         "evaluation": {"first": first, "count": max(counts.values())},
     }
-    protocol = _protocol(runs, ids, counts, metric, scale, source, seeds)
+    protocol = _protocol(runs, ids, counts, score, scale, source, seeds)
     return protocol, EpisodeTable(tuple(blocks), tuple(progress), own_episodes=True)
 
 
@@ -197,24 +231,23 @@ def _protocol(
     runs: Sequence[Run],
     ids: Mapping[tuple[str, str], str],
     counts: Mapping[str, int],
-    metric: str,
+    score: str,
     scale: str,
     source: str,
     seeds: Mapping[str, Any],
 ) -> Protocol:
     """Return a protocol with the tasks of some runs; ``counts`` are the episodes of each task."""
-    environments = dict.fromkeys(environment for environment, _ in ids)
-    measured: dict[str, dict[str, None]] = {environment: {} for environment in environments}
+    groups = _distinct({environment: _slug(environment) for environment, _ in ids})
+    measured: dict[str, dict[str, None]] = {environment: {} for environment in groups}
     for run in runs:
-        measured[run.environment] |= dict.fromkeys(map(_metric_name, run.absolute))
+        measured[run.environment] |= dict.fromkeys(run.absolute)
     first, *others = measured.values()
     shared = [name for name in first if all(name in names for names in others)]
-    score = _metric_name(metric)
     tasks = [
         {
             "id": task_id,
-            "group": _slug(environment) if len(environments) > 1 else "",
-            "env": f"imported:{_slug(environment)}",
+            "group": groups[environment] if len(groups) > 1 else "",
+            "env": f"imported:{groups[environment]}",
             "parameters": {"task": name},
             "info": [metric for metric in measured[environment] if metric != "return"],
             "metrics": [known for known in measured[environment] if known not in shared],
@@ -235,7 +268,10 @@ def _protocol(
         },
         "task": tasks,
     }
-    return Protocol.model_validate(content, strict=False)
+    try:
+        return Protocol.model_validate(content, strict=False)
+    except ValidationError as error:
+        raise ValueError(f"{source} makes no valid protocol:\n{explained(error)}") from None
 
 
 def _episodes(cell: Cell, metrics: Mapping[str, np.ndarray], first: int) -> Episodes:
@@ -262,7 +298,7 @@ def _episodes(cell: Cell, metrics: Mapping[str, np.ndarray], first: int) -> Epis
 
 
 def _filled(metrics: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
-    """Return metrics (rows, values) with equally many values, by their names in a table.
+    """Return metrics (rows, values) with equally many values.
 
     A single value stands for all; values that are missing, and a missing return, are nan.
     """
@@ -272,7 +308,7 @@ def _filled(metrics: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarra
         lacking = width - values.shape[1]
         whole = np.pad(values, ((0, 0), (0, lacking)), constant_values=math.nan)
         single = np.broadcast_to(values, (rows, width)) if values.shape[1] == 1 else whole
-        filled[_metric_name(name)] = np.array(single)
+        filled[name] = np.array(single)
     return filled
 
 
@@ -284,19 +320,26 @@ def _metric_name(name: str) -> str:
 
 def _task_ids(runs: Iterable[Run]) -> dict[tuple[str, str], str]:
     """Return an id of every task, {(environment, task): id}."""
-    places = list(dict.fromkeys((run.environment, run.task) for run in runs))
+    places = dict.fromkeys((run.environment, run.task) for run in runs)
     several = len({environment for environment, _ in places}) > 1
-    ids: dict[tuple[str, str], str] = {}
-    for environment, task in places:
-        stem = _slug(f"{environment}-{task}" if several else task)
-        taken = [name for name in ids.values() if re.fullmatch(rf"{re.escape(stem)}(-\d+)?", name)]
-        ids[environment, task] = f"{stem}-{len(taken) + 1}" if taken else stem
-    return ids
+    return _distinct({place: _slug("-".join(place) if several else place[1]) for place in places})
+
+
+def _distinct(stems: Mapping[_Key, str]) -> dict[_Key, str]:
+    """Return a name for every key: its stem or, where that is taken, with a number from 2."""
+    taken, repeats = dict[str, _Key](), Counter[str]()
+    for key, stem in stems.items():
+        name = stem
+        while name in taken:
+            repeats[stem] += 1
+            name = f"{stem}-{repeats[stem] + 1}"
+        taken[name] = key
+    return {key: name for name, key in taken.items()}
 
 
 def _slug(name: str) -> str:
     """Return a name as an id of a task or a group can be spelled."""
-    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
+    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower())[:_LONGEST].strip("-_")
     return f"task-{slug}".strip("-") if slug in ("", "plots") else slug
 
 

@@ -77,7 +77,7 @@ class _Checks:
     """What a file has said so far, so that contradictions are noticed."""
 
     def __init__(self) -> None:
-        self._names = Names("rename it in the file, or spell both alike if they are one")
+        self._names = Names()
 
     def members(self, value: Any, kind: str, where: str) -> dict[str, Any]:
         """Return the members of a JSON object; raise if one is repeated."""

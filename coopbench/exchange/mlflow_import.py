@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.curves import curve_of, runs_of
+from coopbench.exchange.curves import Curve, check_distinct, curve_of, runs_of
 from coopbench.exchange.runs import LABELS, Options, Reading, read_import
 from coopbench_envs.parameters import named
 
@@ -27,11 +27,13 @@ def read_mlflow(place: Path, options: Options) -> Reading:
     """Read a metric of all runs; ``columns`` name the parameter or tag with each label.
 
     They are "params.NAME", "tags.NAME", "run_name" and "experiment". Raises ``ValueError`` for a
-    label that a run lacks, a metric that none has, and a file of another form.
+    label that a run lacks, a metric that none has, two runs with the same labels, and a file of
+    another form.
     """
     columns = {"algorithm": "params.algorithm", "task": "experiment", "run": "params.seed"}
     columns |= options.columns
-    curves, measured, left_out = [], dict[str, None](), list[str]()
+    curves, measured, left_out = list[Curve](), dict[str, None](), list[str]()
+    labels = list[tuple[str, tuple[str, str, str]]]()
     for run in _runs(place):
         metrics = {
             file.relative_to(run / "metrics").as_posix(): file
@@ -48,9 +50,10 @@ def read_mlflow(place: Path, options: Options) -> Reading:
             str(named("column", columns[label], facts, f"{where}; name it with --columns"))
             for label in LABELS
         )
-        steps, values = _points(metrics[options.metric])
-        curves.append(curve_of((algorithm, task, name), steps, values))
+        labels.append((run.name, (algorithm, task, name)))
+        curves.append(curve_of(labels[-1][1], *_points(metrics[options.metric])))
     named("metric", options.metric, measured, f"the metrics of {place}")
+    check_distinct(labels, place, "tell them apart with --columns, such as run=run_id")
     reading = runs_of(curves, place.resolve().name, options.metric)
     return reading._replace(left_out=(*left_out, *reading.left_out))
 

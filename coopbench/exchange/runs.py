@@ -68,7 +68,9 @@ def read_import(path: Path) -> bytes:
 class Names:
     """Names of a file, each in one spelling: marl-eval reads all of them in lower case."""
 
-    def __init__(self, advice: str) -> None:
+    def __init__(
+        self, advice: str = "rename it in the file, or spell both alike if they are one"
+    ) -> None:
         self._advice = advice
         self._spelled: dict[tuple[str, str], str] = {}
 
@@ -77,6 +79,10 @@ class Names:
         if not name.strip() or "," in name:
             why = "a comma, with which marl-eval joins names" if name.strip() else "no letters"
             raise ValueError(f"{where}: the {kind} {name!r} has {why}; {self._advice}.")
+        self.check_case(kind, name, where)
+
+    def check_case(self, kind: str, name: str, where: str) -> None:
+        """Raise ``ValueError`` for a name that differs from an earlier one in case only."""
         other = self._spelled.setdefault((kind, name.lower()), name)
         if other != name:
             raise ValueError(

@@ -4,18 +4,17 @@ import csv
 import io
 import json
 import math
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from coopbench.exchange.curves import Curve, labels_of, runs_of
 from coopbench.exchange.runs import Options, Reading, read_import
+from coopbench_envs.arrays import proportional, unpack
 from coopbench_envs.parameters import named
 
 _EVALUATIONS = {"return": "results", "length": "ep_lengths", "success": "successes"}
 _MONITORED = {"return": "r", "length": "l"}
-_UNPACKED = 1 << 30  # bytes of the arrays of a file
 _LONGEST = 1_000_000_000  # steps of an episode
 
 
@@ -50,20 +49,18 @@ def read_evaluations(place: Path, options: Options) -> Reading:
     Raises ``ValueError`` for a file of another form, and for runs whose names do not fit.
     """
     files = files_below(place, "evaluations.npz")
-    array = named("metric", options.metric, _EVALUATIONS, "evaluations.npz")
+    metric = named("metric", options.metric, _EVALUATIONS, "evaluations.npz")
     labels = labels_of(names_below(place, files), options.names, place)
     curves = []
     for file, label in zip(files, labels, strict=True):
         content = read_import(file)
         try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                if sum(member.file_size for member in archive.infolist()) > _UNPACKED:
-                    raise ValueError(f"it unpacks to more than {_UNPACKED:,} bytes")
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                steps, values = arrays["timesteps"], arrays[array]
+            arrays = unpack(content, proportional(content))
+            steps, values = (named("array", name, arrays) for name in ("timesteps", metric))
             rows = values.reshape(len(values), -1).astype(np.float64)
-        except (ValueError, TypeError, KeyError, zipfile.BadZipFile, EOFError) as error:
-            raise ValueError(f"{file} is no evaluations.npz: {error}.") from None
+        except (ValueError, TypeError) as error:
+            reason = str(error).rstrip(".")
+            raise ValueError(f"{file} is no evaluations.npz: {reason}.") from None
         if steps.ndim != 1 or steps.dtype.kind not in "iu" or len(steps) != len(rows):
             raise ValueError(f"{file}: timesteps do not count the evaluations.")
         finite = np.isfinite(rows).all(axis=1) & (rows.shape[1] > 0)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.curves import Curve, runs_of
+from coopbench.exchange.curves import Curve, runs_of, whole_step
 from coopbench.exchange.runs import LABELS, Options, Reading, Run, read_import
 from coopbench_envs.parameters import named
 
@@ -51,10 +51,12 @@ def read_table(path: Path, options: Options) -> Reading:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: for a file that is too large or damaged, and for a run that stands twice; the
-            message names the line.
+        ValueError: for a file that is too large or damaged, for a run that stands twice, and for an
+            algorithm with episodes of runs and others without a run; the message names the line.
     """
     table = _read(path, options)
+    if "episode" in table.columns:
+        _check_units(table)
     if "step" in table.columns:
         return runs_of(_curves(table, options.metric), one_line(path.stem), options.metric)
     metrics, left_out = _metrics(table, options.metric)
@@ -116,6 +118,21 @@ def _read(path: Path, options: Options) -> _Table:
     return _Table(path, header, rows, columns)
 
 
+def _check_units(table: _Table) -> None:
+    """Raise for an algorithm that has a run in some rows and none in others."""
+    column, first_rows = table.columns["run"], dict[str, tuple[int, bool]]()
+    for line, row in table.rows:
+        algorithm, trained = row[table.columns["algorithm"]], bool(row[column])
+        first, other = first_rows.setdefault(algorithm, (line, trained))
+        if trained != other:
+            raise ValueError(
+                f"{table.path}, line {line}: {algorithm!r} has {'a' if trained else 'no'} {column} "
+                f"here and {'a' if other else 'no'} {column} in line {first}; a policy that was "
+                f"not trained and training runs cannot be pooled. Give every line a {column}, or "
+                f"use two names."
+            )
+
+
 def _metrics(table: _Table, score: str) -> tuple[list[str], list[str]]:
     """Return the columns with numbers, the score among them, and what was left out."""
     names = [name for name in table.header if name not in table.columns.values()]
@@ -136,9 +153,8 @@ def _curves(table: _Table, score: str) -> list[Curve]:
         evaluations = found.setdefault(table.labels(where, row), {})
         if row[score]:
             step = _score(where, table.columns["step"], row[table.columns["step"]])
-            if step < 0 or step != int(step) or step >= 1 << 63:
-                raise ValueError(f"{where}: the step is {step:g}; allowed: whole numbers >= 0.")
-            evaluations.setdefault(int(step), []).append(_score(where, score, row[score]))
+            values = evaluations.setdefault(whole_step(step, where), [])
+            values.append(_score(where, score, row[score]))
     return [
         Curve(*labels, np.array(sorted(rows), np.int64), _samples(rows))
         for labels, rows in found.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.curves import curve_of, labels_of, runs_of
+from coopbench.exchange.curves import curve_of, labels_of, runs_of, whole_step
 from coopbench.exchange.runs import Options, Reading, read_import
 from coopbench_envs.parameters import named
 
@@ -27,8 +27,8 @@ def is_wandb(place: Path) -> bool:
 def read_wandb(place: Path, options: Options) -> Reading:
     """Read the runs of a chart, whose labels follow from their names.
 
-    Raises ``ValueError`` for a metric that no column has, for runs whose names do not fit, and for
-    a damaged file.
+    Raises ``ValueError`` for a metric that no column has, for runs whose names do not fit or are
+    not distinct, for steps that are no whole numbers, and for a damaged file.
     """
     try:
         reader = csv.reader(io.StringIO(read_import(place).decode("utf-8-sig")), strict=True)
@@ -36,7 +36,7 @@ def read_wandb(place: Path, options: Options) -> Reading:
         rows = [row for row in reader if row]
     except (UnicodeDecodeError, csv.Error, StopIteration) as error:
         raise ValueError(f"{place} cannot be read as CSV in UTF-8: {error}.") from None
-    columns = dict[str, int]()
+    columns = list[tuple[str, int]]()
     measured = dict[str, None]()
     for k, name in enumerate(header[1:], start=1):
         run, _, metric = name.rpartition(" - ")
@@ -44,15 +44,15 @@ def read_wandb(place: Path, options: Options) -> Reading:
             continue
         measured[one_line(metric)] = None
         if metric == options.metric:
-            columns[run] = k
+            columns.append((run, k))
     named("metric", options.metric, measured, str(place))
-    labels = labels_of(list(columns), options.names, place)
+    labels = labels_of([run for run, _ in columns], options.names, place)
+    numbered = [(step, row) for row in rows if not math.isnan(step := _number(place, row, 0))]
+    steps = np.array([whole_step(step, str(place)) for step, _ in numbered], np.int64)
     curves = []
-    for label, k in zip(labels, columns.values(), strict=True):
-        steps = np.array([_number(place, row, 0) for row in rows])
-        values = np.array([_number(place, row, k) for row in rows])
-        known = np.isfinite(steps) & np.isfinite(values)
-        curves.append(curve_of(label, steps[known].astype(np.int64), values[known]))
+    for label, (_, k) in zip(labels, columns, strict=True):
+        values = np.array([_number(place, row, k) for _, row in numbered], np.float64)
+        curves.append(curve_of(label, steps, values))
     return runs_of(curves, one_line(place.stem), options.metric)
 
 

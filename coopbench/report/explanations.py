@@ -49,8 +49,9 @@ def explanations(findings: Findings) -> dict[str, str]:
         "Acts on": "What a registered policy bases its actions on: its own observations (local), "
         "also what others in sight do (neighbours), the whole state (global), or nothing (none). "
         "Compare policies with those that have the same information.",
-        "p, r": f"{_P[settings.comparison]} p is the level at which the interval of the difference "
-        "touches 0. r is the correlation of the two scores over seeds.",
+        "p, r": f"{_P['own' if findings.episodes.own_episodes else settings.comparison]} p is the "
+        "level at which the interval of the difference touches 0. r is the correlation of the two "
+        "scores over seeds.",
         "Holm p": "The p value adjusted so that the chance of any false positive among the tasks "
         "of a group, for one pair of policies, stays below the level it is compared with (Holm "
         "1979, Scandinavian Journal of Statistics 6: 65-70). Bold: values below "
@@ -100,6 +101,7 @@ _P = {
     "paired": "Policies are compared on the same episodes, so they share the same random events.",
     "welch": "Policies are compared as if they had played different episodes, although they played "
     "the same seeds.",
+    "own": "Policies are compared as independent: each has played its own episodes.",
 }
 
 
