@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from coopbench_envs.errors import broken_code
 from coopbench_envs.parameters import unknown
 
-__all__ = ["LARGEST_SOURCE", "CodePolicy", "is_code", "load_code", "stored_code"]
+__all__ = ["LARGEST_SOURCE", "CodePolicy", "identity_of", "is_code", "load_code", "stored_code"]
 
 LARGEST_SOURCE = 1 << 20  # bytes of a source file, which every cell of the results stores
 
@@ -56,6 +57,11 @@ class CodePolicy:
     def __reduce__(self) -> tuple[Any, ...]:
         place = self.place, self.attribute, self.source, self._folder
         return CodePolicy, (*place, self._imported), {"name": self.name}
+
+
+def identity_of(code: Mapping[str, str]) -> str:
+    """Return which policy a ``code`` means: the digest of a source and the name in it."""
+    return f"{code['sha256']}:{code['attribute']}"
 
 
 def is_code(text: str) -> bool:

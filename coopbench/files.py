@@ -145,8 +145,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Have a file filled under a temporary name and rename it: it is never visible half written."""
-    # Processes on machines that share the folder can have the same number.
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    # Processes on machines that share the folder can have the same number, and a name that is as
+    # long as the system allows has no room for more.
+    temporary = path.with_name(f".{uuid4().hex}.tmp")
     try:
         with temporary.open("wb") as file:
             fill(file)

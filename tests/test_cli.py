@@ -126,6 +126,7 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
         (["merge", "nowhere", "--out", "r"], "nowhere does not exist"),
+        (["leaderboard", "nowhere", "--out", "lb.txt"], "has to end in .html; given lb.txt"),
         (["evaluate", "--polcy", "random"], "--polcy"),
         (["plan", "power", "routing-easy", "--run-sd", "-1"], "greater than or equal to 0"),
         (["evaluat"], "evaluat"),

@@ -174,6 +174,9 @@ def test_a_reworded_protocol_keeps_its_results(tmp_path):
     assert coopbench.verify(tmp_path).identical
     with pytest.raises(OtherProtocolError, match="another protocol"):
         write_protocol(tmp_path, builders.protocol_of(count=7))
+    for folder, relation in ((tmp_path / "sub", "lies in"), (tmp_path.parent, "holds")):
+        with pytest.raises(ValueError, match=f"{relation} the results folder"):
+            write_protocol(folder, other)
     assert read_protocol(tmp_path) == other
 
 

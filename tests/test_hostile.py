@@ -49,7 +49,7 @@ from coopbench.workflows.replay import find_episode
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import DISABLED
 from coopbench_envs.parameters import describe
 from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.reading import read_regular
@@ -538,7 +538,11 @@ def test_a_protocol_file_that_is_none_is_named(tmp_path, content):
 # --- the command line -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OverflowError("big"), RecursionError("deep")])
+class ArrayMemoryError(MemoryError):
+    """Like the error of NumPy."""
+
+
+@pytest.mark.parametrize("error", [ArrayMemoryError(), OverflowError("big"), RecursionError()])
 def test_numbers_too_large_are_one_line(error, capsys):
     with pytest.raises(SystemExit) as stop:
         command_line._end(error)
@@ -575,8 +579,7 @@ def test_an_action_of_no_agent_is_refused():
 @pytest.mark.parametrize("strength", [1e154, -1.7e308])
 def test_the_strongest_action_leaves_all_numbers_finite(env, dynamics, strength):
     size = {"num_rows": 6, "num_cols": 6}
-    engine = Engine(env, 2, num_agents=2, horizon=20, dynamics=dynamics, map_params=size)
-    engine.reset(np.arange(2, dtype=np.uint64))
+    engine = builders.begun(env, 2, num_agents=2, horizon=20, dynamics=dynamics, map_params=size)
     for step in range(5):
         actions = np.full((2, 2, 2), strength)
         actions[0, 0] = (-1) ** step
@@ -588,8 +591,7 @@ def test_the_strongest_action_leaves_all_numbers_finite(env, dynamics, strength)
 
 @pytest.mark.parametrize("value", [1e150, -1e19, float("inf"), float("nan")])
 def test_a_state_too_large_for_observations_is_refused(value):
-    engine = Engine("TrustDilemma-v1")
-    engine.reset(np.zeros(1, np.uint64))
+    engine = builders.begun("TrustDilemma-v1")
     before = engine.get_state()
     state = {"record": np.full_like(before["record"], value)}
     with pytest.raises(ValueError, match=r"'record' .* must hold finite"):
@@ -622,6 +624,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path):
         write_file(tmp_path / "some.json", fill)
     assert error.value.filename == str(tmp_path / "some.json")
     assert not list(tmp_path.iterdir())
+    write_file(tmp_path / ("x" * 255), lambda file: None)  # as long as the system allows
 
 
 def test_packed_files_are_whole_and_nothing_follows_them():

@@ -172,8 +172,11 @@ def test_beacons_that_cannot_be_shown_are_refused(protocol, beacon):
 def test_only_who_was_committed_to_plays_late(file, protocol, tmp_path):
     early = tmp_path / "early"
     evaluated(protocol, [f"{file}:keep"], early)
+    evaluated(protocol, {"steady": f"{file}:keep"}, early)
     committed, _ = commit(early, tmp_path / "c.json")
     options = {"late": committed, "beacon": DRAND}
+    with pytest.raises(ValueError, match=r"'steady' .*, 'invest' in its source, was not committed"):
+        coopbench.evaluate(protocol, {"steady": f"{file}:invest"}, **options)
     with pytest.raises(ValueError, match=r"'own.py:Memory' with digest .* was not committed to"):
         coopbench.evaluate(protocol, [f"{file}:Memory"], tmp_path / "late", **options)
     with pytest.raises(ValueError, match="with digest None was not committed to"):
@@ -196,9 +199,13 @@ def test_a_late_folder_without_its_commitment_or_of_others_is_no_verified_one(
     evaluated(protocol, [f"{file}:keep"], early)
     committed, _ = commit(early)
     evaluated(protocol, [f"{file}:keep"], late, late=committed, beacon=DRAND)
+    coopbench.merge([late], tmp_path / "merged")
+    assert verify(tmp_path / "merged").identical
     content = json.loads((late / FILE).read_text())
+    ((name, (identity,)),) = content["policies"].items()
     for policies, reason in (
         ({"other": ["0" * 64]}, "was not committed to"),
+        ({name: [identity.replace("keep", "invest")]}, "'keep' in its source, was not committed"),
         ({}, "is not a commitment"),
         (content["policies"], "not the one from which the seeds follow"),
     ):
@@ -208,6 +215,8 @@ def test_a_late_folder_without_its_commitment_or_of_others_is_no_verified_one(
         assert reason in " ".join(checks[FILE].reasons)
     (late / FILE).unlink()
     assert "missing" in " ".join(c.reasons[0] for c in verify(late).checks if c.what == FILE)
+    with pytest.raises(ValueError, match=r"No folder holds the commitment\.json .* copy that file"):
+        coopbench.merge([late], tmp_path / "again")
 
 
 def test_commitments_to_nobody_or_to_objects_are_refused(file, protocol, tmp_path):

@@ -109,7 +109,7 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     assert len(json.loads(board.to_json())["sources"]) == 2
     (two / "protocol.json").rename(two / "other.json")
     assert "two holds no results" in coopbench.leaderboard(folders).notes[0]
-    with pytest.raises(FileNotFoundError, match=r"no folder .*three"):
+    with pytest.raises(FileNotFoundError, match="three does not exist"):
         coopbench.leaderboard([one, two.with_name("three")])
     (two / "other.json").rename(two / "protocol.json")
     file = two / "short" / "random" / "results.jsonl.gz"

@@ -179,25 +179,26 @@ def test_changed_source_and_another_name_are_damage(results):
         store.read(folder, protocol, cell)
 
 
-def test_one_name_has_one_source(tmp_path):
+@pytest.mark.parametrize(("added", "other_name"), [("# of task two\n", "quarter"), ("", "same")])
+def test_one_name_has_one_source(tmp_path, added, other_name):
     """Otherwise a policy could be another one on each task, with each digest to be trusted."""
     plain = "import numpy as np\ndef quarter(o):\n    return np.full((*o.shape[:2], 1), 0.25)\n"
+    plain += "same = quarter\n"
     file, folder = tmp_path / "pol.py", tmp_path / "results"
     tasks = [builders.make_task("one"), builders.make_task("two", horizon=7)]
     protocol = load_protocol(builders.protocol_file(tmp_path, tasks=tasks))
     file.write_text(plain)
-    coopbench.evaluate(protocol, [f"{file}:quarter"], folder)
+    coopbench.evaluate(protocol, {"mine": f"{file}:quarter"}, folder)
     assert verify(folder).identical
     other = tmp_path / "other"
-    file.write_text(plain + "# of task two\n")
-    coopbench.evaluate(protocol, [f"{file}:quarter"], other)
+    file.write_text(plain + added)
+    coopbench.evaluate(protocol, {"mine": f"{file}:{other_name}"}, other)
     shutil.rmtree(folder / "two")
     shutil.copytree(other / "two", folder / "two")
     write_manifest(folder, protocol)
     checks = {check.what: check for check in verify(folder).cells}
-    assert [what for what, check in checks.items() if not check.holds] == ["two/pol.py@quarter"]
-    reason = checks["two/pol.py@quarter"].reasons[0]
-    assert "another source than in one/pol.py@quarter" in reason
+    assert [what for what, check in checks.items() if not check.holds] == ["two/mine"]
+    assert "another source than in one/mine" in checks["two/mine"].reasons[0]
 
 
 def test_commands_take_code(file, tmp_path, capsys):

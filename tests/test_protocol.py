@@ -2,10 +2,12 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import loaded
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -82,10 +84,8 @@ def test_seeds_of_different_uses_are_disjoint(name):
     assert max(every) < min(firsts)
 
 
-def _load(tmp_path, text):
-    file = tmp_path / "trial.toml"
-    file.write_text(text, encoding="utf-8")
-    return load_protocol(file)
+_load = partial(loaded, name="trial")
+SECOND = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
 
 
 def test_a_digest_depends_on_content_not_on_comments(tmp_path):
@@ -112,6 +112,8 @@ def test_a_digest_depends_on_content_not_on_comments(tmp_path):
         ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
         ('"random"]', '"random"]\nlearned = ["random"]', r"'random' is listed in baselines and"),
         ('id = "one"', 'id = "one"\ngroup = "A b"', r"task.0.group: .*given 'A b'"),
+        ('id = "one"', f'id = "{"x" * 101}"', r"task.0.id: .* at most 100 characters"),
+        ('id = "one"', f'id = "one"\ngroup = "{"x" * 101}"', r"task.0.group: .* at most 100"),
         ('id = "one"', 'id = "one"\npartners = ["tit_for_tt"]', r"Did you mean 'tit_for_tat'"),
         ('id = "one"', 'id = "one"\npartners = ["greedy"]', r"'greedy' cannot play"),
         ('id = "one"', 'id = "one"\npartners = ["random", "random"]', r"partners repeat 'random'"),
@@ -128,17 +130,34 @@ def test_wrong_entries_of_a_protocol_are_named(tmp_path, old, new, message):
     assert "trial.toml" in str(error.value)
 
 
-def test_equal_tasks_are_refused(tmp_path):
-    task = GOOD[GOOD.index("[[task]]") :]
-    with pytest.raises(ProtocolError, match="two tasks are called 'one'"):
+LONE = """
+[[task]]
+id = "lone"
+env = "coopbench/Routing-v0"
+parameters = { num_agents = 1 }
+partners = ["random"]
+bounds = { low = 0.0, high = 1.0 }
+"""
+# A trained partner is refused before it is read: the digest names a folder, not what lies in it.
+TRAINED = SECOND.replace("bounds", 'partners = ["ippo:/nowhere"]\nbounds')
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (SECOND.replace('"two"', '"one"'), "two tasks are called 'one'"),
+        (SECOND, "'one' and 'two' are the same"),
+        (LONE, r"partners need seats.*has one agent"),
+        (TRAINED, r"'ippo:/nowhere' is read from a file.*allowed"),
+    ],
+)
+def test_what_a_second_task_may_not_be(tmp_path, task, message):
+    with pytest.raises(ProtocolError, match=message):
         _load(tmp_path, GOOD + task)
-    with pytest.raises(ProtocolError, match="'one' and 'two' are the same"):
-        _load(tmp_path, GOOD + task.replace('"one"', '"two"'))
 
 
 def test_tasks_differ_by_their_partners_and_are_grouped(tmp_path):
-    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
-    focal = task.replace("bounds", 'partners = ["random"]\nbounds')
+    focal = SECOND.replace("bounds", 'partners = ["random"]\nbounds')
     protocol = _load(tmp_path, GOOD + focal)
     assert [t.partners for t in protocol.task] == [(), ("random",)]
     assert list(protocol.groups) == [""]
@@ -150,27 +169,6 @@ def test_tasks_differ_by_their_partners_and_are_grouped(tmp_path):
         "self-play": ["one"],
         "focal": ["two"],
     }
-
-
-def test_a_lone_agent_has_no_partners(tmp_path):
-    task = """
-[[task]]
-id = "lone"
-env = "coopbench/Routing-v0"
-parameters = { num_agents = 1 }
-partners = ["random"]
-bounds = { low = 0.0, high = 1.0 }
-"""
-    with pytest.raises(ProtocolError, match=r"partners need seats.*has one agent"):
-        _load(tmp_path, GOOD + task)
-
-
-def test_a_trained_partner_is_refused_before_it_is_read(tmp_path):
-    """The digest names a folder, not what lies in it."""
-    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"two"')
-    focal = task.replace("bounds", 'partners = ["ippo:/nowhere"]\nbounds')
-    with pytest.raises(ProtocolError, match=r"'ippo:/nowhere' is read from a file.*allowed"):
-        _load(tmp_path, GOOD + focal)
 
 
 def test_the_example_of_the_documentation(tmp_path):
@@ -196,9 +194,7 @@ alpha = 0.01
 
 def _extended(tmp_path, text, base=GOOD):
     (tmp_path / "trial.toml").write_text(base, encoding="utf-8")
-    file = tmp_path / "shorter.toml"
-    file.write_text(text, encoding="utf-8")
-    return load_protocol(file)
+    return loaded(tmp_path, text, "shorter")
 
 
 def test_extending_replaces_key_by_key_and_the_digest_is_of_what_comes_out(tmp_path):
@@ -210,10 +206,8 @@ def test_extending_replaces_key_by_key_and_the_digest_is_of_what_comes_out(tmp_p
 
 
 def test_tasks_of_an_extending_protocol_replace_all(tmp_path):
-    task = GOOD[GOOD.index("[[task]]") :].replace('"one"', '"mine"')
-    extended = _extended(
-        tmp_path, SHORTER + task, GOOD + task.replace('"mine"', '"two"').replace("9", "8")
-    )
+    task = SECOND.replace('"two"', '"mine"')
+    extended = _extended(tmp_path, SHORTER + task, GOOD + SECOND.replace("9", "8"))
     assert [t.id for t in extended.task] == ["mine"]
 
 

@@ -80,6 +80,8 @@ def test_shards_and_merge_make_the_serial_report(played, tmp_path):
     again = coopbench.load_report(folders[0])
     assert (merged.estimates, merged.aggregates) == (again.estimates, again.aggregates)
     assert merged.notes == ()
+    with pytest.raises(ValueError, match=r"m holds other results .* than this report"):
+        again.save(tmp_path / "m")
 
 
 def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
@@ -145,6 +147,16 @@ def test_the_same_results_count_once_and_other_ones_are_refused(file, played, tm
     with pytest.raises(ValueError, match=message):
         coopbench.merge([tmp_path / "old", tmp_path / "new"], tmp_path / "both")
     assert not (tmp_path / "both").exists()
+
+
+def test_names_that_look_alike_are_in_no_folder_together(file, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for name, folder in (("h1", one), ("hl", two)):
+        coopbench.evaluate(file, [Invests(0.5, name)], folder)
+    with pytest.raises(ValueError, match="'hl', almost like 'h1': evaluate one of them again"):
+        coopbench.merge([one, two], tmp_path / "both")
+    with pytest.raises(ValueError, match="'hl', almost like 'h1': use another name"):
+        coopbench.evaluate(file, [Invests(0.5, "hl")], one)
 
 
 def test_failed_runs_are_merged(tmp_path):

@@ -105,8 +105,9 @@ def _end(error: Exception) -> NoReturn:
         fail(str(error), 1)
     if comes_from_own_code(error):
         fail(f"{type(error).__name__}: {message(error)}", 1)
-    if isinstance(error, (MemoryError, OverflowError, RecursionError)):
-        fail(f"{_TOO_LARGE[type(error)]} ({message(error) or type(error).__name__}).", 2)
+    for kind, reason in _TOO_LARGE.items():
+        if isinstance(error, kind):
+            fail(f"{reason} ({message(error) or type(error).__name__}).", 2)
     said = isinstance(error, OSError) and error.errno is None  # raised by this package
     if said or isinstance(error, (CoopbenchError, ValueError, TypeError, FileNotFoundError)):
         fail(message(error), 2)

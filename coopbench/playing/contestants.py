@@ -207,8 +207,7 @@ def columns(
     labels = [name for name, _ in resolved]
     for name in labels:
         check_name(name)
-    for name, other in imitations(labels, entries()).items():
-        raise ValueError(f"A policy is called {name!r}, almost like {other!r}: rename it.")
+    check_distinct(labels, "rename it")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
         texts = [policy for policy in chosen if isinstance(policy, str)]
@@ -221,6 +220,15 @@ def columns(
         )
         raise ValueError(f"Two policies are called {', '.join(repeated)}: {advice}")
     return [(contestant_of(protocol, name), played) for name, played in resolved]
+
+
+def check_distinct(names: Iterable[str], advice: str) -> None:
+    """Raise ``ValueError`` for a name that looks like one before it, or like a registered one.
+
+    ``advice`` says what to do, without a full stop.
+    """
+    for name, other in imitations(names, entries()).items():
+        raise ValueError(f"A policy is called {name!r}, almost like {other!r}: {advice}.")
 
 
 def _columns(

@@ -32,6 +32,7 @@ from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of
 
 SCHEMA = 1
+_LONGEST = 200  # characters of the name of a file without its ending
 _START = "start."  # begins the names of the arrays of the start
 
 
@@ -56,8 +57,8 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """Stem of the files that are named after the episode."""
-        return re.sub(r"[^\w.=@-]+", "-", self.title).strip("-.") or "episode"
+        """Stem of the files that are named after the episode, whose number ends a long one."""
+        return re.sub(r"[^\w.=@-]+", "-", self.title)[-_LONGEST:].strip("-.") or "episode"
 
     @property
     def team_return(self) -> float:

@@ -18,6 +18,7 @@ from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.report import measured_by
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import LONGEST
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
@@ -175,9 +176,9 @@ def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> 
 
 
 def _task_id(env_id: str) -> str:
-    """Return the id of the task of an environment: its name in small letters."""
+    """Return the id of the task of an environment: its name, or its beginning, in small letters."""
     name = parse_foreign(env_id).short if is_foreign(env_id) else env_id.split("/", 1)[1]
-    return re.sub(r"[^a-z0-9_.-]+", "-", name.lower()).strip("-._")
+    return re.sub(r"[^a-z0-9_.-]+", "-", name.lower())[:LONGEST].strip("-._")
 
 
 def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:

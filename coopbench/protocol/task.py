@@ -31,6 +31,8 @@ from coopbench_envs.roles import role_of
 
 # Upper limits, so that a file cannot request unbounded time or memory.
 _INTERVALS, _PARTNERS = 10_000, 200
+# Characters of an id, a group and an axis: the names of files made of them have at most 255.
+LONGEST, _LONGEST_AXIS = 100, 30
 _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
 # Names that folders of tasks cannot have: a report or a protocol has files of these names.
 _FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
@@ -129,7 +131,7 @@ def _as_pools(value: Any) -> Any:
     return tuple(value)
 
 
-AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=_LONGEST_AXIS)]
 
 
 MetricName = Annotated[str, Field(pattern=r"^[^\s:]{1,60}$")]
@@ -141,9 +143,9 @@ AxisPlace = Annotated[float, Field(allow_inf_nan=False)]
 class Task(Strict):
     """One environment with its parameters, who plays it, and the scale of its score."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=LONGEST)
     # Tasks of one group are aggregated together.
-    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$")
+    group: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9_.-]*)?$", max_length=LONGEST)
     env: str
     parameters: dict[str, Any] = Field(default={})
     # Policies in the other seats, for all of them or by role of the agent; none: self-play.

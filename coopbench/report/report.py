@@ -13,7 +13,7 @@ from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html, as_notebook
 from coopbench.report.serialise import as_json, columns_as_csv, frame, tables_as_csv
 from coopbench.report.terminal import as_text
-from coopbench.results.folder import is_results_folder
+from coopbench.results.folder import check_report, is_results_folder
 
 
 class Report(Answered):
@@ -54,8 +54,12 @@ class Report(Answered):
         json, the names of parts, and paths such as ``plots/scores.svg``. Files of the same name
         are replaced, never half written. The same report gives the same bytes.
 
-        Raises ``OSError`` if the folder cannot be written.
+        Raises ``ValueError`` for a results folder of other results, whose report this would
+        replace, and ``OSError`` if the folder cannot be written.
         """
+        inside = is_results_folder(Path(folder))
+        if inside:
+            check_report(Path(folder), self.protocol, self.results)
         contents: dict[str, str | bytes] = {
             f"plots/{picture.name}.svg": picture.svg for picture in self.document.pictures
         }
@@ -66,7 +70,7 @@ class Report(Answered):
             "report.md": as_markdown(self.document),
             "report.html": as_html(self.document),
         }
-        if not is_results_folder(Path(folder)):
+        if not inside:
             contents["episodes.csv"] = columns_as_csv(self.episodes.columns())
         return write_all(Path(folder), contents, "report")
 

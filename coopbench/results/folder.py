@@ -1,6 +1,7 @@
 """Folder: a results folder as a whole, with its protocol, its cells and the training runs in it."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,10 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import make_folder, read_bounded, write_text
-from coopbench.playing.contestants import Failed, Model, Models
+from coopbench.playing.contestants import Failed, Model, Models, check_distinct
 from coopbench.protocol.schema import Protocol
 from coopbench.results import store
-from coopbench.results.manifest import cell_folders
+from coopbench.results.manifest import cell_folders, folders_with, results_digest
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
 LEFT_OUT = "left out: "  # begins the note on a damaged cell
@@ -29,29 +30,68 @@ def write_protocol(root: Path, protocol: Protocol) -> None:
 
     A folder of a protocol with its digest becomes one of ``protocol``: what was trained and played
     remains, and reports are made as this one says.
+
+    Raises ``OtherProtocolError`` if it is one of another protocol, and ``ValueError`` if it lies in
+    a results folder or holds one: the cells of the inner folder would count as the outer one's.
     """
+    _check_apart(root)
     make_folder(root)
-    target, text = root / PROTOCOL, protocol.model_dump_json(indent=2) + "\n"
-    if target.is_file():
-        if _holds(target, text):  # to parse and check it takes half a second
-            return
-        stored = read_protocol(root)
-        if stored.digest != protocol.digest:
-            part = "With some of its tasks alone (--task) a protocol counts as another one. "
-            raise OtherProtocolError(
-                f"{root} holds results of another protocol (digest {stored.digest[:12]}; this one "
-                f"has {protocol.digest[:12]}). {part if stored.name == protocol.name else ''}"
-                f"Choose another folder."
-            )
-    write_text(target, text)
+    if is_results_folder(root):
+        check_protocol(root, protocol)
+    if not _is_of(root, protocol):
+        write_text(root / PROTOCOL, _text(protocol))
 
 
-def _holds(file: Path, text: str) -> bool:
-    """Whether a file of results holds this text, and nothing else."""
+def check_protocol(root: Path, protocol: Protocol) -> None:
+    """Raise ``OtherProtocolError`` unless a results folder is of a protocol with this digest."""
+    if _is_of(root, protocol):  # to parse and check it takes half a second
+        return
+    stored = read_protocol(root)
+    if stored.digest != protocol.digest:
+        part = "With some of its tasks alone (--task) a protocol counts as another one. "
+        raise OtherProtocolError(
+            f"{root} holds results of another protocol (digest {stored.digest[:12]}; this one "
+            f"has {protocol.digest[:12]}). {part if stored.name == protocol.name else ''}"
+            f"Choose another folder."
+        )
+
+
+def check_report(root: Path, protocol: Protocol, results: str) -> None:
+    """Raise ``ValueError`` unless a results folder is the one that a report is of.
+
+    ``results`` is the digest of the report's results. A report without one, as of a folder with
+    damaged cells, may be of any folder of its protocol.
+    """
+    check_protocol(root, protocol)
+    stored = results_digest(root, protocol) if results else ""
+    if stored != results:
+        raise ValueError(
+            f"{root} holds other results (digest {stored[:12]}) than this report (digest "
+            f"{results[:12]}). Choose another folder, or load the report of {root} again."
+        )
+
+
+def _text(protocol: Protocol) -> str:
+    return protocol.model_dump_json(indent=2) + "\n"
+
+
+def _is_of(root: Path, protocol: Protocol) -> bool:
+    """Whether a results folder is of this protocol, with all of its wording."""
     try:
-        return read_bounded(file) == text.encode()
+        return read_bounded(root / PROTOCOL) == _text(protocol).encode()
     except DamagedResultError:
         return False
+
+
+def _check_apart(root: Path) -> None:
+    """Raise ``ValueError`` if a folder lies in a results folder, or if one lies in it."""
+    advice = "move one of them, or choose another folder"
+    for place in root.resolve().parents:
+        if is_results_folder(place):
+            raise ValueError(f"{root} lies in the results folder {place}; {advice}.")
+    inner = folders_with(PROTOCOL, root)
+    if inner:
+        raise ValueError(f"{root} holds the results folder {root / inner[0]}; {advice}.")
 
 
 def stored_cells(
@@ -182,6 +222,7 @@ def check_folder(root: Path, cells: Sequence[Cell]) -> None:
     """Raise ``ValueError`` unless results of these cells can be written below ``root``.
 
     A policy with training runs is refused where it has results as a fixed one, and the reverse.
+    So is one whose name looks like that of another policy with results there.
     """
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")
@@ -196,3 +237,13 @@ def check_folder(root: Path, cells: Sequence[Cell]) -> None:
                 f"{meta.parent} already holds {before} of the name {cell.policy!r}; this call "
                 f"would add {now}. Use another name, or choose another folder."
             )
+    if is_results_folder(root):
+        names = [*_policies(root), *(cell.policy for cell in cells)]
+        check_distinct(names, f"use another name, or choose another folder than {root}")
+
+
+def _policies(root: Path) -> Iterator[str]:
+    """Yield the names of the policies that have cells in a folder, once for each cell."""
+    for place in cell_folders(root):
+        with suppress(DamagedResultError):
+            yield store.cell_of(root / place / "meta.json").policy

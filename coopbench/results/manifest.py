@@ -33,10 +33,7 @@ def write_manifest(root: Path, protocol: Protocol) -> str:
 
     Folders whose ``meta.json`` cannot be read are left out; ``unreadable`` names them.
     """
-    left_out = unreadable(root)
-    sums = {
-        folder: cell_sum(root, folder) for folder in cell_folders(root) if folder not in left_out
-    }
+    sums = _sums(root)
     links = _links(protocol.digest, sums)
     content = {
         "schema": SCHEMA,
@@ -77,26 +74,39 @@ def read_manifest(root: Path, digest: str) -> Manifest:
 
 
 def results_digest(root: Path, protocol: Protocol) -> str:
-    """Return the digest of the results that are in a folder, without reading its manifest."""
-    sums = {folder: cell_sum(root, folder) for folder in cell_folders(root)}
-    return _links(protocol.digest, sums)[-1]
+    """Return the digest that the manifest of a folder would state now; see ``write_manifest``."""
+    return _links(protocol.digest, _sums(root))[-1]
+
+
+def _sums(root: Path) -> dict[str, str]:
+    """Return the SHA-256 of the metadata of all cells below ``root`` that can be read."""
+    sums = {}
+    for folder in cell_folders(root):
+        with suppress(DamagedResultError):
+            sums[folder] = cell_sum(root, folder)
+    return sums
 
 
 def cell_folders(root: Path) -> list[str]:
-    """Return the folders below ``root`` with a ``meta.json``, by name; links are not followed.
+    """Return the folders of the cells below ``root``, by name; see ``folders_with``."""
+    return folders_with("meta.json", root)
+
+
+def folders_with(name: str, root: Path) -> list[str]:
+    """Return the folders below ``root`` with a file of this name, sorted; links are not followed.
 
     Folders that cannot be listed hold nothing.
     """
-    cells, folders = list[str](), [root]
+    holders, folders = list[str](), [root]
     while folders:  # ``os.walk`` calls itself for each level, and a stranger's may have thousands
         folder = folders.pop()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(folder / entry.name)
-                elif entry.name == "meta.json" and folder != root:
-                    cells.append(folder.relative_to(root).as_posix())
-    return sorted(cells)
+                elif entry.name == name and folder != root:
+                    holders.append(folder.relative_to(root).as_posix())
+    return sorted(holders)
 
 
 def unreadable(root: Path) -> dict[str, str]:

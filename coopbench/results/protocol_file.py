@@ -32,9 +32,7 @@ def read_protocol(root: Path) -> Protocol:
     """
     file = root / PROTOCOL
     if not file.is_file():
-        if not root.is_dir():
-            reason = "is a file; name a folder with results" if root.exists() else "does not exist"
-            raise FileNotFoundError(f"{root} {reason}.")
+        check_is_folder(root)
         raise FileNotFoundError(f"{root} holds no results: there is no {PROTOCOL} in it.")
     try:
         content = parsed(read_bounded(file), _VALUES)
@@ -50,6 +48,13 @@ def read_protocol(root: Path) -> Protocol:
         ) from None
     except (DamagedResultError, *UNREADABLE) as error:
         raise ProtocolError(f"{file} cannot be used: {error} {_REMEDY}") from None
+
+
+def check_is_folder(root: Path) -> None:
+    """Raise ``FileNotFoundError`` if there is no such folder."""
+    if not root.is_dir():
+        reason = "is a file; name a folder with results" if root.exists() else "does not exist"
+        raise FileNotFoundError(f"{root} {reason}.")
 
 
 def _check_places(task: dict[str, Any]) -> None:

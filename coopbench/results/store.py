@@ -252,8 +252,8 @@ def _check_source(meta: dict[str, Any], source: bytes | None) -> None:
     code = meta["code"]
     if not isinstance(code, dict) or not all(isinstance(text, str) for text in code.values()):
         raise ValueError("'code' is not an object of texts")
-    name = meta["policy"]
-    if is_code(name) and f"{code['place']}:{code['attribute']}" != name:  # not a chosen name
+    name, stated = meta["policy"], f"{code['place']}:{code['attribute']}"
+    if not is_code(stated) or (is_code(name) and name != stated):  # else it is a chosen name
         raise ValueError("'code' is of another policy")
     if len(source) > LARGEST_SOURCE or digest_of(source) != code["sha256"]:
         raise ValueError(f"{_SOURCE} does not have the digest that 'code' names")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from coopbench.baselines.networks.policy import TrainedPolicy
+from coopbench.baselines.own_code import identity_of
 from coopbench.baselines.registry import entries
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, Episodes
@@ -41,12 +42,14 @@ def _look_alikes(cells: Cells) -> Iterator[tuple[str, str]]:
 
 
 def _other_sources(cells: Cells) -> Iterator[tuple[str, str]]:
-    """Yield cells of policies that have another source in an earlier cell, with the reason."""
-    seen: dict[str, tuple[str, bytes | None]] = {}
+    """Yield cells of policies that are other code in an earlier cell, with the reason."""
+    seen: dict[str, tuple[str, str | None]] = {}
     for place, (cell, stored) in cells.items():
-        first, source = seen.setdefault(cell.policy, (place, stored.source))
-        if source != stored.source and stored.episodes is not None:
-            yield place, f"its policy has another source than in {first}, or none: two policies"
+        code = None if stored.source is None else identity_of(stored.meta["code"])
+        first, earlier = seen.setdefault(cell.policy, (place, code))
+        if code != earlier and stored.episodes is not None:
+            other = f"another source than in {first}, another name in it, or none"
+            yield place, f"its policy has {other}: two policies"
 
 
 def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:

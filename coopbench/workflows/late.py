@@ -6,12 +6,13 @@ The evaluation seeds then follow from that digest and a public value that was un
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from coopbench.baselines.own_code import CodePolicy
+from coopbench.baselines.own_code import CodePolicy, identity_of
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError
 from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded, write_bytes
@@ -27,15 +28,17 @@ from coopbench.workflows.verdicts import Check, Discrepancy, concluded
 FILE = "commitment.json"  # in a results folder
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# Digest of weights, or of a source and behind it the name of the policy in that source.
+Identity = Annotated[str, Field(pattern=r"^[0-9a-f]{64}(:[\w.]+)?$")]
 
 
 class Commitment(Strict):
-    """What was committed to: a protocol, and policies by the digests of weights or sources."""
+    """What was committed to: a protocol, and policies by weights, or by source and name in it."""
 
-    version: Literal[1] = Field(default=1, alias="schema")
+    version: Literal[2] = Field(default=2, alias="schema")
     protocol: str
     digest: Digest  # of the protocol
-    policies: dict[str, list[Digest]] = Field(min_length=1)
+    policies: dict[str, list[Identity]] = Field(min_length=1)
 
 
 def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str]:
@@ -54,25 +57,25 @@ def commit(folder: str | Path, out: str | Path | None = None) -> tuple[Path, str
     protocol, file = read_protocol(root), Path(out or root / FILE)
     if file.exists():
         raise FileExistsError(f"{file} exists, and a commitment is not edited; name another file.")
-    digests: dict[str, set[str]] = {}
+    identities: dict[str, set[str]] = {}
     for cell, stored in stored_cells(root, protocol, notes):
         if stored.episodes is None or _ships(protocol, cell.policy):
             continue
-        digest = _stored_digest(stored)
-        if digest is None:
+        identity = _stored_identity(stored)
+        if identity is None:
             raise ValueError(
                 f"{root} holds neither weights nor source of {cell.policy!r}, so there is "
                 f"nothing to commit to; evaluate it as FILE.py:NAME, or train it with a learner."
             )
-        digests.setdefault(cell.policy, set()).add(digest)
-    if notes or not digests:
+        identities.setdefault(cell.policy, set()).add(identity)
+    if notes or not identities:
         reasons = " ".join(notes) or "it has no policies but those of this package."
         raise ValueError(f"{root} cannot be committed to: {reasons}")
     content = {
-        "schema": 1,
+        "schema": 2,
         "protocol": protocol.name,
         "digest": protocol.digest,
-        "policies": {name: sorted(sums) for name, sums in sorted(digests.items())},
+        "policies": {name: sorted(known) for name, known in sorted(identities.items())},
     }
     text = (json.dumps(content, indent=1) + "\n").encode()
     write_bytes(file, text)
@@ -126,10 +129,10 @@ def _check_committed(
         )
     for cell, contestant in contestants:
         weights, model = contestant.weights, contestant.model
-        digest = None if weights is None else digest_of(weights.pack())
+        identity = None if weights is None else digest_of(weights.pack())
         if isinstance(model, CodePolicy):
-            digest = model.digest
-        reason = _not_committed(commitment, protocol, cell.policy, digest)
+            identity = identity_of(model.code)
+        reason = _not_committed(commitment, protocol, cell.policy, identity)
         if reason:
             raise ValueError(f"{reason}; committed: {', '.join(commitment.policies)}.")
 
@@ -150,9 +153,28 @@ def late_checks(
         discrepancies.append(Discrepancy("it is not the one from which the seeds follow"))
     for cell, stored in cells.values():
         if stored.episodes is not None:
-            reason = _not_committed(commitment, protocol, cell.policy, _stored_digest(stored))
+            reason = _not_committed(commitment, protocol, cell.policy, _stored_identity(stored))
             discrepancies += [Discrepancy(f"{cell.folder}: {reason}")] if reason else []
     return [concluded(FILE, discrepancies)]
+
+
+def commitment_of(folders: Iterable[Path], protocol: Protocol) -> bytes | None:
+    """Return the file of the commitment from which the seeds of results folders follow.
+
+    None for a protocol without late seeds. Raises ``ValueError`` if no folder holds the file.
+    """
+    late = protocol.seeds.late
+    if late is None:
+        return None
+    for folder in folders:
+        with suppress(ValueError):
+            _, text = read_commitment(folder / FILE)
+            if digest_of(text) == late.commitment:
+                return text
+    raise ValueError(
+        f"No folder holds the {FILE} from which its late seeds follow (SHA-256 "
+        f"{late.commitment[:12]}); copy that file into one of them."
+    )
 
 
 def _ships(protocol: Protocol, policy: str) -> bool:
@@ -161,17 +183,19 @@ def _ships(protocol: Protocol, policy: str) -> bool:
     return contestant.origin == "fixed" and contestant.shipped
 
 
-def _stored_digest(stored: Stored) -> str | None:
-    """Return the digest of the weights or of the source of a policy; None without either."""
+def _stored_identity(stored: Stored) -> str | None:
+    """Return what identifies the policy of a cell, see ``Identity``; None without either."""
     if stored.source is not None:
-        return digest_of(stored.source)
+        return identity_of(stored.meta["code"])
     return None if stored.policy is None else digest_of(stored.policy.pack())
 
 
 def _not_committed(
-    commitment: Commitment, protocol: Protocol, policy: str, digest: str | None
+    commitment: Commitment, protocol: Protocol, policy: str, identity: str | None
 ) -> str:
     """Say that a policy was not committed to; empty if it was, or if it ships."""
-    if _ships(protocol, policy) or digest in commitment.policies.get(policy, ()):
+    if _ships(protocol, policy) or identity in commitment.policies.get(policy, ()):
         return ""
-    return f"{policy!r} with digest {str(digest)[:12]} was not committed to"
+    digest, _, name = str(identity).partition(":")
+    named = f", {name!r} in its source," if name else ""
+    return f"{policy!r} with digest {digest[:12]}{named} was not committed to"

@@ -18,12 +18,14 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import digest_of, write_text
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
+from coopbench.playing.recording import check_place
 from coopbench.protocol.schema import Protocol
 from coopbench.report.leaderboard import Row, Source, Standings, document
 from coopbench.report.page import as_html
 from coopbench.report.serialise import finite
 from coopbench.results import store
 from coopbench.results.folder import table_of
+from coopbench.results.protocol_file import check_is_folder
 from coopbench.workflows.identities import equal_play
 from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
@@ -55,11 +57,17 @@ class Leaderboard(Standings):
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write the page, and the same content as JSON next to it; return both files."""
         page = Path(path)
-        if page.suffix != ".html":
-            raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")
+        check_page(page)
         write_text(page, self.to_html())
         write_text(page.with_suffix(".json"), self.to_json())
         return page, page.with_suffix(".json")
+
+
+def check_page(page: Path) -> None:
+    """Raise ``ValueError`` if no page can be written there; call it before long work."""
+    check_place(page)
+    if page.suffix != ".html":
+        raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")
 
 
 def leaderboard(
@@ -86,8 +94,7 @@ def leaderboard(
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
     for folder in folders:  # before the first is played again
-        if not Path(folder).is_dir():
-            raise FileNotFoundError(f"There is no folder {folder}.")
+        check_is_folder(Path(folder))
     runner = checking_runner(backend, workers, progress)
     examined, notes = list[Examined](), list[str]()
     for folder in folders:

@@ -138,10 +138,10 @@ def leaderboard(
     workers: Workers = None,
 ) -> None:
     """Verify results folders and merge them into one static page; refuse folders that differ."""
-    from coopbench.playing.recording import check_place
+    from coopbench.workflows.leaderboard import check_page
     from coopbench.workflows.leaderboard import leaderboard as run
 
-    check_place(out)
+    check_page(out)
     with interruption(NOTHING), Bars() as progress:
         board = run(folders, unverified, backend, workers, progress.cell)
     for note in board.notes:
