@@ -1,6 +1,6 @@
 """Engine: parameters, state and buffers of many lanes of one environment, stepped by one driver."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,20 @@ from coopbench_envs.drivers import (
 )
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
-from coopbench_envs.parameters import resolve, unknown
+from coopbench_envs.parameters import check_count, resolve, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.states import allocated, bounds_of, stored
 from coopbench_envs.threads import LanePool, checked
 
-__all__ = ["DISABLED", "NEXT_STEP", "SAME_STEP", "Engine", "operation"]
+__all__ = [
+    "DISABLED",
+    "NEXT_STEP",
+    "SAME_STEP",
+    "Engine",
+    "check_finite",
+    "checked_actions",
+    "operation",
+]
 
 SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
 _NUMBERS = 3  # arguments of a driver behind its arrays: op, start, stop
@@ -51,7 +59,7 @@ _TAKEN = frozenset(
 # Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
 # would become arrays of their own.
 _DERIVED = (
-    *("_launch", "_look", "_opponent", "_views", "first", "_host", "state", "control", "actions"),
+    *("_launch", "_look", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -64,6 +72,38 @@ def operation(mode: int) -> int:
             f"DISABLED ({DISABLED})."
         )
     return DISABLED if mode == SAME_STEP else mode
+
+
+def checked_actions(
+    engine: Any, actions: Any, shape: tuple[int, ...], agent: str = ""
+) -> np.ndarray:
+    """Return the actions of all agents, or of one, as an array of this shape.
+
+    Raises ``ValueError`` for another shape, for masked values, and for what is not an integer, or,
+    where actions are vectors, not a number.
+    """
+    array: np.ndarray = np.asanyarray(actions)
+    fits = array.shape == shape and array.dtype.kind in ("iub" if engine.discrete else "fiub")
+    if fits and not (isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)):
+        return array
+    whose = f"{agent!r} in {engine.spec.id}" if agent else engine.spec.id
+    if array.shape != shape:
+        axes = "" if agent else f" (lanes, agents{'' if engine.discrete else ', dim'})"
+        raise ValueError(f"Actions of {whose} must have shape {shape}{axes}; given {array.shape}.")
+    if fits:
+        raise ValueError(f"Actions of {whose} must be given for all; some are masked.")
+    kind = "integers" if engine.discrete else "numbers"
+    given = f"an array of {array.dtype}" if array.ndim else repr(actions)
+    raise ValueError(f"Actions of {whose} must be {kind}; given {given}.")
+
+
+def check_finite(env_id: str, agents: Sequence[str], actions: np.ndarray) -> None:
+    """Raise ``ValueError`` if actions (lanes, agents, dim) are not finite."""
+    for lane, agent, entry in np.argwhere(~np.isfinite(actions)):
+        raise ValueError(
+            f"Actions of {env_id} must be finite; lane {lane}, agent {agents[agent]!r} gave "
+            f"{actions[lane, agent, entry]}."
+        )
 
 
 class Engine:
@@ -83,14 +123,15 @@ class Engine:
         self,
         env_id: str,
         lanes: int = 1,
+        /,
         *,
         threads: int = 1,
         order: str | None = None,
         global_state: bool = False,
         **parameters: Any,
     ) -> None:
-        if lanes < 1 or threads < 1:
-            raise ValueError(f"lanes and threads must be >= 1; given {lanes} and {threads}.")
+        check_count("lanes", lanes)
+        check_count("threads", threads)
         if order not in (None, *ORDERS):
             raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
         self.spec = spec(env_id)
@@ -129,6 +170,8 @@ class Engine:
         self._expose(self._host)
         told = self._checked_info(self._told())
         self.final_info = {name: values.copy() for name, values in told.items()}
+        # Not among ``Finals``, which a GPU keeps too: infos of its games do not tell it.
+        self.final_invalid = np.zeros_like(self._host.control.invalid)
 
     @property
     def kernels(self) -> Kernels:
@@ -148,7 +191,6 @@ class Engine:
         )
         self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
         kind = np.int64 if self.discrete else np.float64
-        self._numbers = frozenset("iub" if self.discrete else "fiub")  # kinds of dtypes
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
@@ -328,27 +370,13 @@ class Engine:
         actions are replaced by "do nothing" and counted in ``control.invalid``.
         """
         op = operation(mode)
-        if isinstance(actions, np.ma.MaskedArray) and np.ma.is_masked(actions):
-            raise ValueError(f"Actions of {self.spec.id} must be given for all; some are masked.")
-        array = np.asarray(actions)
-        if array.shape != self._shape or array.dtype.kind not in self._numbers:
-            raise ValueError(self._misfit(array))
-        self.actions[...] = array
+        self.actions[...] = checked_actions(self, actions, self._shape)
         if self._opponent is not None:
+            check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()
         self._advance(op)
         if mode == SAME_STEP and self.control.done.any():
             self._renew()
-
-    def _misfit(self, array: np.ndarray) -> str:
-        """Say why ``array`` cannot be the actions of a step."""
-        if array.shape != self._shape:
-            return (
-                f"Actions of {self.spec.id} must have shape {self._shape} "
-                f"(lanes, agents{'' if self.discrete else ', dim'}); given {array.shape}."
-            )
-        kind = "integers" if self.discrete else "numbers"
-        return f"Actions of {self.spec.id} must be {kind}; given an array of {array.dtype}."
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
@@ -358,17 +386,14 @@ class Engine:
         elif self.discrete or np.isfinite(self.actions).all():
             self._lane_pool.run(self._launch, op)
             return
-        lane, agent, *rest = np.argwhere(~np.isfinite(self.actions))[0]
-        raise ValueError(
-            f"Actions of {self.spec.id} must be finite; lane {lane}, agent "
-            f"{self.agents[agent]!r} gave {self.actions[(lane, agent, *rest)]}."
-        )
+        check_finite(self.spec.id, self.agents, self.actions)
 
     def _renew(self) -> None:
         """Keep what the finished episodes came to aside, and begin the next ones."""
         control, over = self.control, self.control.done.copy()
         for name, values in self._host.finals._asdict().items():
             values[over] = getattr(control, name)[over]
+        self.final_invalid[over] = control.invalid[over]
         self._keep_info(over)
         control.chosen[:] = over
         self._lane_pool.run(self._launch, RENEW)

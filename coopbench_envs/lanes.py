@@ -45,7 +45,8 @@ class Lanes(Protocol):
     state: Any  # a NamedTuple of arrays, with the field ``time``
     control: Control
     actions: np.ndarray  # of the latest step
-    final_info: dict[str, np.ndarray]
+    final_info: dict[str, np.ndarray]  # kept by SAME_STEP, as what follows
+    final_invalid: np.ndarray  # (lanes, agents), illegal choices in the finished episodes
 
     @property
     def state_space(self) -> gym.spaces.Box:
@@ -146,7 +147,7 @@ def of_user(env: str | EnvSpec | Callable[..., Any], steps: int | None = None) -
 
 
 def lanes_of(
-    env: str | EnvSpec, lanes: int = 1, *, global_state: bool = False, **parameters: Any
+    env: str | EnvSpec, lanes: int = 1, /, *, global_state: bool = False, **parameters: Any
 ) -> Engine | ForeignEngine:
     """Return the engine that plays an environment, for learners and interfaces.
 

@@ -12,10 +12,13 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 __all__ = [
     "Allowed",
     "between",
+    "check_count",
     "describe",
+    "is_whole",
     "joined",
     "named",
     "one_of",
+    "positive",
     "resolve",
     "span",
     "unknown",
@@ -71,6 +74,11 @@ def between(low: float, high: float, text: str, *, above: bool = False) -> Allow
     return Allowed(text, low, high, above)
 
 
+def positive(high: float, text: str) -> Allowed:
+    """Allow numbers from 1e-9 to ``high``: dividing by smaller ones can overflow."""
+    return Allowed(text, 1e-9, high)
+
+
 def one_of(choices: Iterable[str], text: str, *, prefix: str = "") -> Allowed:
     """Allow one of a few names; with ``prefix`` also any name behind that."""
     return Allowed(text, choices=tuple(choices), prefix=prefix)
@@ -105,11 +113,26 @@ def _nearest(name: Any, names: Iterable[str], count: int = 1) -> str:
     return f" Did you mean {', '.join(first) + ' or ' if first else ''}{last}?" if near else ""
 
 
+def is_whole(value: Any) -> bool:
+    """Tell whether ``value`` is a whole number; 1.0 and True are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless the argument ``name`` is a whole number of at least 1."""
+    if not (is_whole(value) and value >= 1):
+        raise ValueError(f"{name} was {value!r}; allowed: whole numbers >= 1.")
+
+
 def named(
     kind: str, name: str, table: Mapping[str, Any], where: str = "", listing: str = ""
 ) -> Any:
     """Look ``name`` up in ``table``; raise ``ValueError`` with the nearest name if it is absent."""
-    if name not in table:
+    try:
+        known = name in table
+    except TypeError:  # a list, for instance, which cannot be a key
+        known = False
+    if not known:
         raise ValueError(unknown(kind, name, table, where, listing))
     return table[name]
 

@@ -3,8 +3,10 @@
 import ast
 import pickle
 import re
+from functools import partial
 from pathlib import Path
 
+import builders
 import gymnasium
 import numpy as np
 import pettingzoo
@@ -67,12 +69,21 @@ def test_exceptions_travel_between_processes_and_are_printed(name, monkeypatch, 
 
 def test_unknown_parameter_names_the_nearest(kind_id):
     for make in (
-        lambda: gymnasium.make(kind_id, horizn=5),
-        lambda: gymnasium.make_vec(kind_id, num_envs=2, horizn=5),
-        lambda: pettingzoo.make("parallel", kind_id, horizn=5),
+        partial(gymnasium.make, kind_id),
+        partial(gymnasium.make_vec, kind_id, num_envs=2),
+        partial(pettingzoo.make, "parallel", kind_id),
     ):
         with pytest.raises(TypeError, match=r"'horizn'.*Did you mean 'horizon'"):
-            make()
+            make(horizn=5)
+        with pytest.raises(TypeError, match=r"Unknown parameter 'lanes' .*Known: "):
+            make(lanes=3)  # the name of an argument of engines
+
+
+@pytest.mark.parametrize("value", [0, 2.0, "4", None, True])
+def test_counts_are_whole_numbers(value):
+    for name in ("num_envs", "threads"):
+        with pytest.raises(ValueError, match=f"{name} was {value!r}; allowed: whole numbers >= 1"):
+            gymnasium.make_vec("coopbench/TrustDilemma-v0", **{name: value})
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, "ten", None, True, float("nan")])
@@ -88,6 +99,15 @@ def test_the_ends_of_an_interval_are_allowed_and_no_more():
         assert [value for value in values if interval.admits(value)] == allowed
 
 
+@pytest.mark.parametrize(
+    "parameter", ["Routing-v0.contact_margin", "PlatformEcosystem-v1.floor", "LoyaltyTeam-v0.c"]
+)
+def test_positive_numbers_are_not_so_small_that_quotients_overflow(parameter):
+    env, name = parameter.split(".")
+    with pytest.raises(ValueError, match=rf"'{name}' of .* was 5e-324; allowed: float in \[1e-09"):
+        Engine(env, **{name: 5e-324})
+
+
 def test_choices_are_listed_or_there_is_a_command_that_lists_them():
     with pytest.raises(ValueError, match=r"'reward_type'.*'selfish'.*'integrated', 'private'"):
         Engine("TrustDilemma-v0", reward_type="selfish")
@@ -99,8 +119,7 @@ def test_choices_are_listed_or_there_is_a_command_that_lists_them():
 
 
 def test_actions_of_wrong_shape_or_kind(kind_id):
-    engine = Engine(kind_id, 2)
-    engine.reset(np.arange(2))
+    engine = builders.begun(kind_id, 2)
     before = engine.get_state()
     with pytest.raises(ValueError, match=r"must have shape .*given \(7,\)"):
         engine.step(np.zeros(7))
@@ -116,17 +135,30 @@ def test_actions_of_wrong_shape_or_kind(kind_id):
             actions[1, 1, 0] = bad
             with pytest.raises(ValueError, match=f"finite; lane 1, agent '{engine.agents[1]}'"):
                 engine.step(actions)
-    for name, value in engine.get_state().items():
-        np.testing.assert_array_equal(value, before[name])  # nothing was corrupted
+    np.testing.assert_equal(engine.get_state(), before)  # nothing was corrupted
     single = gymnasium.make(kind_id).unwrapped
     single.reset(seed=0)
     with pytest.raises(ValueError, match=r"that of action_space; given \(11,\)"):
         single.step(np.zeros(11))
 
 
+def test_a_refused_action_of_one_agent_changes_nothing(kind_id):
+    """The partner, who draws numbers, has not acted either."""
+    env, plain = (gymnasium.make_vec(kind_id, num_envs=2, control="focal") for _ in range(2))
+    shape, kind = plain.action_space.shape, plain.action_space.dtype
+    plain.action_space.seed(0)
+    for each in (env, plain):
+        each.reset(seed=1)
+    masked = np.ma.masked_all(shape, kind)
+    for bad in (np.zeros(7), *(np.full(shape, x) for x in (np.nan, "1", 1j, None)), masked):
+        with pytest.raises(ValueError, match="Actions of"):
+            env.step(bad)
+        actions = plain.action_space.sample()
+        np.testing.assert_equal(env.step(actions)[:2], plain.step(actions)[:2])
+
+
 def test_one_bad_number_in_a_large_batch():
-    engine = Engine("TrustDilemma-v0", 9000)
-    engine.reset(np.arange(9000))
+    engine = builders.begun("TrustDilemma-v0", 9000)
     actions = np.ones(engine.actions.shape)
     actions[8999, 1, 0] = np.nan
     with pytest.raises(ValueError, match="finite; lane 8999, agent 'firm_1' gave nan"):
@@ -155,8 +187,7 @@ def test_illegal_discrete_actions_do_nothing_and_are_counted():
 
 
 def test_bad_state_changes_nothing(kind_id):
-    engine = Engine(kind_id)
-    engine.reset(np.array([1]))
+    engine = builders.begun(kind_id, seed=1)
     before = engine.get_state()
     field = engine.state._fields[1]
     shape = before[field].shape[1:]
@@ -166,8 +197,7 @@ def test_bad_state_changes_nothing(kind_id):
         engine.reset(state={field: np.zeros((9, 9, 9, 9))})
     with pytest.raises(ValueError, match=f"'{field}' .*must hold finite"):
         engine.reset(state={field: np.full(shape, np.nan)})
-    for name, value in engine.get_state().items():
-        np.testing.assert_array_equal(value, before[name])
+    np.testing.assert_equal(engine.get_state(), before)
 
 
 def test_seeds_and_masks(kind_id):
@@ -176,7 +206,15 @@ def test_seeds_and_masks(kind_id):
     env = gymnasium.make_vec(kind_id, num_envs=3)
     with pytest.raises(ValueError, match="one per lane: 3; given 2"):
         env.reset(seed=[1, 2])
-    env.reset(seed=1)
+    for seed in (-1, 0.5, np.array(True)):
+        with pytest.raises(ValueError, match="seed must be a whole number"):
+            env.reset(seed=seed)
+    with pytest.raises(ValueError, match="names 1 of 3 lanes, and no episode has begun"):
+        env.reset(seed=1, options={"reset_mask": np.arange(3) == 1})
+    first = env.reset(seed=1)[0][0]
+    for seed in (np.int64(1), np.array(1)):
+        single = gymnasium.make(kind_id).unwrapped
+        np.testing.assert_array_equal(single.reset(seed=seed)[0], first)
     for mask in (np.ones(3), np.zeros(3, np.bool_), np.ones(2, np.bool_)):
         with pytest.raises(ValueError, match="reset_mask"):
             env.reset(options={"reset_mask": mask})
@@ -193,8 +231,9 @@ def test_seeds_and_masks(kind_id):
 def test_control_and_partner(kind_id):
     with pytest.raises(ValueError, match="'control' was 'both'; allowed: 'joint', 'focal'"):
         gymnasium.make(kind_id, control="both")
-    with pytest.raises(ValueError, match=r"'ego' .* was 99; allowed: 0 to"):
-        gymnasium.make(kind_id, control="focal", ego=99)
+    for ego in (99, True, 1.0, "0", None):
+        with pytest.raises(ValueError, match=rf"'ego' .* was {ego!r}; allowed: 0 to"):
+            gymnasium.make(kind_id, control="focal", ego=ego)
     with pytest.raises(ValueError, match=r"Unknown policy 'randm'. Did you mean 'random'"):
         gymnasium.make(kind_id, control="focal", partner="randm")
     with pytest.raises(ValueError, match="control='focal'"):
@@ -214,6 +253,23 @@ def test_missing_action_and_finished_episode(kind_id):
     first, *others = env.agents
     with pytest.raises(ValueError, match=f"No action for '{first}'"):
         env.step({agent: actions[agent] for agent in others})
+    with pytest.raises(ValueError, match=r"must be a mapping .*given list"):
+        env.step([0, 0])
     env.step(actions)
+    turns = pettingzoo.make("aec", kind_id)
+    for each in (env, turns):  # the state of an end begins no episode
+        each.reset(options={"state": env.get_state()})
+        assert each.agents == []
+    assert list(turns.agent_iter()) == []
     with pytest.raises(RuntimeError, match="call reset"):
         env.step(actions)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(gymnasium.make_vec, "max_episode_steps"), (partial(pettingzoo.make, "aec"), "max_cycles")],
+)
+def test_two_limits_that_differ(make, name):
+    assert make("coopbench/TrustDilemma-v0", horizon=3, **{name: 3}).unwrapped.engine.horizon == 3
+    with pytest.raises(ValueError, match=f"{name} was 3, and horizon 50; .*give one"):
+        make("coopbench/TrustDilemma-v0", horizon=50, **{name: 3})

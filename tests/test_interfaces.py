@@ -4,6 +4,7 @@ import copy
 import importlib
 import pickle
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -129,6 +130,29 @@ def test_the_scan_of_the_sources_finds_what_the_modules_define():
     specs = [s for m in modules for s in specs_of(importlib.import_module(m))]
     assert sorted(s.id for s in specs) == ids
     assert all(pickle.loads(pickle.dumps(s.params())) == s.params() for s in specs)
+
+
+def test_rows_are_copied_restored_and_used_after_an_error():
+    pytest.importorskip("stable_baselines3", reason="the extra 'train' is not installed")
+    rows = coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 16, horizon=4)
+    for wrong in (partial(rows.seed, -1), partial(rows.set_options, {"state": 3})):
+        wrong()
+        with pytest.raises(ValueError, match="must"):
+            rows.reset()
+        rows.reset()
+    with pytest.raises(ValueError, match="made without a policy"):
+        rows.set_opponent("random")
+    actions = np.full((32, 1), 50.0)
+    rows.step(actions)[3][0]["mine"] = 1
+    twins = [copy.deepcopy(rows), pickle.loads(pickle.dumps(rows))]
+    rows.set_options({"state": rows.get_state()})
+    rows.reset()
+    for _ in range(3):
+        expected = rows.step(actions)
+        assert "mine" not in expected[3][0]
+        for twin in twins:
+            np.testing.assert_equal(twin.step(actions), expected)
+    assert expected[3][0]["episode"]["l"] == 4
 
 
 @pytest.mark.parametrize("name", ["TrustDilemma-v1", "Skirmish-v0"])

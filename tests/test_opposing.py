@@ -1,12 +1,18 @@
 """Policies on the other side of battles, which see them from there."""
 
+import copy
+import pickle
+
+import builders
 import gymnasium
 import numpy as np
 import pytest
+from episodes import begun
 
-from coopbench.baselines.game import Game
-from coopbench.baselines.player import Player
+import coopbench_envs
 from coopbench_envs import Engine
+from coopbench_envs.shells.aec_env import AECEnv
+from coopbench_envs.shells.parallel_env import ParallelEnv
 
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 BOTH = pytest.mark.parametrize("battle", [V0, V1])
@@ -19,13 +25,6 @@ def size_of(engine):
 
 def places(engine):
     return np.stack([engine.state.x, engine.state.y], axis=2)
-
-
-def begun(engine, policy, seeds):
-    player = Player(policy, Game.of(engine))
-    engine.reset(np.asarray(seeds, np.uint64))
-    player.begin(engine.control.seed, engine.control.episode, np.ones(engine.lanes, np.bool_))
-    return player
 
 
 def play(engine, player):
@@ -56,8 +55,8 @@ def test_the_other_side_of_a_map_is_the_map_turned(name, battle):
 )
 def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy):
     parameters = {"map": name, "start": "fixed", "jitter": False, "opponent": f"policy:{policy}"}
-    engine = Engine(V1, **parameters)
-    player, n = begun(engine, policy, [0]), len(engine.agents)
+    engine = builders.begun(V1, **parameters)
+    player, n = begun(engine, policy), len(engine.agents)
     for _ in range(20):
         play(engine, player)
         image = size_of(engine) - places(engine)[:, n:]
@@ -76,10 +75,10 @@ def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy)
 def test_a_battle_is_the_same_from_both_sides(name, battle, options, places_within):
     """Also in the order of turns, which version 0 draws; its places are rounded to float32."""
     parameters = {"map": name, **options}
-    engine = Engine(battle, 4, opponent="policy:kite", **parameters)
-    other = Engine(battle, 4, opponent="policy:focus_fire", side="enemies", **parameters)
-    player, n = begun(engine, "focus_fire", range(4)), len(engine.agents)
-    against = begun(other, "kite", range(4))
+    engine = builders.begun(battle, 4, opponent="policy:kite", **parameters)
+    other = builders.begun(battle, 4, opponent="policy:focus_fire", side="enemies", **parameters)
+    player, n = begun(engine, "focus_fire"), len(engine.agents)
+    against = begun(other, "kite")
     other.restore(engine._opponent._reflected())
     seats = np.roll(np.arange(engine.state.x.shape[1]), -n)
     for _ in range(12):
@@ -95,14 +94,16 @@ def test_a_battle_is_the_same_from_both_sides(name, battle, options, places_with
 @BOTH
 @pytest.mark.parametrize("policy", ["random", "smac_heuristic"])  # both remember
 def test_battles_depend_on_seed_and_episode_alone(policy, battle):
-    engine = Engine(battle, 3, horizon=12, opponent=f"policy:{policy}")
-    engine.reset(np.array([5, 6, 7], np.uint64))
-    rows = []
-    for _ in range(26):  # two episodes and their resets
-        engine.step(np.ones((3, 3), np.int64))
+    engine = builders.begun(battle, 3, horizon=12, opponent=f"policy:{policy}", seed=5)
+    rows, twins = [], []
+    for step in range(26):  # two episodes and their resets
+        if step == 6:
+            twins = [copy.deepcopy(engine), pickle.loads(pickle.dumps(engine))]
+        for each in (engine, *twins):
+            each.step(np.ones((3, 3), np.int64))
+            np.testing.assert_array_equal(each.state.x, engine.state.x)
         rows.append(engine.state.x.copy())
-    alone = Engine(battle, 1, horizon=12, opponent=f"policy:{policy}")
-    alone.reset(np.array([6], np.uint64))
+    alone = builders.begun(battle, horizon=12, opponent=f"policy:{policy}", seed=6)
     alone.reset()  # its second episode
     for row in rows[13:25]:
         alone.step(np.ones((1, 3), np.int64))
@@ -154,5 +155,7 @@ def test_who_plays_by_a_rule_is_not_replaced():
     engine = Engine(V1, opponent="kite")
     with pytest.raises(ValueError, match="opponent='policy:NAME'"):
         engine.set_opponent("focus_fire")
-    with pytest.raises(ValueError, match="made without a policy"):
-        gymnasium.make("coopbench/TrustDilemma-v1").unwrapped.set_opponent("random")
+    made = [gymnasium.make("coopbench/TrustDilemma-v1").unwrapped, ParallelEnv(V1, map="3m")]
+    for env in (*made, AECEnv(V1, map="3m"), coopbench_envs.pymarl(V1, map="3m")):
+        with pytest.raises(ValueError, match="made without a policy"):
+            env.set_opponent("random")

@@ -37,6 +37,11 @@ def test_episodes_are_those_of_the_gymnasium_environment():
     assert env.get_stats().keys() == shown["metrics"].keys()
     with pytest.raises(gym.error.ResetNeeded, match="No episode is running"):
         env.step(last_legal(env))
+    with pytest.raises(ValueError, match="options must be a mapping"):
+        env.reset(options="x")
+    env.reset()
+    with pytest.raises(ValueError, match=r"3 choices, one per agent; .* shape \(2,\)"):
+        env.step([1, 1])
 
 
 def test_pymarls_first_style_and_rewards_of_each_agent():
@@ -83,10 +88,14 @@ def test_a_misspelt_render_mode_is_named():
         lambda mode: ParallelEnv(GAME, render_mode=mode),
         lambda mode: coopbench_envs.make_vec(GAME, render_mode=mode),
         lambda mode: coopbench_envs.sb3_vec_env(GAME, 1, render_mode=mode),
+        lambda mode: coopbench_envs.pymarl(GAME, render_mode=mode),
+        coopbench_envs.pymarl(GAME).render,
     )
     for make in makers:
         with pytest.raises(ValueError, match=r"'rgb_aray'.*Did you mean 'rgb_array'"):
             make("rgb_aray")
+    with pytest.raises(ValueError, match=r"Unknown render_mode \[\]"):
+        coopbench_envs.make_vec(GAME, render_mode=[])
 
 
 def test_a_step_of_nobody_after_the_end_returns_nothing():

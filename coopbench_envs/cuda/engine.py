@@ -29,6 +29,7 @@ class CudaEngine(Engine):
         self,
         env_id: str,
         lanes: int = 1,
+        /,
         *,
         device: str = "cuda",
         stream: int = 1,

@@ -9,11 +9,12 @@ import numpy as np
 
 from coopbench_envs.core import EnvSpec, streams
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
-from coopbench_envs.engine import SAME_STEP, operation
+from coopbench_envs.engine import SAME_STEP, checked_actions, operation
 from coopbench_envs.foreign.codec import CHOICES, Codec
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.worlds import Turn, World, digest_of, number_in
 from coopbench_envs.foreign_names import Keywords
+from coopbench_envs.layouts import Part
 from coopbench_envs.memory import Finals, control_of
 
 __all__ = ["ForeignEngine", "reset_seed"]
@@ -48,6 +49,7 @@ class ForeignEngine:
         self,
         environment: EnvSpec,
         lanes: int = 1,
+        /,
         *,
         vectors: bool = False,
         global_state: bool = False,
@@ -66,6 +68,7 @@ class ForeignEngine:
         if vectors:
             spaces = self.codec.vector_spaces(environment.id)
             self.observation_spaces, self.action_spaces = spaces
+            self.layout = {"observation": Part(0, self.codec.width)}
         self.discrete = self.codec.form == CHOICES
         self.horizon, self.falling = self.constants.horizon, True
         self._vectors, self._global = vectors, global_state
@@ -77,6 +80,7 @@ class ForeignEngine:
         )
         self._finals = Finals(*(getattr(self.control, name).copy() for name in Finals._fields))
         self.final_info: dict[str, np.ndarray] = {}
+        self.final_invalid = self.control.invalid.copy()
         self._names, self._choices = frozenset(self.agents), self.codec.masks()
         self._counts = self._choices.sum(axis=1)
         # Whether a choice may be illegal: where agents have other numbers of them, or were told.
@@ -149,6 +153,10 @@ class ForeignEngine:
 
     def _world(self) -> World:
         return make_world(self.spec.id, self.parameters._asdict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out ``first``, whose views would become arrays of their own."""
+        return {name: value for name, value in self.__dict__.items() if name != "first"}
 
     def close(self) -> None:
         """Close all environments."""
@@ -234,19 +242,8 @@ class ForeignEngine:
             self._renew([lane for lane in plays if done[lane]])
 
     def _take(self, actions: Any) -> None:
-        """Copy the actions of a step; ``ValueError`` for those of another shape or kind."""
-        array = np.asarray(actions)
-        if array.shape != self.actions.shape:
-            raise ValueError(
-                f"Actions of {self.spec.id} must have shape {self.actions.shape}; given "
-                f"{array.shape}."
-            )
-        if array.dtype.kind not in ("iub" if self.discrete else "fiub"):
-            kind = "integers" if self.discrete else "numbers"
-            raise ValueError(
-                f"Actions of {self.spec.id} must be {kind}; given an array of {array.dtype}."
-            )
-        self.actions[...] = array
+        """Copy the actions of a step; ``ValueError`` for those that ``checked_actions`` refuses."""
+        self.actions[...] = checked_actions(self, actions, self.actions.shape)
         if self._vectors and self.discrete:
             beyond = (self.actions < 0) | (self.actions >= self._counts)
             if beyond.any():
@@ -262,6 +259,7 @@ class ForeignEngine:
         for name in Finals._fields:
             getattr(finals, name)[over] = getattr(control, name)[over]
         finals.alive[over] = self._acting[over] & ~control.terminated[over]
+        self.final_invalid[over] = control.invalid[over]
         control.episode[over] += 1
         self._begin(numbers, SAME_STEP)
         self._renewed = numbers
@@ -303,14 +301,15 @@ class ForeignEngine:
             self._course.append((actions[0], digest_of(turns[0])))
 
     def _check_given(self, actions: np.ndarray, lanes: list[int]) -> None:
-        """Raise ``ValueError`` if an agent that takes part was given no action."""
-        if self.discrete or not np.isnan(actions).any():
+        """Raise ``ValueError`` if an agent that takes part has no action, or one not finite."""
+        if self.discrete or np.isfinite(actions).all():
             return
-        row, seat = np.argwhere(np.isnan(actions))[0, :2]
+        row, seat, entry = np.argwhere(~np.isfinite(actions))[0]
         lane = lanes[row]
         raise ValueError(
             f"{self.spec.id} needs an action for {self.agents[seat]!r} in step "
-            f"{self.state.time[lane] + 1} of seed {self.control.seed[lane]}; none was returned."
+            f"{self.state.time[lane] + 1} of seed {self.control.seed[lane]}, of finite numbers; "
+            f"given {actions[row, seat, entry]} (nan: none was returned)."
         )
 
     def _rewards(self, turns: list[Turn], lanes: list[int]) -> np.ndarray:

@@ -4,7 +4,8 @@ import json
 import math
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import NamedTuple, NoReturn
+from operator import attrgetter
+from typing import Any, NamedTuple, NoReturn
 
 from coopbench_envs.core import EnvSpec, Kernels
 from coopbench_envs.foreign.codec import Codec
@@ -50,13 +51,21 @@ def foreign_spec(
         kernels=Kernels(partial(_not_compiled, name), *[None] * 4),
         params=Keywords,
         constants=partial(_constants, name, metrics or {}, steps),
-        agents=lambda c: c.agents,
-        observation_space=lambda c, seat: c.codec.observation_spaces[seat],
-        action_space=lambda c, seat: c.codec.action_spaces[seat],
+        agents=attrgetter("agents"),  # and no lambdas: engines are pickled with their EnvSpec
+        observation_space=_observation_space,
+        action_space=_action_space,
         layout=_layout,
         metrics=_measured(name, metrics or {}),
         source=f"an environment of another package, {name}",
     )
+
+
+def _observation_space(constants: Constants, seat: int) -> Any:
+    return constants.codec.observation_spaces[seat]
+
+
+def _action_space(constants: Constants, seat: int) -> Any:
+    return constants.codec.action_spaces[seat]
 
 
 def _measured(name: str, metrics: Mapping[str, How]) -> dict[str, str]:

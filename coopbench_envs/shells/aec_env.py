@@ -96,7 +96,8 @@ class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
     def _begin_round(self) -> None:
         self._order = self._roster.live.copy()
         self._turn = 0
-        self.agent_selection = self._order[0]
+        # Nobody acts in an episode that begins with the state of its end.
+        self.agent_selection = (self._order or self._roster.names)[0]
 
     def observe(self, agent: str) -> np.ndarray:
         """Return what ``agent`` has seen after the last full round, a fresh copy."""

@@ -14,6 +14,7 @@ __all__ = [
     "check_options",
     "check_render_mode",
     "draw_seed",
+    "limited",
     "on_cpu",
     "rendered",
     "seed_of",
@@ -29,12 +30,15 @@ def seed_of(seed: Any, lanes: int = 1) -> np.ndarray:
 
     Raises ``ValueError`` for anything but whole numbers from 0 to 2^64 - 1.
     """
-    if isinstance(seed, (list, tuple, np.ndarray)):
-        if len(seed) != lanes:
-            raise ValueError(f"A list of seeds must name one per lane: {lanes}; given {len(seed)}.")
-        numbers = [_whole(s) for s in seed]
+    given = seed.tolist() if isinstance(seed, np.ndarray) else seed
+    if isinstance(given, (list, tuple)):
+        if len(given) != lanes:
+            raise ValueError(
+                f"A list of seeds must name one per lane: {lanes}; given {len(given)}."
+            )
+        numbers = [_whole(s) for s in given]
     else:
-        numbers = [_whole(seed) + lane for lane in range(lanes)]
+        numbers = [_whole(given) + lane for lane in range(lanes)]
     if max(numbers) >= _SEEDS:
         raise ValueError(f"A seed must be below 2^64; given {seed!r} for {lanes:,} lane(s).")
     return np.array(numbers, np.uint64)
@@ -64,6 +68,22 @@ def on_cpu(parameters: Mapping[str, Any]) -> dict[str, Any]:
             f"every step: use gymnasium.make_vec(..., num_envs=..., device={device!r})."
         )
     return {name: value for name, value in parameters.items() if name != "device"}
+
+
+def limited(parameters: dict[str, Any], name: str, steps: Any) -> dict[str, Any]:
+    """Return the parameters with ``horizon``, which a framework calls ``name``, if that is given.
+
+    Raises ``ValueError`` if they have another horizon.
+    """
+    if steps is None:
+        return parameters
+    horizon = parameters.get("horizon", steps)
+    if horizon != steps:
+        raise ValueError(
+            f"{name} was {steps!r}, and horizon {horizon!r}; {name} is another name for the "
+            f"parameter horizon: give one of them."
+        )
+    return parameters | {"horizon": steps}
 
 
 def draw_seed(generator: np.random.Generator) -> int:

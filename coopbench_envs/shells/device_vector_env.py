@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.engine import SAME_STEP
+from coopbench_envs.shells.common import limited
 from coopbench_envs.shells.seats import joint_spaces
 from coopbench_envs.shells.vector_env import Batch
 
@@ -49,8 +50,7 @@ class DeviceVectorEnv(Batch):
             raise ValueError(
                 "control='focal' needs device='cpu': the partners' policies are played there."
             )
-        if max_episode_steps is not None:
-            parameters.setdefault("horizon", max_episode_steps)
+        parameters = limited(parameters, "max_episode_steps", max_episode_steps)
         self._describe(num_envs, autoreset_mode, render_mode, copy)
         self.engine = CudaEngine(env_id, num_envs, device=device, stream=stream, **parameters)
         self._set_spaces(*joint_spaces(self.engine))

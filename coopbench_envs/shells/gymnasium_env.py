@@ -67,8 +67,8 @@ class GymnasiumEnv(Seated, gym.Env):
         from a given state.
         """
         seeds = None if seed is None else seed_of(seed)
-        super().reset(seed=seed)
-        if seed is None and not self._seeded:
+        super().reset(seed=None if seeds is None else int(seeds[0]))
+        if seeds is None and not self._seeded:
             seeds = seed_of(draw_seed(self.np_random))
         state = check_options(options)
         self.engine.reset(seeds, state=state)

@@ -7,13 +7,14 @@ import numpy as np
 
 from coopbench_envs.shells.common import check_render_mode, rendered
 from coopbench_envs.shells.roster import Roster
+from coopbench_envs.shells.seats import Opposed
 
 __all__ = ["NamedAgents"]
 
 _LISTED = 6  # agents that are named where an environment is printed
 
 
-class NamedAgents:
+class NamedAgents(Opposed):
     """One game whose agents have names; a base class of both PettingZoo interfaces.
 
     See ``ParallelEnv`` for the parameters.

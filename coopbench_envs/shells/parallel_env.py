@@ -1,5 +1,6 @@
 """PettingZoo's Parallel interface: all agents act at once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,14 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
             return {}, {}, {}, {}, {}
         if not self.agents:
             raise RuntimeError("The episode is over: call reset() before the next step().")
+        if not isinstance(actions, Mapping):
+            raise ValueError(
+                f"Actions must be a mapping from names of agents; given {type(actions).__name__}."
+            )
         for agent in roster.live:
             if agent not in actions:
-                raise ValueError(f"No action for {agent!r}; given for {', '.join(actions)}.")
+                names = ", ".join(map(str, actions)) or "none"
+                raise ValueError(f"No action for {agent!r}; given for {names}.")
             roster.put(agent, actions[agent])
         if len(actions) > len(roster.live):
             roster.check_names(actions)

@@ -10,7 +10,14 @@ from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.lanes import Lanes, lanes_of, of_user
 from coopbench_envs.parameters import named
-from coopbench_envs.shells.common import draw_seed, rendered, seed_of
+from coopbench_envs.shells.common import (
+    check_options,
+    check_render_mode,
+    draw_seed,
+    rendered,
+    seed_of,
+)
+from coopbench_envs.shells.seats import Opposed
 
 __all__ = ["PyMARLEnv", "pymarl"]
 
@@ -29,7 +36,7 @@ def pymarl(env: str | EnvSpec | Callable[..., Any], **options: Any) -> "PyMARLEn
     return PyMARLEnv(of_user(env), **options)
 
 
-class PyMARLEnv:
+class PyMARLEnv(Opposed):
     """One game with the methods of EPyMARL's ``MultiAgentEnv``.
 
     With ``style="pymarl"``, ``reset`` returns (observations, state) and ``step`` (reward,
@@ -60,7 +67,7 @@ class PyMARLEnv:
                 f"({self.engine.action_spaces[0]}); allowed: environments with Discrete actions."
             )
         self._old, self._common = style == "pymarl", common_reward
-        self._seed, self._render_mode = seed, render_mode
+        self._seed, self._render_mode = seed, check_render_mode(render_mode)
         self._begun = False
         self._finished: list[dict[str, float]] = []  # metrics of all episodes so far
         self.n_agents = len(self.engine.agents)
@@ -73,7 +80,7 @@ class PyMARLEnv:
         """
         if seed is None and not self._begun:
             seed = draw_seed(np.random.default_rng()) if self._seed is None else self._seed
-        state = (options or {}).get("state")
+        state = check_options(options)
         self.engine.reset(None if seed is None else seed_of(seed), state=state)
         self._begun = True
         return self.get_obs(), self.get_state() if self._old else {}
@@ -88,7 +95,13 @@ class PyMARLEnv:
         engine, control = self.engine, self.engine.control
         if not self._begun or control.done[0]:
             raise gym.error.ResetNeeded("No episode is running: call reset() before step().")
-        engine.step(np.asarray(actions).reshape(1, self.n_agents), DISABLED)
+        choices = np.asanyarray(actions)
+        if choices.size != self.n_agents:
+            raise ValueError(
+                f"Actions of {engine.spec.id} must be {self.n_agents} choices, one per agent; "
+                f"given an array of shape {choices.shape}."
+            )
+        engine.step(choices.reshape(1, self.n_agents), DISABLED)
         ended, truncated = bool(control.ended[0]), bool(control.truncated[0])
         info: dict[str, Any] = {}
         if ended or truncated:
@@ -165,7 +178,7 @@ class PyMARLEnv:
 
     def render(self, mode: str | None = None) -> Any:
         """Return a picture ("rgb_array") or a text ("ansi") of the present state."""
-        return rendered(self.engine, mode or self._render_mode)
+        return rendered(self.engine, check_render_mode(mode) or self._render_mode)
 
     def save_replay(self) -> None:
         """Raise ``NotImplementedError``: episodes are recorded by ``coopbench replay``."""

@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import seeding
 
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import DISABLED, Engine, checked_actions
 from coopbench_envs.parameters import unknown
-from coopbench_envs.shells.common import RENDER_MODES, check_options, draw_seed, on_cpu, seed_of
+from coopbench_envs.shells.common import (
+    RENDER_MODES,
+    check_options,
+    draw_seed,
+    limited,
+    on_cpu,
+    seed_of,
+)
 
 __all__ = ["Roster"]
 
@@ -31,9 +38,7 @@ class Roster:
             raise ValueError(
                 f"Parameter 'dead_agents' was {dead_agents!r}; allowed: 'remove', 'keep'."
             )
-        if max_cycles is not None:
-            parameters = parameters | {"horizon": max_cycles}
-        self.engine = Engine(env_id, **on_cpu(parameters))
+        self.engine = Engine(env_id, **on_cpu(limited(parameters, "max_cycles", max_cycles)))
         self.names = list(self.engine.agents)
         self.index = {agent: k for k, agent in enumerate(self.names)}
         self.live: list[str] = []
@@ -66,24 +71,16 @@ class Roster:
         self.engine.reset(None if seed is None else seed_of(seed), state=state)
         self.begun = True
         self._joint.fill(0)
-        alive = self.engine.control.alive[0].tolist()
-        self.live = [a for a in self.names if self._keep or alive[self.index[a]]]
+        control = self.engine.control
+        alive = control.alive[0] | self._keep
+        if control.done[0]:  # a state may be that of the end of an episode
+            alive[:] = False
+        self.live = [agent for agent, acts in zip(self.names, alive, strict=True) if acts]
         self.infos = self._infos(self.live)
 
     def put(self, agent: str, action: Any) -> None:
         """Set what ``agent`` does in the next step; raises ``ValueError`` if it is no action."""
-        array = np.asarray(action)
-        if array.shape != self._shape:
-            raise ValueError(
-                f"The action of {agent!r} in {self.engine.spec.id} must have shape "
-                f"{self._shape}; given {array.shape}."
-            )
-        if array.dtype.kind not in ("iub" if self.engine.discrete else "fiub"):
-            kind = "an integer" if self.engine.discrete else "an array of numbers"
-            raise ValueError(
-                f"The action of {agent!r} in {self.engine.spec.id} must be {kind}; "
-                f"given {action!r}."
-            )
+        array = checked_actions(self.engine, action, self._shape, agent)
         self._joint[0, self.index[agent]] = array
 
     def check_names(self, actions: Iterable[str]) -> None:

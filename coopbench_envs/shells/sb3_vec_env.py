@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of, of_user
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     check_options,
@@ -27,10 +27,12 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
+from coopbench_envs.shells.seats import Opposed
 
 __all__ = ["SB3VecEnv", "sb3_vec_env"]
 
 _KINDS_OF_ROWS = {"numpy": False, "torch": True}
+_VIEWS = ("_control", "_finals")
 _FLAGS = ("alive", "ended", "truncated")  # without which no step can tell whether there is news
 
 
@@ -51,12 +53,13 @@ def sb3_vec_env(
     takes, or, for learners of your own, "torch" tensors: copies on the device where the games are
     played. Actions may then be tensors of that device, too. Infos are the same. They are made on
     the CPU, so that every step waits for the GPU; with tensors, observations stay there until
-    there is something to tell.
+    there is something to tell, and infos that tell nothing are the same list at every step: do
+    not write into them.
     """
     return SB3VecEnv(of_user(env), num_envs, rows=rows, **parameters)
 
 
-class SB3VecEnv(VecEnv):
+class SB3VecEnv(Opposed, VecEnv):
     """One network plays every seat: row ``lane * agents + agent`` is that agent in that lane.
 
     Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own
@@ -77,32 +80,43 @@ class SB3VecEnv(VecEnv):
         **parameters: Any,
     ) -> None:
         self._as_tensors = named("kind of rows", rows, _KINDS_OF_ROWS)
+        check_count("num_envs", num_envs)
         self.engine: Lanes = _engine(env_id, num_envs, **parameters)
         self._control, self._finals = self.engine.fetched()
         self.render_mode = check_render_mode(render_mode)
         agents = len(self.engine.agents)
         number = num_envs * agents
         self.reset_infos: list[dict[str, Any]] = []
-        self._quiet: list[dict[str, Any]] = [{} for _ in range(number)]
+        # New infos take 0.1 us a row: little beside a learner of Stable-Baselines3, and more than
+        # a step on a GPU. Tensors come with the same empty ones, where there is nothing to tell.
+        self._quiet: list[dict[str, Any]] = [{} for _ in range(number)] if self._as_tensors else []
         self._steps = np.zeros(num_envs, np.int64)
         self._seeded = False
         super().__init__(number, *_widest(self.engine))
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # also of videos
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out views of the engine's arrays, which would become arrays of their own."""
+        return {name: value for name, value in self.__dict__.items() if name not in _VIEWS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._control, self._finals = self.engine.fetched()
 
     def reset(self) -> Any:
         """Begin an episode in every lane; a seed and options given before are used now.
 
         ``set_options({"state": {field: array}})`` makes the next reset start from given states.
         """
-        seed = self._seeds[0]
+        seed, options = self._seeds[0], self._options[0]
+        self._reset_seeds()  # before anything is refused, so that the next reset does not repeat it
+        self._reset_options()
         if seed is None and not self._seeded:
             seed = draw_seed(np.random.default_rng())
         seeds = None if seed is None else seed_of(seed, self.engine.lanes)
-        self.engine.reset(seeds, state=check_options(self._options[0]))
+        self.engine.reset(seeds, state=check_options(options))
         self._seeded = True
-        self._steps[:] = 0
-        self._reset_seeds()
-        self._reset_options()
+        self._steps[:] = self.engine.view().time  # not 0 in a given state
         self.reset_infos = self._infos_of(self.engine.info())
         self.engine.fetched()
         return self._rows("obs")
@@ -129,12 +143,12 @@ class SB3VecEnv(VecEnv):
         engine.fetched(*_FLAGS if self._as_tensors else ())
         self._steps += 1
         ended = control.ended | control.truncated
-        # Rows without news share one list of empty infos: building them costs more than the step.
-        infos = self._quiet
         if engine.discrete or engine.falling or engine.spec.info or ended.any():
             if self._as_tensors:
                 engine.fetched()
             infos = self._infos(ended, alive)
+        else:
+            infos = self._quiet or [{} for _ in range(self.num_envs)]
         self._steps[ended] = 0
         rewards, dones = self._rows("rewards"), np.repeat(ended, len(engine.agents))
         return self._rows("obs"), rewards, self._tensor(dones), infos
@@ -253,7 +267,7 @@ class SB3VecEnv(VecEnv):
         return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
 
 
-def _engine(env_id: str | EnvSpec, lanes: int, *, device: str = "cpu", **parameters: Any) -> Any:
+def _engine(env_id: str | EnvSpec, lanes: int, /, *, device: str = "cpu", **parameters: Any) -> Any:
     if device == "cpu" or isinstance(env_id, EnvSpec):
         return lanes_of(env_id, lanes, **parameters)
     from coopbench_envs.cuda.engine import CudaEngine

@@ -6,9 +6,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.engine import check_finite, checked_actions
 from coopbench_envs.lanes import Lanes
+from coopbench_envs.parameters import is_whole
 
-__all__ = ["Seated", "Seats", "joint_spaces"]
+__all__ = ["Opposed", "Seated", "Seats", "joint_spaces"]
 
 _PARTNER = "random"  # the default of every shell
 
@@ -23,7 +25,7 @@ class Seats:
     def __init__(self, engine: Lanes, control: str, ego: int, partner: Any) -> None:
         if control not in ("joint", "focal"):
             raise ValueError(f"Parameter 'control' was {control!r}; allowed: 'joint', 'focal'.")
-        if control == "focal" and not 0 <= ego < len(engine.agents):
+        if control == "focal" and not (is_whole(ego) and 0 <= ego < len(engine.agents)):
             raise ValueError(
                 f"Parameter 'ego' of {engine.spec.id} was {ego!r}; allowed: 0 to "
                 f"{len(engine.agents) - 1} ({', '.join(engine.agents)})."
@@ -54,18 +56,18 @@ class Seats:
         """Return the actions of all agents, from those (lanes, ...) of the ego or of all."""
         if self.ego is None:
             return actions
-        control = self.engine.control
+        engine, agent = self.engine, self.engine.agents[self.ego]
+        # Before the partner acts: what is refused must not change its memory.
+        shape = (engine.lanes, *engine.actions.shape[2:])
+        chosen = checked_actions(engine, actions, shape, agent).astype(engine.actions.dtype)
+        if not engine.discrete:
+            check_finite(engine.spec.id, [agent], chosen[:, None])
+        control = engine.control
         fresh = control.episode != self._episode
         if fresh.any():
             self.player.begin(control.seed, control.episode, fresh)
             self._episode = control.episode.copy()
-        joint: np.ndarray = self.player.act(control.obs, self.engine.view(), control.masks)
-        chosen = np.asarray(actions)
-        if chosen.shape != joint[:, self.ego].shape:
-            raise ValueError(
-                f"Actions of agent {self.engine.agents[self.ego]!r} in {self.engine.spec.id} must "
-                f"have shape {joint[:, self.ego].shape}, lanes first; given {chosen.shape}."
-            )
+        joint: np.ndarray = self.player.act(control.obs, engine.view(), control.masks)
         joint[:, self.ego] = chosen
         return joint
 
@@ -101,15 +103,10 @@ class Seats:
         return (control.team if self.ego is None else control.rewards[:, self.ego]).copy()
 
 
-class Seated:
-    """What environments with ``seats`` share: the exchange of policies that play in them."""
+class Opposed:
+    """What all environments share: the exchange of the policy that plays against the agents."""
 
     engine: Lanes
-    seats: Seats
-
-    def set_partner(self, partner: Any) -> None:
-        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
-        self.seats.set_partner(partner)
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy, also as a callable or an object, play against the agents.
@@ -117,6 +114,16 @@ class Seated:
         Raises ``ValueError`` for an environment that was not made with ``opponent="policy:..."``.
         """
         self.engine.set_opponent(policy)
+
+
+class Seated(Opposed):
+    """What environments with ``seats`` share: the exchange of the policies that play with them."""
+
+    seats: Seats
+
+    def set_partner(self, partner: Any) -> None:
+        """Let a policy play with the ego agent: a name, a callable or an object with ``act``."""
+        self.seats.set_partner(partner)
 
 
 def joint_spaces(engine: Lanes) -> tuple[Any, Any]:

@@ -10,12 +10,13 @@ from gymnasium.vector.utils import batch_space
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     check_options,
     check_render_mode,
     draw_seed,
+    limited,
     rendered,
     seed_of,
 )
@@ -45,7 +46,8 @@ class Batch(gym.vector.VectorEnv):
     def _describe(
         self, num_envs: int, mode: str | AutoresetMode, render_mode: str | None, copy: bool
     ) -> None:
-        """Keep the options; ``ValueError`` for a mode of autoreset or rendering there is not."""
+        """Keep the options; ``ValueError`` for one that is not allowed."""
+        check_count("num_envs", num_envs)
         chosen = autoreset(mode)
         self.metadata = type(self).metadata | {"autoreset_mode": chosen}
         self.num_envs, self.copy, self._mode = num_envs, copy, MODES[chosen]
@@ -62,11 +64,15 @@ class Batch(gym.vector.VectorEnv):
         """Begin episodes as ``VectorEnv.reset`` says; return in which lanes, bool (num_envs,)."""
         state = check_options(options)
         mask = reset_mask(self.num_envs, options)
-        single = seed if isinstance(seed, (int, np.integer)) else None
-        super().reset(seed=None if single is None else int(single))
-        if seed is None and not self._seeded:
-            seed = draw_seed(self.np_random)
+        if not (self._seeded or mask.all()):
+            raise ValueError(
+                f"options['reset_mask'] names {int(mask.sum())} of {self.num_envs} lanes, and no "
+                f"episode has begun: the first reset() must begin one in every lane."
+            )
         seeds = None if seed is None else seed_of(seed, self.num_envs)
+        super().reset(seed=None if seeds is None else int(seeds[0]))
+        if seeds is None and not self._seeded:
+            seeds = seed_of(draw_seed(self.np_random), self.num_envs)
         self.engine.reset(seeds, chosen=mask, state=state)
         self._seeded = True
         return mask
@@ -96,8 +102,8 @@ class VectorEnv(Seated, Batch):
     ``autoreset_mode`` is "NextStep" (default), "SameStep" or "Disabled". Arrays are fresh copies
     unless ``copy=False``: then observations and ``infos["rewards"]`` are the engine's own buffers,
     valid until the next call. ``threads`` share the lanes; the result does not depend on them.
-    Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has the rewards,
-    metrics, masks, ``alive``, ``state`` and further infos of the episodes that have ended.
+    Infos are those of the Gymnasium environment; under "SameStep" ``final_info`` has all of them
+    for the episodes that have ended.
     """
 
     def __init__(
@@ -115,8 +121,7 @@ class VectorEnv(Seated, Batch):
         partner: Any = "random",
         **parameters: Any,
     ) -> None:
-        if max_episode_steps is not None:
-            parameters.setdefault("horizon", max_episode_steps)
+        parameters = limited(parameters, "max_episode_steps", max_episode_steps)
         self._describe(num_envs, autoreset_mode, render_mode, copy)
         self.engine: Lanes = lanes_of(env_id, num_envs, threads=threads, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
@@ -125,10 +130,11 @@ class VectorEnv(Seated, Batch):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode in every lane, or in those of ``options["reset_mask"]``.
+        """Begin an episode in every lane, or, after the first reset, in a ``reset_mask`` of them.
 
-        ``seed`` is one number (lane i gets seed + i) or a list with one per lane.
-        ``options={"state": {field: array}}`` gives states, (num_envs, ...) or the same for all.
+        ``seed`` is one number (lane i gets seed + i) or a list with one per lane. ``options`` may
+        have ``"reset_mask"``, bool (num_envs,), and ``"state"``, {field: array}, with arrays
+        (num_envs, ...) or the same for all.
         """
         self.seats.restart(self._begin(seed, options))
         return self._obs(), self._infos()
@@ -175,7 +181,8 @@ class VectorEnv(Seated, Batch):
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
         final |= self._metrics(ended, self.engine.final_measures)
         engine = self.engine
-        final |= self._facts(engine.final_masks, engine.final_alive, engine.final_state, ended)
+        masks, alive, state = engine.final_masks, engine.final_alive, engine.final_state
+        final |= self._facts(masks, engine.final_invalid, alive, state, ended)
         final |= self._named(engine.final_info, ended)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
@@ -190,10 +197,9 @@ class VectorEnv(Seated, Batch):
     def _infos(self) -> dict[str, Any]:
         control = self.engine.control
         everywhere = np.ones(self.num_envs, np.bool_)
-        infos = self._facts(control.masks, control.alive, control.state, everywhere)
-        if self.engine.discrete:
-            infos["invalid_actions"] = control.invalid.copy()
-            infos["_invalid_actions"] = everywhere.copy()
+        infos = self._facts(
+            control.masks, control.invalid, control.alive, control.state, everywhere
+        )
         return infos | self._named(self.engine.info(), everywhere)
 
     def _named(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
@@ -204,12 +210,18 @@ class VectorEnv(Seated, Batch):
         return table
 
     def _facts(
-        self, masks: np.ndarray, alive: np.ndarray, state: np.ndarray, where: np.ndarray
+        self,
+        masks: np.ndarray,
+        invalid: np.ndarray,
+        alive: np.ndarray,
+        state: np.ndarray,
+        where: np.ndarray,
     ) -> dict[str, Any]:
-        """Copies of masks, living agents and global states, in the lanes ``where``."""
+        """Copies of masks, illegal actions, living agents and states, in the lanes ``where``."""
         facts: dict[str, Any] = {}
         if self.engine.discrete:
             facts |= {"action_mask": self.seats.view(masks), "_action_mask": where.copy()}
+            facts |= {"invalid_actions": invalid.copy(), "_invalid_actions": where.copy()}
         if self.engine.falling:
             facts |= {"alive": alive.copy(), "_alive": where.copy()}
         if state.shape[1]:
