@@ -120,13 +120,13 @@ class Player:
         return masks.astype(np.bool_)
 
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
+        if np.ma.is_masked(actions):
+            raise ValueError(f"Policy {self.label!r} returned actions with masked values.")
         if self._codec is not None:
             actions = actions.reshape(len(observations), *self._codec.action_shape)
         if self.game.codec is not None:
             encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
             return encoded
-        if np.ma.is_masked(actions):
-            raise ValueError(f"Policy {self.label!r} returned actions with masked values.")
         array = self._shaped(actions, observations)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")

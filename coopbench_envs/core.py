@@ -273,5 +273,5 @@ class EnvSpec:
 
     @property
     def name(self) -> str:
-        """The id without its namespace, for instance ``TrustDilemma-v0``."""
-        return self.id.split("/", 1)[1]
+        """What follows the last "/" of the id, for instance ``TrustDilemma-v0``, or all of it."""
+        return self.id.rpartition("/")[2]

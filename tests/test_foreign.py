@@ -1,5 +1,6 @@
 """Environments of other packages: played, recorded, reported and verified like ours."""
 
+import pickle
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import coopbench_envs
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import ProtocolError, ReplayError
 from coopbench.files import gunzipped, gzipped
-from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.protocol.loading import ad_hoc
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
 from coopbench_envs.engine import SAME_STEP, Engine
@@ -71,9 +72,7 @@ def lit(observations):
 
 @pytest.fixture
 def protocol(tmp_path):
-    file = tmp_path / "lamps.toml"
-    file.write_text(TOML, encoding="utf-8")
-    return load_protocol(file)
+    return builders.loaded(tmp_path, TOML, "lamps")
 
 
 def engine(name, lanes=1, metrics=None, steps=None, **keywords):
@@ -275,6 +274,16 @@ def test_actions_that_lack_an_agent_are_errors():
         coopbench.evaluate(LAMPS, {"flat": lambda seen: np.zeros(2, int)}, episodes=2)
 
 
+def test_actions_that_are_masked_or_not_finite_are_errors():
+    lamps, pendulum = (coopbench_envs.make_vec(n, 1) for n in (LAMPS, "gymnasium:Pendulum-v1"))
+    lamps.reset(seed=0)
+    pendulum.reset(seed=0)
+    with pytest.raises(ValueError, match="some are masked"):
+        lamps.step(np.ma.masked_all((1, 3), np.int64))
+    with pytest.raises(ValueError, match="of finite numbers; given -inf"):
+        pendulum.step(np.full((1, 1, 1), -np.inf))
+
+
 def test_random_draws_legal_choices_and_elements_of_any_space():
     report = coopbench.evaluate(MASKED, "random", episodes=2)
     assert (played(report).metrics["legal"] == 1.0).all()
@@ -346,11 +355,9 @@ def test_processes_play_the_same(tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_in_protocols_are_named(tmp_path, before, after, message):
-    file = tmp_path / "wrong.toml"
     text = TOML.replace(before, after, 1) if "env" in before else TOML.replace(before, after)
-    file.write_text(text.replace("parameters = { max_steps = 4 }\n", ""), encoding="utf-8")
     with pytest.raises(ProtocolError, match=message):
-        load_protocol(file)
+        builders.loaded(tmp_path, text.replace("parameters = { max_steps = 4 }\n", ""), "wrong")
 
 
 def test_code_is_executed_only_with_a_permission():
@@ -361,9 +368,7 @@ def test_code_is_executed_only_with_a_permission():
 
 
 def test_reading_a_protocol_executes_nothing(tmp_path):
-    file = tmp_path / "stranger.toml"
-    file.write_text(TOML.replace("pettingzoo:toy_foreign", "python:this:does_not_exist"))
-    load_protocol(file)
+    builders.loaded(tmp_path, TOML.replace("pettingzoo:toy_foreign", "python:this:does_not_exist"))
     assert "this" not in sys.modules
 
 
@@ -499,6 +504,21 @@ def test_finished_lanes_begin_anew_in_the_same_step():
     assert env.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
 
 
+@pytest.mark.parametrize("env", [CARTPOLE, toy_foreign.Lamps, "gymnasium:FrozenLake-v1"])
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_vector_environments_are_shown_and_pickled(env, mode):
+    env = coopbench_envs.make_vec(env, 2, render_mode=mode)
+    env.reset(seed=0)
+    shown = env.render()
+    assert all("observation" in one if mode == "ansi" else one.shape[2] == 3 for one in shown)
+    assert env.engine.first.alive.all()
+    twin, actions = pickle.loads(pickle.dumps(env)), env.action_space.sample()
+    for each in (env, twin):
+        each.step(actions)
+    np.testing.assert_equal(twin.render(), env.render())
+    np.testing.assert_array_equal(twin.engine.first.obs, env.engine.first.obs)
+
+
 def test_a_game_of_this_package_plays_the_same_through_its_pettingzoo_interface():
     def pair():
         return ParallelEnv(TRUST, horizon=6)
@@ -548,8 +568,7 @@ def test_learners_train_on_them_and_go_on_bit_for_bit(learner, torch):
     part.learn(75)
     rest.load(part.save())
     rest.learn(130)
-    for name, array in whole.save().items():
-        assert np.array_equal(array, rest.save()[name], equal_nan=True), name
+    np.testing.assert_equal(rest.save(), whole.save())
 
 
 def test_saved_states_of_another_course_are_refused(torch):
@@ -563,13 +582,12 @@ def test_saved_states_of_another_course_are_refused(torch):
 
 @pytest.mark.slow("trains two runs and verifies them")
 def test_a_training_run_is_reported_and_verified(tmp_path, torch):
-    file = tmp_path / "lamps.toml"
     selection = "[seeds]\nselection = { first = 100, count = 6 }\ntraining = [1, 2]\n"
     training = '[training]\non = "each"\nplays = "own"\nruns = 2\nepisodes = 6\n'
     training += "budgets.on_policy = { steps = 64, interval = 32 }\n"
-    file.write_text(TOML.replace("[seeds]\n", selection) + training, encoding="utf-8")
+    protocol = builders.loaded(tmp_path, TOML.replace("[seeds]\n", selection) + training, "lamps")
     values = {"lanes": 2, "rollout": 16, "batch_size": 8}
-    report = coopbench.train(file, "ippo", tmp_path / "out", **values)
+    report = coopbench.train(protocol, "ippo", tmp_path / "out", **values)
     lengths = [block.lengths for block in report.episodes if block.cell.task == "long"]
     assert np.unique(lengths).tolist() == [7]  # steps of the task
     checks = coopbench.verify(tmp_path / "out", env=[LAMPS])
@@ -582,6 +600,7 @@ def test_stable_baselines_trains_on_them():
     with pytest.raises(gym.error.ResetNeeded, match="call reset"):
         env.step(np.zeros(2, np.int64))
     stable_baselines3.PPO("MlpPolicy", env, n_steps=16, batch_size=16, seed=1).learn(64)
+    assert "agent_0: observation" in env.render("ansi")
     assert env.get_attr("engine")[0].control.episode.max() >= 1
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 from typing import NamedTuple
 
+import builders
 import numpy as np
 import pytest
 import rail_networks
@@ -174,8 +175,7 @@ def test_action_table():
 
 @pytest.mark.parametrize("size", rail_networks.SIZES)
 def test_networks_keep_what_the_page_promises(size):
-    engine = Engine(RAIL, 300, observation="none", **rail_networks.SIZES[size])
-    engine.reset(np.arange(300, dtype=np.uint64))
+    engine = builders.begun(RAIL, 300, observation="none", **rail_networks.SIZES[size])
     rail_networks.check(engine)
     engine.state.rail[7, engine.state.target[7, 0]] = 0  # what leads there lacks its counterpart
     with pytest.raises(AssertionError, match="counterpart"):
@@ -185,11 +185,13 @@ def test_networks_keep_what_the_page_promises(size):
 @pytest.mark.parametrize("cities", [0, 4])
 def test_a_grid_has_as_many_cities_as_asked(cities):
     size = {"height": 42, "width": 21, "cities": cities, "line_length": max(2, cities)}
-    engine = Engine(RAIL, grid_mode=True, observation="none", **size)
-    engine.reset(np.array([0]))
+    engine = builders.begun(RAIL, grid_mode=True, **size)
     assert len(engine.constants.plan.grid_centres) == cities
     if cities:
         rail_networks.check(engine)
+    seen = engine.control.obs.copy()
+    engine.restore(engine.get_state())
+    np.testing.assert_array_equal(engine.control.obs, seen)
 
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -212,8 +214,7 @@ def test_deadlocks_agree_with_a_search_in_python():
 
 @pytest.mark.parametrize("observation", ["tree", "tree_raw", "global", "short", "none"])
 def test_observations_lie_in_their_space(observation):
-    engine = Engine(RAIL, observation=observation, **SHORT)
-    engine.reset(np.array([2]))
+    engine = builders.begun(RAIL, observation=observation, seed=2, **SHORT)
     rng = np.random.default_rng(2)
     for _ in range(40):
         for space, seen in zip(engine.observation_spaces, engine.control.obs[0], strict=True):

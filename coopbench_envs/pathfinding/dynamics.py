@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import routine
-from coopbench_envs.parameters import Allowed, between, named, resolve, span
+from coopbench_envs.parameters import Allowed, between, named, positive, resolve, span
 from coopbench_envs.pathfinding.angles import heading, sine_cosine, wrapped
 
 Range = tuple[float, ...]
@@ -23,8 +23,8 @@ class Holonomic(NamedTuple):
     accel: Annotated[float, between(0, 1e6, "force per unit of action")] = 5.0
     max_speed: Annotated[float, between(-1e6, 1e6, "highest speed; < 0: no limit")] = 6.0
     damping: Annotated[float, between(0, 1, "fraction of velocity lost per substep")] = 0.25
-    mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
-    dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
+    mass: Annotated[float, positive(1e6, "mass of an agent")] = 1.0
+    dt: Annotated[float, positive(1e3, "duration of a substep")] = 0.01
 
 
 class DiffDrive(NamedTuple):
@@ -42,8 +42,8 @@ class DiffDrive(NamedTuple):
         -2.0,
         2.0,
     )
-    mass: Annotated[float, between(0, 1e6, "mass of an agent", above=True)] = 1.0
-    dt: Annotated[float, between(0, 1e3, "duration of a substep", above=True)] = 0.01
+    mass: Annotated[float, positive(1e6, "mass of an agent")] = 1.0
+    dt: Annotated[float, positive(1e3, "duration of a substep")] = 0.01
 
 
 class Mixed(NamedTuple):

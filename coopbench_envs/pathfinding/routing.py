@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import consecutive
 from coopbench_envs.marks import rebound
-from coopbench_envs.parameters import Allowed, between, joined, named, one_of, resolve
+from coopbench_envs.parameters import Allowed, between, joined, named, one_of, positive, resolve
 from coopbench_envs.pathfinding import maps, picture
 from coopbench_envs.pathfinding.contacts import BATCH, COLUMNS, apart
 from coopbench_envs.pathfinding.dynamics import (
@@ -56,14 +56,10 @@ class Shared(NamedTuple):
     map_params: Annotated[dict, Allowed("parameters of the map")] = {}  # noqa: RUF012
     dynamics: Annotated[str, one_of(DYNAMICS, "how actions move agents")] = "holonomic"
     dynamics_params: Annotated[dict, Allowed("parameters of the dynamics")] = {}  # noqa: RUF012
-    window: Annotated[
-        float, between(0, 1e3, "range of sight, measured from disc to disc", above=True)
-    ] = 0.3
+    window: Annotated[float, positive(1e3, "range of sight, measured from disc to disc")] = 0.3
     frameskip: Annotated[int, between(0, 10_000, "substeps per step beyond the first")] = 15
     contact_force: Annotated[float, between(0, 1e9, "force per length of overlap")] = 500.0
-    contact_margin: Annotated[
-        float, between(0, 1e3, "length over which contact softens", above=True)
-    ] = 0.001
+    contact_margin: Annotated[float, positive(1e3, "length over which contact softens")] = 0.001
     horizon: Annotated[int, between(1, 1_000_000, "steps of an episode")] = 1000
 
 

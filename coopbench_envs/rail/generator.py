@@ -161,7 +161,7 @@ def draw_instance(c, s, i, rng):
         draw_times(c, s, i, rng, cities)
     for a in range(c.num_agents):
         draw_strikes(c, s, i, a, rng)
-    s.mapped[i] = True
+    s.mapped[i] = complete  # a ring leaves only the distances to the last target
 
 
 @routine

@@ -175,13 +175,14 @@ def draw_ring(c, s, i, rng):
         s.start[i, a] = 4 * start + 1 + 2 * integer(rng, i, 2)
         s.target[i, a] = target
         s.target_headings[i, a] = 10
-        s.map_of[i, a] = 0
         search(s.distances, s.queue, s.rail, i, 0, target, 10, c.map.delta)
         s.wish[i, a] = s.distances[i, 0, s.start[i, a]] + 1
         s.top_speed[i, a] = draw_speed(c, i, rng)
         for k in range(c.rules.num_stops):
             for j in range(s.stop_place.shape[3]):
                 s.stop_place[i, a, k, j] = -1
+                s.stop_departure[i, a, k, j] = 0
+                s.stop_due[i, a, k, j] = 0
 
 
 @routine

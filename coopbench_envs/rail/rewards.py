@@ -13,7 +13,7 @@ __all__ = ["CHALLENGE_2020", "NEVER", "NO_VISIT", "TIMETABLE", "all_arrived", "i
 
 TIMETABLE, CHALLENGE_2020 = range(2)
 NEVER = -1  # time of a visit that has not begun
-NO_VISIT = -1e300  # value of the best visit before there is one
+NO_VISIT = -1e18  # value of the best visit before there is one; of real ones none is below -1e16
 
 
 @routine

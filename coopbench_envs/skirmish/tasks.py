@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from coopbench_envs.core import POLICY, EnvSpec, Kernels, MapFiles, kernel
 from coopbench_envs.layouts import Part
-from coopbench_envs.parameters import Allowed, between, one_of
+from coopbench_envs.parameters import Allowed, between, one_of, positive
 from coopbench_envs.skirmish import picture as pictures
 from coopbench_envs.skirmish.army import Army, Rewards, army_of, words
 from coopbench_envs.skirmish.features import Shown, state_size
@@ -63,7 +63,7 @@ class Params(NamedTuple):
     ] = 0.5
     reward_scale: Annotated[bool, Allowed("scale rewards by the largest return of the map")] = True
     reward_scale_rate: Annotated[
-        float, between(0, 1e6, "return of a perfect episode with reward_scale", above=True)
+        float, positive(1e6, "return of a perfect episode with reward_scale")
     ] = 20.0
     smac_quirks: Annotated[
         bool, Allowed("number enemies' types and scale sparse rewards as SMAC does, by mistake")

@@ -13,7 +13,7 @@ from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, per_agent
 from coopbench_envs.elementary import power
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import between, positive
 from coopbench_envs.states import array, state
 
 WINDOW = 10  # steps over which sustained cooperation is measured
@@ -23,7 +23,7 @@ LOYALTY_GAIN, LOYALTY_LOSS, FIRST_LOYALTY = 0.02, 0.05, 0.5
 
 Omega = Annotated[float, between(0, 1e6, "units of output of one unit invested; only reported")]
 Beta = Annotated[float, between(0, 1, "elasticity of the output; only reported")]
-Cost = Annotated[float, between(0, 1e6, "cost of a unit; only reported", above=True)]
+Cost = Annotated[float, positive(1e6, "cost of a unit; only reported")]
 Phi = Annotated[float, between(0, 10, "published, but has no effect")]
 
 Constants = model.extended(

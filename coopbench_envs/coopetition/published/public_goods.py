@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import collective, dynamics
 from coopbench_envs.core import kernel
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import between, positive
 from coopbench_envs.states import array, state
 
 Constants = model.extended(
@@ -39,9 +39,7 @@ class Params(NamedTuple):
     multiplier: Annotated[
         float, between(0, 1e6, "units of the common good per contributed unit")
     ] = 2.0
-    endowment: Annotated[
-        float, between(0, 1e6, "endowment of each citizen in units", above=True)
-    ] = 50.0
+    endowment: Annotated[float, positive(1e6, "endowment of each citizen in units")] = 50.0
     phi_b: Annotated[
         float, between(0, 10, "weight of others' gain in a loyal citizen's welfare; only reported")
     ] = 0.6

@@ -12,7 +12,7 @@ from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import kernel
 from coopbench_envs.layouts import Part, consecutive
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import between, positive
 from coopbench_envs.states import array, state
 
 PLATFORM = 0
@@ -74,7 +74,7 @@ class Params(NamedTuple):
     ] = 4.0
     floor: Annotated[
         float,
-        between(0, 1, "factor on values without developers; with all of them it is 1", above=True),
+        positive(1, "factor on values without developers; with all of them it is 1"),
     ] = 0.6
     outside: Annotated[
         float, between(0, 100, "extra income of absent developers, as a fraction of endowment")

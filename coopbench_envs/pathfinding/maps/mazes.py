@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import draw, integer, routine, streams, subroutine
-from coopbench_envs.parameters import Allowed, between
+from coopbench_envs.parameters import Allowed, between, positive
 from coopbench_envs.pathfinding.maps.common import (
     ABSENT,
     Map,
@@ -30,7 +30,7 @@ from coopbench_envs.pathfinding.maps.common import (
 WALLS = "@*#"
 _SUBSET, _STARTS, _GOALS = 11, 12, 13  # salts of random streams that are the same in all episodes
 
-LandmarkRad = Annotated[float, between(0, 1e3, "radius of a wall's disc, half a cell", above=True)]
+LandmarkRad = Annotated[float, positive(1e3, "radius of a wall's disc, half a cell")]
 AgentRad = Annotated[
     Range, between(0, 1e3, "lowest and highest agent radius; none: 0.4 of a wall's disc")
 ]

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from coopbench_envs.core import routine, subroutine
-from coopbench_envs.parameters import between
+from coopbench_envs.parameters import between, positive
 from coopbench_envs.pathfinding.maps.common import (
     GOAL_SHARE,
     Generator,
@@ -37,7 +37,7 @@ class Params(NamedTuple):
     grain_factor: Annotated[
         int, between(2, 100, "discs along an obstacle's side, including corners")
     ] = 3
-    obstacle_size: Annotated[float, between(0, 1e3, "side of a cell, length", above=True)] = 0.4
+    obstacle_size: Annotated[float, positive(1e3, "side of a cell, length")] = 0.4
     agent_rad_range: Annotated[
         Range, between(0, 1e3, "lowest and highest agent radius; none: a quarter of a corridor")
     ] = None
