@@ -8,13 +8,14 @@ import ast
 import importlib
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry, Training
@@ -46,6 +47,9 @@ __all__ = [
 ]
 
 _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
+
+_POLICY_GROUP, _LEARNER_GROUP = "coopbench.policies", "coopbench.learners"  # of entry points
+_Kind = TypeVar("_Kind")
 
 _TRAIN = ("torch", "stable_baselines3", "tensorboard")  # the libraries of the extra "train"
 
@@ -154,7 +158,33 @@ def from_code(policy: Any) -> Any:
 @cache
 def _installed_policies() -> tuple[Entry, ...]:
     """Entries of other packages; looking for them takes milliseconds, so once is enough."""
-    return tuple(point.load() for point in entry_points(group="coopbench.policies"))
+    loaded = []
+    for point in entry_points(group=_POLICY_GROUP):
+        try:
+            loaded.append(_loaded(point, _POLICY_GROUP, Entry))
+        except ValueError as error:  # one broken package must not hide all others
+            warnings.warn(str(error), stacklevel=2)
+    return tuple(loaded)
+
+
+def _loaded(point: EntryPoint, group: str, kind: type[_Kind]) -> _Kind:
+    """Return what an entry point of another package names; ``ValueError`` if it is no ``kind``."""
+    place, package = f"The entry point {point.name!r} = {point.value!r} of {group}", point.dist
+    if package is not None:
+        place += f", installed by {package.name} {package.version},"
+    try:
+        entry = point.load()
+    except Exception as error:  # importing another package may raise anything
+        raise ValueError(
+            f"{place} cannot be loaded ({type(error).__name__}: {error}); allowed: MODULE:NAME of "
+            f"an object of type {kind.__name__}. Repair that package, or uninstall it."
+        ) from error
+    if not isinstance(entry, kind):
+        raise ValueError(
+            f"{place} is of type {type(entry).__name__}; allowed: {kind.__name__}. Repair that "
+            f"package, or uninstall it."
+        )
+    return entry
 
 
 def make_policy(name: str, game: Game) -> Policy:
@@ -279,9 +309,20 @@ def learners() -> Mapping[str, LearnerEntry]:
 
 
 def summaries() -> dict[str, str]:
-    """Return what each learner does, in one line, by name; no learner of this package is loaded."""
+    """Return what each learner does, in one line, by name; no learner of this package is loaded.
+
+    Of a learner of another package that cannot be loaded: why.
+    """
     said = {name: text for _, texts in _declared() for name, text in texts.items()}
-    return {name: said.get(name) or learners()[name].summary for name in learners()}
+    return {name: said.get(name) or _summary(name) for name in learners()}
+
+
+def _summary(name: str) -> str:
+    """Return what a learner of another package does, or why it cannot be used."""
+    try:
+        return learners()[name].summary
+    except ValueError as error:  # one broken package must not hide the others
+        return f"cannot be used: {error}"
 
 
 @cache
@@ -290,7 +331,8 @@ def _learners() -> Mapping[str, LearnerEntry]:
     shipped = {
         name: partial(_entry, module, name) for module, texts in _declared() for name in texts
     }
-    installed = {point.name: point.load for point in entry_points(group="coopbench.learners")}
+    points = entry_points(group=_LEARNER_GROUP)
+    installed = {p.name: partial(_loaded, p, _LEARNER_GROUP, LearnerEntry) for p in points}
     return _Learners(installed | shipped)  # of two with one name that of this package counts
 
 

@@ -282,7 +282,8 @@ def _quoted(names: Iterable[str], nothing: str = "none") -> str:
 
 def _values(kind: str, allowed: Allowed) -> str:
     """Say which values a parameter may take, where its type does not say it."""
-    plain = kind in ("dict", "bool") or (kind.startswith("str") and not allowed.choices)
+    words = ("str", "tuple[str")  # no numbers, which have a range
+    plain = kind in ("dict", "bool") or (kind.startswith(words) and not allowed.choices)
     return "" if plain else str(allowed)
 
 

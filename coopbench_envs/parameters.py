@@ -190,7 +190,14 @@ def _hints(params: type) -> dict[str, Any]:
     return get_type_hints(params, include_extras=True)
 
 
-_WORDS = {dict: "a mapping", tuple: "a list", str: "text"}
+_WORDS: dict[Any, str] = {
+    bool: "True or False",
+    dict: "a mapping",
+    str: "text",
+    tuple: "a list",
+    tuple[str, ...]: 'a list of texts, as ["A", "B"]',
+    type(None): "None",
+}
 
 
 def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
@@ -202,12 +209,18 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         result = None
         fits = False
     if not fits:
-        text = str(allowed) if allowed.choices else f"{_type_name(kind)} {allowed}".strip()
-        if kind in _WORDS and not allowed.choices:
-            text = _WORDS[kind]
-        hint = _nearest(value, allowed.choices)
+        text, hint = _said(kind, allowed), _nearest(value, allowed.choices)
         raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.{hint}")
     return result
+
+
+def _said(kind: Any, allowed: Allowed) -> str:
+    """Say which values a parameter may take: the choices, or its type, of numbers with a range."""
+    if allowed.choices:
+        return str(allowed)
+    if all(option in _WORDS for option in _options(kind)):
+        return " or ".join(_WORDS[option] for option in _options(kind))
+    return f"{_type_name(kind)} {allowed}".strip()
 
 
 def _unpacked(hint: Any) -> tuple[Any, Allowed]:
@@ -219,9 +232,14 @@ def _type_name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
 
 
+def _options(kind: Any) -> tuple[Any, ...]:
+    """Return the types of a union; of any other type, that one."""
+    return get_args(kind) if get_args(kind) and get_origin(kind) is not tuple else (kind,)
+
+
 def _plain(value: Any, kind: Any) -> Any:
     """Convert to plain data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not."""
-    options = get_args(kind) if get_args(kind) and get_origin(kind) is not tuple else (kind,)
+    options = _options(kind)
     if value is None and type(None) in options:
         return None
     for option in options:

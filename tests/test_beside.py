@@ -1,4 +1,4 @@
-"""Training beside partners: who sits where, what is learned from, protocols, and resuming."""
+"""Training beside partners, pools of partners, and rewards that a protocol fixes for learners."""
 
 import builders
 import numpy as np
@@ -22,6 +22,20 @@ from coopbench.workflows.training_plan import Scope, runs
 POOL = ("always_defect", "cooperator", "unforgiving:0.4", "random")
 GAME = ("TrustDilemma-v1", {"horizon": 3})
 SETTINGS = {"lanes": 8, "partners": POOL, "share": 0.5}
+POOLED = """
+extends = "coopetition-published"
+[protocol]
+name = "mine"
+[report]
+learned = []
+[pools]
+strangers = ["random", "always_defect"]
+[[task]]
+id = "dilemma"
+env = "coopbench/TrustDilemma-v0"
+partners = {partners}
+bounds = {{ low = 0.0, high = 1.0 }}
+"""
 TINY = {
     "ippo": {"rollout": 32, "batch_size": 16, "epochs": 1, "layers": "8"},
     "isac": {"warmup": 8, "train_every": 8, "batch_size": 8, "updates": 1, "layers": "8"},
@@ -85,6 +99,13 @@ def test_a_resumed_training_is_the_same(learner):
     second.learn(200)
     assert second.policy().pack() == whole.policy().pack()
     assert whole.policy().facts["hyperparameters"]["partners"] == list(POOL)
+
+
+def test_a_model_without_experience_is_not_updated():
+    settings = SETTINGS | TINY["isac"] | {"lanes": 1, "warmup": 0, "train_every": 1}
+    learner = make_learner("isac", *GAME, 3, **settings)
+    learner.learn(2)  # of the first episode, in which a partner has the other seat
+    assert [len(model.replay) for model in learner._models] == [2, 0]
 
 
 def test_a_player_continues_from_what_it_saved():
@@ -203,3 +224,51 @@ def test_a_run_stores_its_score_with_partners_partners(tmp_path):
     np.testing.assert_array_equal(metrics["own_return.focal"][chosen], values(block, "own_return"))
     assert not np.array_equal(metrics["own_return.focal"], metrics["own_return"])
     assert coopbench.verify(tmp_path / "out").identical
+
+
+def written(folder, partners):
+    file = folder / "mine.toml"
+    file.write_text(POOLED.format(partners=partners))
+    return file
+
+
+def test_the_name_of_a_pool_stands_for_its_partners(tmp_path):
+    """The digest is that of a protocol that lists them."""
+    named = load_protocol(written(tmp_path, '"strangers"'))
+    listed = load_protocol(written(tmp_path, '["random", "always_defect"]'))
+    assert named.task[0].partners == ("random", "always_defect")
+    assert named.digest == listed.digest
+
+
+def test_an_unknown_pool_is_refused_with_the_nearest_name(tmp_path):
+    with pytest.raises(ProtocolError, match=r"'stranger'.*Did you mean 'strangers'"):
+        load_protocol(written(tmp_path, '"stranger"'))
+
+
+def test_pools_are_lists(tmp_path):
+    file = written(tmp_path, '"strangers"')
+    file.write_text(file.read_text().replace('["random", "always_defect"]', '"random"'))
+    with pytest.raises(ProtocolError, match=r"'pools' takes a table"):
+        load_protocol(file)
+
+
+@pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])
+def test_every_run_learns_from_the_reward_of_its_track(tmp_path, name):
+    protocol = load_protocol(name)
+    jobs = runs(protocol, "ippo", tmp_path, Scope(tasks=["trust-dilemma"]), {})
+    assert {job.settings.get("reward", "own") for job in jobs} == {protocol.training.reward}
+
+
+def test_the_reward_of_the_other_track_is_refused(tmp_path):
+    protocol = load_protocol("coopetition-standard")
+    with pytest.raises(ValueError, match=r"reward was 'team'.*trains every learner on 'own'"):
+        runs(protocol, "ippo", tmp_path, Scope(tasks=["trust-dilemma"]), {"reward": "team"})
+
+
+def test_the_team_reward_of_a_seat_is_the_mean_of_all():
+    own, team = (rows_of("TrustDilemma-v1", lanes=4, reward=whose) for whose in ("own", "team"))
+    actions = np.broadcast_to([[-1.0], [1.0]], (4, 2, 1))
+    first, second = own.step(actions).rewards.T
+    assert (first > second).all()
+    for rewards in team.step(actions).rewards.T:
+        np.testing.assert_allclose(rewards, (first + second) / 2, rtol=1e-6)

@@ -13,9 +13,11 @@ import pettingzoo
 import pytest
 
 from coopbench import errors
+from coopbench.baselines.registry import learners
 from coopbench.cli import main as command_line
+from coopbench.describe import describe
 from coopbench_envs import Engine
-from coopbench_envs.parameters import between, unknown
+from coopbench_envs.parameters import between, resolve, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
 _ROOT = errors.CoopbenchError.__module__
@@ -90,6 +92,16 @@ def test_counts_are_whole_numbers(value):
 def test_value_out_of_range(value):
     with pytest.raises(ValueError, match=r"'horizon'.*was .*allowed: int in \[1, "):
         Engine("TrustDilemma-v0", horizon=value)
+
+
+def test_what_is_no_number_has_no_range():
+    params = learners()["ippo"].params
+    given = {"partners": 'a list of texts, as ["A", "B"]', "scale_observations": "True or False"}
+    for name, allowed in given.items():
+        message = re.escape(f"'{name}' of x was 1; allowed: {allowed}.")
+        with pytest.raises(ValueError, match=message):
+            resolve(params, {name: 1}, "x")
+    assert "finite" not in describe("ippo")
 
 
 def test_the_ends_of_an_interval_are_allowed_and_no_more():

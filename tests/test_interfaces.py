@@ -12,13 +12,7 @@ import pettingzoo
 import pytest
 from gymnasium.utils.env_checker import check_env
 from kinds import IDS, KINDS
-from pettingzoo.test import (
-    api_test,
-    parallel_api_test,
-    parallel_seed_test,
-    render_test,
-    seed_test,
-)
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 from pettingzoo.test.state_test import state_test
 
 import coopbench_envs

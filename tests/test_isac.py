@@ -16,8 +16,6 @@ SMALL = {"lanes": 4, "warmup": 40, "train_every": 8, "updates": 1, "batch_size":
 SMALL |= {"layers": "16", "buffer_size": 150}
 QUICK = {"lanes": 8, "warmup": 80, "train_every": 16, "updates": 4, "batch_size": 64}
 QUICK |= {"layers": "32", "learning_rate": 1e-2, "tau": 0.05, "gamma": 0.5}
-
-
 _toys = known(toy_echo, toy_lift)
 
 

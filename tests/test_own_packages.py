@@ -6,12 +6,13 @@ metadata, is made from their pyproject.toml.
 
 import json
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import builders
 import pytest
@@ -157,12 +158,9 @@ def test_the_statistic_is_in_every_rendering(results):
     assert drawn.caption.startswith("Mean, trimmed mean and worst task of")
 
 
-class Point(NamedTuple):
+def point(name, loaded):
     """An entry point of a package."""
-
-    name: str
-    value: str
-    load: Callable
+    return SimpleNamespace(name=name, value="mine:IT", dist=None, load=lambda: loaded)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ class Point(NamedTuple):
     ],
 )
 def test_what_cannot_be_a_statistic_is_named(name, statistic, message, monkeypatch):
-    points = [Point(name, "mine:IT", lambda: statistic)]
+    points = [point(name, statistic)]
     monkeypatch.setattr(aggregates, "entry_points", lambda group: points)
     with pytest.warns(UserWarning, match=message):
         assert aggregates._installed.__wrapped__() == {}
@@ -187,11 +185,26 @@ def test_what_cannot_be_a_statistic_is_named(name, statistic, message, monkeypat
 def test_learners_of_this_package_are_not_replaced(monkeypatch):
     shipped = registry.learners()["ippo"]
     others = [replace(shipped, name=name, cores=99) for name in ("ippo", "mine")]
-    points = [Point(entry.name, "mine:IT", lambda entry=entry: entry) for entry in others]
+    points = [point(entry.name, entry) for entry in others]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     table = registry._learners.__wrapped__()
     assert table["ippo"] == shipped
     assert table["mine"].cores == 99
+
+
+def test_a_broken_package_is_named_and_hides_no_other(monkeypatch, command):
+    points = [EntryPoint("broken", "nope:IT", "coopbench.learners"), point("median", "median")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    table = registry._learners.__wrapped__()
+    monkeypatch.setattr(registry, "_learners", lambda: table)
+    out = command("list").out
+    for name, reason in (("broken", r"cannot be loaded \(Module"), ("median", "is of type str")):
+        assert re.search(rf"{name} +cannot be used: .* of coopbench\.learners {reason}", out)
+        with pytest.raises(ValueError, match=rf"'{name}' = '.*:IT' .* {reason}.*allowed: "):
+            registry.make_learner(name, builders.TRUST, {}, 0)
+    assert "proximal policy" in out
+    with pytest.warns(UserWarning, match=r"of coopbench\.policies (cannot be loaded|is of type)"):
+        assert registry._installed_policies.__wrapped__() == ()
 
 
 @pytest.mark.slow("starts pytest, which imports everything once more")

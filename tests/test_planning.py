@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from builders import group_blocks, group_protocol
 from scipy import stats
-from typer.testing import CliRunner
 
 from coopbench.analysis.planning import Variation, prospects, variation
 from coopbench.analysis.registered import outcomes, study_deviations
-from coopbench.cli.main import app
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.registration import (
@@ -23,6 +21,7 @@ from coopbench.protocol.registration import (
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json
+from coopbench.report.tables.comparisons import power_table
 from coopbench.report.tables.overall import registered_table
 from coopbench.statistics import detectable, power
 
@@ -79,7 +78,7 @@ def test_what_cannot_be_planned_is_refused(changes):
 
 
 def test_prospects_and_the_variation_of_a_pilot(protocol, table):
-    spread = variation(protocol, table)
+    spread = variation(protocol, table, 0.2)
     assert spread.runs == pytest.approx(0.03, abs=0.01)  # wobble of 0.1 per run, of 10
     assert spread.episodes == pytest.approx(0.021, abs=0.01)
     five, ten = prospects(protocol, spread, (5, 10), family=1)
@@ -90,7 +89,10 @@ def test_prospects_and_the_variation_of_a_pilot(protocol, table):
     assert ten.over_group < five.over_group < five.between
     assert ten.rival > five.rival
     fixed = EpisodeTable(tuple(group_blocks({"low": 3.0})))
-    assert variation(protocol, fixed) is None
+    assert variation(protocol, fixed, 0.2) is None
+    alone = variation(protocol, EpisodeTable(tuple(group_blocks({"mine": 8.0}, runs=TEN))), 0.2)
+    assert (alone.runs, alone.episodes, alone.assumed) == (spread.runs, 0.2, True)
+    assert "0.2 from episode to episode (given" in power_table(protocol, alone, [ten], 0.8, 1).unit
     assert prospects(protocol, Variation(0.0, 0.0), (3,))[0].between == 0.0
 
 
@@ -116,13 +118,12 @@ def test_a_task_is_planned_at_the_first_step_of_holm(protocol):
         (["--tasks", "1"], "0.451", "at alpha 0.05, a single decision"),
     ],
 )
-def test_the_command_power(option, unseen, level):
-    command = ["plan", "power", "coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option]
-    run = CliRunner().invoke(app, command)
-    assert run.exit_code == 0, run.output
-    assert unseen in run.output  # share of runs that could fail and none of five shows it
-    assert level in " ".join(run.output.split())
-    assert "What runs can show under coopetition-standard" in run.output
+def test_the_command_power(option, unseen, level, command):
+    words = ("coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option)
+    out = command("plan", "power", *words).out
+    assert unseen in out  # share of runs that could fail and none of five shows it
+    assert level in " ".join(out.split())
+    assert "What runs can show under coopetition-standard" in out
 
 
 # -- registration ---------------------------------------------------------------------------------
@@ -192,12 +193,11 @@ def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
         read_registration(tmp_path / "results")
 
 
-def test_the_command_register(tmp_path):
-    command = ["plan", "register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
-    command += ["--hypothesis", "ippo > best_constant on trust-dilemma"]
+def test_the_command_register(tmp_path, command):
+    words = ["plan", "register", "coopetition-standard", "-p", "ippo", "-p", "best_constant"]
+    words += ["--hypothesis", "ippo > best_constant on trust-dilemma"]
     for more in ([], ["--only"]):
-        run = CliRunner().invoke(app, [*command, *more, "--out", str(tmp_path / f"{len(more)}")])
-        assert run.exit_code == 0, run.output
+        command(*words, *more, "--out", tmp_path / f"{len(more)}")
     whole, only = (json.loads((tmp_path / name / FILE).read_text()) for name in "01")
     assert only["contestants"] == ["ippo", "best_constant"]
     assert {"ippo", "random", "cooperator"} < set(whole["contestants"])

@@ -40,7 +40,8 @@ def content(dilemma=None, focal=FOCAL, longer=LONGER, **parts):
         make_task("dilemma.focal", group="focal", **focal),
         make_task("dilemma.longer", group="own", **longer),
     ]
-    budget = {"runs": 3, "episodes": 4, "steps": 300, "interval": 100}
+    budget = {"steps": 300, "interval": 100}
+    budget = {"runs": 3, "episodes": 4, "budgets": {"on_policy": budget, "off_policy": budget}}
     report = {"score": "own_return", "metrics": ["return"], "learned": ["ippo"], "resamples": 200}
     seeds = {"train": RUNS, "count": 10, "selection": (50, 4)}
     parts = {"training": make_training(**budget), **seeds, **report} | parts

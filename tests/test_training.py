@@ -72,6 +72,7 @@ class Params(NamedTuple):
     peak: Annotated[int, between(0, 1000, "steps at which it invests most")] = 40
     fails: Annotated[int, between(0, 1000, "steps after which it diverges; 0: never")] = 0
     killed: Annotated[int, between(0, 1000, "steps at which it kills its process once")] = 0
+    lanes: Annotated[int, between(1, 1000, "games played at once; it plays none")] = 4
 
 
 class Steady:
@@ -438,11 +439,13 @@ def test_a_state_that_is_damaged_is_named_and_not_restarted(protocol, tmp_path, 
     (run_of(tmp_path, "race") / "meta.json").unlink()
     arrays = unpack(state)
     wrong = {"steps": ([], [20, 60], ["20", "40", "60"]), "status": ("foo", "running")}
-    wrong |= {"chosen": ("x", 30), "seconds": ("x",), "resumed": (3,)}
+    wrong |= {"chosen": ("x", 30), "seconds": ("x", float("nan"), -1.0), "resumed": (3,)}
     for name, values in wrong.items():
         for value in values:
             refused(pack(changed(arrays, **{name: value})))
     refused(pack(arrays | {"best": arrays["best"][:0]}))
+    refused(pack(arrays | {"metrics.return": arrays["metrics.return"][:, :3]}))
+    refused(pack({name: array for name, array in arrays.items() if name != "metrics.return"}))
     refused(b"PK")
 
 
@@ -670,10 +673,10 @@ def test_budgets_come_from_the_kind_of_learner(protocol):
     assert budget(steps=40) == (40, 20)
     assert budget(steps=7) == (7, 7)
     assert budget("off_policy", smoke=True) == (6, 2)
-    with pytest.raises(ValueError, match=r"steps was 50; allowed: multiples of 20 .* and 1 to 20"):
-        budget(steps=50)
-    with pytest.raises(ValueError, match="steps was 0"):
-        budget(steps=0)
+    for steps in (50, 0, 20 * 10_001, 2 * 10**15):
+        allowed = r"allowed: multiples of 20 .* up to 200000, and 1 to 20"
+        with pytest.raises(ValueError, match=f"steps was {steps}; {allowed}"):
+            budget(steps=steps)
     hard = load_protocol("routing-hard")
     assert training_plan.budget_of(hard, STEADY).steps == 20_000_000
     training = hard.training.model_copy(update={"task": None})
@@ -693,6 +696,7 @@ def test_budgets_come_from_the_kind_of_learner(protocol):
         *(({"seeds": [s]}, rf"seeds were \[{s}\].*does not evaluate on") for s in (101, 201)),
         ({"seeds": [-1]}, "different whole numbers"),
         ({"steps": 20.0}, "steps was 20.0"),
+        ({"lanes": 21}, "lanes was 21 with learner 'steady'.* up to 20, the interval"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_begins(protocol, tmp_path, how, words):

@@ -18,6 +18,7 @@ class Beside:
     The lanes with partners go through their line-ups in turn, one per episode: the e-th episode of
     the j-th of C lanes has line-up j + e * C of ``match.seating``, so that the learner visits all
     seats and meets every partner in every place equally often. Partners act on observations alone.
+    ``share`` is that of lanes with partners, rounded to whole lanes, at least one.
     """
 
     def __init__(self, engine: Lanes, partners: Sequence[str], share: float) -> None:

@@ -28,7 +28,9 @@ Reward = Annotated[
 # Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
 Partners = Annotated[tuple[str, ...], Allowed("partners in a share of the lanes, by name"), LATER]
 Share = Annotated[
-    float, between(0, 1, "share of the lanes with partners, where it has one seat"), LATER
+    float,
+    between(0, 1, "share of lanes with partners, where it has one seat: whole lanes, at least one"),
+    LATER,
 ]
 
 # Of learners whose networks have layers of chosen widths.

@@ -203,7 +203,8 @@ class ISAC(RowLearner):
         params = self._params
         if self.steps <= params.warmup or self.steps % params.train_every:
             return []
-        return [model.update() for model in self._models]
+        # A replay is empty as long as partners had all seats of its model.
+        return [model.update() for model in self._models if len(model.replay)]
 
     def _play(self) -> None:
         """Play one step in all lanes and store it, except for agents that were dead before it.

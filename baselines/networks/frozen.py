@@ -29,7 +29,10 @@ class Params(NamedTuple):
 def frozen_name(folder: Path) -> str:
     """Return the name of the policy that a folder holds now; ``ValueError`` if names cannot."""
     if set(str(folder)) & set(",="):
-        raise ValueError(f"{folder} has a comma or '=' in its path, which names of policies split.")
+        raise ValueError(
+            f"{folder} has a comma or '=' in its path, which names of policies split; rename that "
+            f"folder, or move the results."
+        )
     digest = hashlib.sha256((folder / POLICY_FILE).read_bytes()).hexdigest()
     return f"frozen:{digest[:_WRITTEN]},{folder}"
 

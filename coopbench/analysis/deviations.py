@@ -169,7 +169,8 @@ def _other_checkpoints(protocol: Protocol, table: EpisodeTable, cell: Cell) -> s
     steps = next((c.steps for c in courses if c.cell == cell), np.empty(0, np.int64))
     if any(np.array_equal(steps, budget) for budget in budgets):
         return ""
-    expected = " or ".join(f"{len(budget)} up to step {budget[-1]:,}" for budget in budgets)
+    texts = [f"{len(budget)} up to step {budget[-1]:,}" for budget in budgets]
+    expected = " or ".join(dict.fromkeys(texts))  # kinds of learners may have equal budgets
     if not len(steps):
         return f"no checkpoints; the protocol has {expected}"
     return f"{len(steps)} checkpoints up to step {steps[-1]:,}; the protocol has {expected}"
@@ -183,7 +184,7 @@ def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
     steps, budgets = table.trained[cell], [budget.steps for budget in planned.values()]
     if steps in budgets:
         return ""
-    allowed = " or ".join(f"{budget:,}" for budget in budgets)
+    allowed = " or ".join(f"{budget:,}" for budget in dict.fromkeys(budgets))
     return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
 
 

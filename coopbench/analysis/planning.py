@@ -19,6 +19,7 @@ class Variation:
 
     runs: float  # of run means
     episodes: float  # of the difference between two policies, from episode to episode
+    assumed: bool = False  # episodes: results of a policy alone do not show it
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Prospect:
     group_rival: float  # the same over the largest group
 
 
-def variation(protocol: Protocol, table: EpisodeTable) -> Variation | None:
+def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> Variation | None:
     """Return the variation that results show, pooled over learners and tasks; None without any.
 
     That of episodes is of the differences between a learner's mean over runs and the other
-    policies on the same seeds.
+    policies on the same seeds. Where there are none it is assumed to be ``episodes``.
     """
     of_runs, of_episodes = [], []
     for members in group_matrices(protocol, table).values():
@@ -58,8 +59,10 @@ def variation(protocol: Protocol, table: EpisodeTable) -> Variation | None:
                         of_episodes.append(np.var(one.values.mean(axis=0) - rival, ddof=1))
     if not of_runs:
         return None
-    pooled = [float(np.sqrt(np.mean(part))) if part else 0.0 for part in (of_runs, of_episodes)]
-    return Variation(*pooled)
+    of_means = float(np.sqrt(np.mean(of_runs)))
+    if not of_episodes:
+        return Variation(of_means, episodes, assumed=True)
+    return Variation(of_means, float(np.sqrt(np.mean(of_episodes))))
 
 
 def family_size(protocol: Protocol) -> int:

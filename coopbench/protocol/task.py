@@ -30,7 +30,7 @@ from coopbench_envs.reading import read_regular
 from coopbench_envs.roles import role_of
 
 # Upper limits, so that a file cannot request unbounded time or memory.
-_INTERVALS, _PARTNERS = 10_000, 200
+MOST_STEPS, MOST_INTERVALS, _PARTNERS = 10**12, 10_000, 200
 # Characters of an id, a group and an axis: the names of files made of them have at most 255.
 LONGEST, _LONGEST_AXIS = 100, 30
 _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
@@ -42,8 +42,8 @@ _LARGEST = 1 << 28  # bytes of an instance file
 class Budget(Strict):
     """Budget of one kind of learner, in steps of the environment; a step moves all agents."""
 
-    steps: int = Field(ge=1, le=10**12)
-    interval: int = Field(ge=1, le=10**12)  # steps from one evaluation to the next
+    steps: int = Field(ge=1, le=MOST_STEPS)
+    interval: int = Field(ge=1, le=MOST_STEPS)  # steps from one evaluation to the next
 
     @model_validator(mode="after")
     def _ordered(self) -> "Budget":
@@ -54,10 +54,10 @@ class Budget(Strict):
                 f"{self.steps} steps are no whole number of intervals of {self.interval}; change "
                 f"one of them"
             )
-        if self.steps // self.interval > _INTERVALS:
+        if self.steps // self.interval > MOST_INTERVALS:
             raise ValueError(
-                f"{self.steps} steps have more than {_INTERVALS:,} intervals of {self.interval}; "
-                f"choose a longer one"
+                f"{self.steps} steps have more than {MOST_INTERVALS:,} intervals of "
+                f"{self.interval}; choose a longer one"
             )
         return self
 

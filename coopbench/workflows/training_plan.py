@@ -14,7 +14,7 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import is_seed
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.task import Budget, Task
+from coopbench.protocol.task import MOST_INTERVALS, MOST_STEPS, Budget, Task
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_run import TrainJob, cell_of
 from coopbench_envs.parameters import describe, named, resolve, unknown
@@ -105,9 +105,24 @@ def _check_partners(protocol: Protocol, tasks: Sequence[Task], learner: LearnerE
     if seated is not None and "partners" not in describe(learner.params):
         raise ValueError(
             f"Task {seated.id!r} of {protocol.name} has partners, with which learner "
-            f"{learner.name!r} cannot be trained: it has no hyperparameter 'partners'. Name tasks "
-            f"without, or say in the protocol which model plays it (trained_on)."
+            f"{learner.name!r} cannot be trained: it has no hyperparameter 'partners'. Choose a "
+            f"learner that has it ({', '.join(_learners_with_partners()) or 'none here'}). "
+            f"'coopbench train' can also name tasks without partners (--task), and a protocol of "
+            f"your own can say which model plays this task (trained_on)."
         )
+
+
+def _learners_with_partners() -> list[str]:
+    """Return the learners that can be trained with partners."""
+    names, table = [], learners()
+    for name in table:
+        try:
+            hyperparameters = describe(table[name].params)
+        except ValueError:  # of another package, and it cannot be imported
+            continue
+        if "partners" in hyperparameters:
+            names.append(name)
+    return names
 
 
 def _with_partners(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +159,12 @@ def _settings(
             f"Learner {learner.name!r} would learn nothing in {budget.steps:,} steps: with these "
             f"hyperparameters its first update comes after {first:,}. Give more steps, or other "
             f"hyperparameters; 'coopbench show {learner.name}' lists them."
+        )
+    lanes = getattr(params, "lanes", 1)  # a learner of another package may have none
+    if lanes > budget.interval:
+        raise ValueError(
+            f"lanes was {lanes} with learner {learner.name!r}, and one step of all lanes counts as "
+            f"{lanes}; allowed: up to {budget.interval}, the interval of the evaluations."
         )
     return settings_of(params)
 
@@ -210,10 +231,11 @@ def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:
     """Return a budget of other ``steps``, with its interval or one that is as short as they are."""
     whole = isinstance(steps, Integral) and not isinstance(steps, bool) and steps >= 1
     interval = min(budget.interval, steps) if whole else 1
-    if not whole or steps % interval:
+    most = min(MOST_STEPS, MOST_INTERVALS * budget.interval)
+    if not whole or steps % interval or steps > most:
         raise ValueError(
             f"steps was {steps!r}; allowed: multiples of {budget.interval} (the interval of "
-            f"{protocol.name}), and 1 to {budget.interval}."
+            f"{protocol.name}) up to {most}, and 1 to {budget.interval}."
         )
     return Budget(steps=int(steps), interval=int(interval))
 

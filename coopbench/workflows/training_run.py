@@ -5,6 +5,7 @@ The loop knows no algorithm and no files: see ``coopbench.baselines.learner`` an
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -205,8 +206,10 @@ class _Course:
         metrics = {name: np.stack(rows) for name, rows in self.metrics.items()}
         return Progress(cell, np.array(self.steps, np.int64), metrics)
 
-    def check(self, budget: Budget) -> None:
-        """Raise ``ValueError`` unless this can be the progress of a run with that budget."""
+    def check(self, job: TrainJob) -> None:
+        """Raise ``ValueError`` unless this can be the progress of that run."""
+        budget, selection = job.budget, job.protocol.seeds.selection
+        shape = (0 if selection is None else len(selection.seeds),)  # of a row
         count = len(self.steps)
         marks = list(range(budget.interval, budget.steps + 1, budget.interval))
         finished, diverged = self.status == _FINISHED, self.status == _DIVERGED
@@ -215,10 +218,15 @@ class _Course:
             and self.steps == marks[:count]
             and finished == (count == len(marks))
             and all(len(rows) == count for rows in self.metrics.values())
+            and all(row.shape == shape for rows in self.metrics.values() for row in rows)
+            and ("return" in self.metrics) == (count > 0 and selection is not None)
             and isinstance(self.reason, str)
             and isinstance(self.reduced, dict)
             and set(self.resumed) <= set(marks)
-            and all(isinstance(span, float) for span in (self.seconds, self.evaluation_seconds))
+            and all(
+                isinstance(span, float) and 0.0 <= span < math.inf
+                for span in (self.seconds, self.evaluation_seconds)
+            )
         )
         if not fits or not (self.chosen in self.steps if count else diverged):
             raise ValueError("its parts do not fit together")
@@ -394,7 +402,7 @@ class _Run:
             if not isinstance(identity, dict):
                 raise ValueError("it does not say of which training it is")
             if identity == self._identity():
-                course.check(self._job.budget)
+                course.check(self._job)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(self._unreadable(error)) from None
         if identity != self._identity():

@@ -34,3 +34,5 @@ def test_wrong_curves_are_named():
         steps_to_threshold(curves, STEPS[::-1], 0.5)
     with pytest.raises(ValueError, match="1 point"):
         area_under_curve(curves[..., :1], STEPS[:1])
+    with pytest.raises(ValueError, match="curves has 0 points; allowed are at least 1"):
+        steps_to_threshold(curves[..., :0], STEPS[:0], 0.5)

@@ -64,8 +64,8 @@ def power(
         float,
         typer.Option(
             min=0,
-            help="Without --results: standard deviation over episodes of the difference between "
-            "two policies, as scores.",
+            help="Without --results, or with those of one policy alone: standard deviation over "
+            "episodes of the difference between two policies, as scores.",
         ),
     ] = 0.2,
     chance: Annotated[
@@ -94,7 +94,7 @@ def power(
         report = load_report(results)
         if report.protocol.digest != loaded.digest:
             raise ValueError(f"{results} holds results of another protocol than {loaded.name}")
-        spread = variation(loaded, report.episodes)
+        spread = variation(loaded, report.episodes, episode_sd)
     if spread is None:
         raise ValueError(
             f"{results} holds no policy with two training runs or more; give --run-sd instead"

@@ -194,6 +194,8 @@ def power_table(
         f"{family} tasks that are judged together"
     )
 
+    assumed = " (given, because the results show none)" if spread.assumed else ""
+
     def entries(row: Prospect) -> tuple[Entry, ...]:
         shares = (row.unseen, row.against_fixed, row.between, row.over_group)
         values = (*shares, row.rival, row.group_rival)
@@ -224,5 +226,5 @@ def power_table(
         "that no run shows could refute the claim, no matter how small p is. Levels: on one task "
         f"{level}; over a group at alpha {alpha:g}, a single decision. Assumed standard "
         f"deviations: run means {spread.runs:.3g}, differences between policies "
-        f"{spread.episodes:.3g} from episode to episode.",
+        f"{spread.episodes:.3g} from episode to episode{assumed}.",
     )

@@ -24,6 +24,8 @@ def test_it_is_registered_with_its_hyperparameters():
     assert "random_search" in coopbench.learners()
     with pytest.raises(ValueError, match=r"noise.*was 0.*allowed"):
         made(noise=0.0)
+    with pytest.raises(ValueError, match="rollout was 15 and lanes 8; allowed"):
+        made(rollout=15)
 
 
 def test_training_resumes_with_the_same_bits():

@@ -35,6 +35,11 @@ class RandomSearch(RowLearner):
     def __init__(self, training: Training) -> None:
         super().__init__(training)
         params = self._params
+        if params.rollout < 2 * params.lanes:
+            raise ValueError(
+                f"rollout was {params.rollout} and lanes {params.lanes}; allowed: a rollout of at "
+                f"least twice the lanes, so that each sign is played for a step."
+            )
         self._length = params.rollout // params.lanes
         shape = (len(self._rows.groups), self._rows.inputs, self._rows.outputs)
         self._weights, self._change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
