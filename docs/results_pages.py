@@ -222,11 +222,16 @@ def tried(file: Path) -> str:
         for trial in some:
             own = {key: value for key, value in trial["settings"].items() if key not in shared}
             seeds, steps = ", ".join(map(str, trial["seeds"])), f"{trial['steps']:,}"
-            body.append(
-                (f"`{learner}`", _settings(own) or "—", seeds, steps, f"{trial['mean']:z.2f}")
-            )
-    table = rows_table(["Learner", "Settings", "Training seed", "Steps", "Score"], body)
+            score, tasks = f"{trial['mean']:z.2f}", _tasks([*trial["scores"]])
+            body.append((f"`{learner}`", _settings(own) or "—", tasks, seeds, steps, score))
+    heads = ["Learner", "Settings", "Tasks", "Training seed", "Steps", "Score"]
+    table = rows_table(heads, body)
     return "\n\n".join([table, *notes])
+
+
+def _tasks(names: list[str]) -> str:
+    """Name the task of a trial, or count several."""
+    return f"`{names[0]}`" if len(names) == 1 else str(len(names))
 
 
 def _shared(settings: list[dict[str, object]]) -> dict[str, object]:
