@@ -3,12 +3,12 @@
     python -m studies.questions
     python -m studies.questions --own results/own --team results/team --out FOLDER
 
-writes into the folder, by default that of the reference results of coopetition-standard,
+writes into the folder, by default results/reference,
 
     tracks.csv   what the team reward adds to every agent's own return, by task and learner
     rises.csv    by how much scores rise over the last quarter of the training
 
-docs/results.md shows both. The folders of results are by default those of reference.py. Both tracks
+docs/results.md says what the first one shows. The folders of results are by default those of reference.py. Both tracks
 have the same tasks and episodes, so that their runs are compared in one table, by the comparisons
 of a report. Learners whose runs ship with the package take part without runs in the folder.
 """
@@ -32,7 +32,6 @@ from coopbench.statistics import Grid, TwoWay, half_widths
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES = ROOT / "results" / "reference"
-TABLES = ROOT / "benchmarks" / "results" / "tables" / "coopetition-standard"
 Row = dict[str, Any]
 
 
@@ -112,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--own", type=Path, default=EPISODES / "coopetition-standard")
     parser.add_argument("--team", type=Path, default=EPISODES / "coopetition-team")
-    parser.add_argument("--out", type=Path, default=TABLES, help="folder of the two files")
+    parser.add_argument("--out", type=Path, default=EPISODES, help="folder of the two files")
     arguments = parser.parse_args()
     protocol, own = learned(arguments.own, "own")
     _, team = learned(arguments.team, "team")
