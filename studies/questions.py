@@ -8,9 +8,9 @@ writes into the folder, by default results/reference,
     tracks.csv   what the team reward adds to every agent's own return, by task and learner
     rises.csv    by how much scores rise over the last quarter of the training
 
-docs/results.md says what the first one shows. The folders of results are by default those of reference.py. Both tracks
-have the same tasks and episodes, so that their runs are compared in one table, by the comparisons
-of a report. Learners whose runs ship with the package take part without runs in the folder.
+docs/results.md says what the first one shows. The folders of results are by default those of
+reference.py. Both tracks have the same tasks and episodes, so that their runs are compared in one
+table, by the comparisons of a report.
 """
 
 import argparse
