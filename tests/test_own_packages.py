@@ -192,6 +192,7 @@ def test_learners_of_this_package_are_not_replaced(monkeypatch):
     assert table["mine"].cores == 99
 
 
+@pytest.mark.usefixtures("torch")  # without it no learner is listed
 def test_a_broken_package_is_named_and_hides_no_other(monkeypatch, command):
     points = [EntryPoint("broken", "nope:IT", "coopbench.learners"), point("median", "median")]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
