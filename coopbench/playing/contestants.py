@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from coopbench.baselines.networks.policy import TrainedPolicy
@@ -19,7 +18,7 @@ from coopbench.baselines.registry import (
 from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.trained import Trained
 from coopbench.protocol import schema
-from coopbench_envs.parameters import unknown
+from coopbench_envs.parameters import is_whole, unknown
 
 Origin: TypeAlias = Literal["trained", "fixed", "foreign"]
 
@@ -291,7 +290,7 @@ def _check_trained(protocol: schema.Protocol, name: str, tasks: Collection[str])
 
 def is_seed(key: Any) -> TypeGuard[int]:
     """Return whether a key is a training seed, or a number of steps: a whole number >= 0."""
-    return isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0
+    return is_whole(key) and int(key) >= 0
 
 
 def _runs(name: str, task: str, model: Any) -> Runs:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import MOST_INTERVALS, MOST_STEPS, Budget, Task
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_run import TrainJob, cell_of
-from coopbench_envs.parameters import describe, named, resolve, unknown
+from coopbench_envs.parameters import describe, is_whole, named, resolve, unknown
 
 _SMOKE, _SMOKE_CHECKPOINTS = 100, 4
 _SEEDS = 2**63  # a training seed is below
@@ -229,7 +228,7 @@ def budget_of(
 
 def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:
     """Return a budget of other ``steps``, with its interval or one that is as short as they are."""
-    whole = isinstance(steps, Integral) and not isinstance(steps, bool) and steps >= 1
+    whole = is_whole(steps) and steps >= 1
     interval = min(budget.interval, steps) if whole else 1
     most = min(MOST_STEPS, MOST_INTERVALS * budget.interval)
     if not whole or steps % interval or steps > most:
