@@ -329,7 +329,9 @@ def exploit(
 
 def timed(
     protocol: ProtocolName,
-    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    policy: Annotated[
+        list[str], typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")
+    ],
     task: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all tasks."),
@@ -356,6 +358,8 @@ def timed(
     from coopbench.playing.recording import check_place
     from coopbench.workflows.timed import timed_evaluate
 
+    if len(policy) > 1:
+        raise ValueError(f"timed plays one policy; given {', '.join(policy)}.")
     if out is not None:
         check_place(out)
     options = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
@@ -366,9 +370,9 @@ def timed(
     with interruption(NOTHING), Bars() as progress:
 
         def tell(name: str, share: float) -> None:
-            progress.task(name, policy, share)
+            progress.task(name, policy[0], share)
 
-        scores = timed_evaluate(protocol, policy, limits, progress=tell, tasks=task)
+        scores = timed_evaluate(protocol, policy[0], limits, progress=tell, tasks=task)
     say(str(scores))
     if out is not None:
         say(f"Scores: {scores.save(out)}")
