@@ -8,14 +8,13 @@ import ast
 import importlib
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import resources
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry, Training
@@ -24,6 +23,7 @@ from coopbench.baselines.networks.policy import LARGEST, POLICY_FILE, TrainedPol
 from coopbench.baselines.own_code import is_code, load_code
 from coopbench.baselines.policy import Entry, Policy, PolicyName, label
 from coopbench_envs.core import EnvSpec
+from coopbench_envs.packages import installed, load
 from coopbench_envs.parameters import Allowed, describe, named, resolve, unknown
 from coopbench_envs.reading import read_regular
 
@@ -49,7 +49,6 @@ __all__ = [
 _MOST_WRITTEN = 65_536  # characters of hyperparameters, which stand in the metadata of every cell
 
 _POLICY_GROUP, _LEARNER_GROUP = "coopbench.policies", "coopbench.learners"  # of entry points
-_Kind = TypeVar("_Kind")
 
 _TRAIN = ("torch", "stable_baselines3", "tensorboard")  # the libraries of the extra "train"
 
@@ -158,33 +157,7 @@ def from_code(policy: Any) -> Any:
 @cache
 def _installed_policies() -> tuple[Entry, ...]:
     """Entries of other packages; looking for them takes milliseconds, so once is enough."""
-    loaded = []
-    for point in entry_points(group=_POLICY_GROUP):
-        try:
-            loaded.append(_loaded(point, _POLICY_GROUP, Entry))
-        except ValueError as error:  # one broken package must not hide all others
-            warnings.warn(str(error), stacklevel=2)
-    return tuple(loaded)
-
-
-def _loaded(point: EntryPoint, group: str, kind: type[_Kind]) -> _Kind:
-    """Return what an entry point of another package names; ``ValueError`` if it is no ``kind``."""
-    place, package = f"The entry point {point.name!r} = {point.value!r} of {group}", point.dist
-    if package is not None:
-        place += f", installed by {package.name} {package.version},"
-    try:
-        entry = point.load()
-    except Exception as error:  # importing another package may raise anything
-        raise ValueError(
-            f"{place} cannot be loaded ({type(error).__name__}: {error}); allowed: MODULE:NAME of "
-            f"an object of type {kind.__name__}. Repair that package, or uninstall it."
-        ) from error
-    if not isinstance(entry, kind):
-        raise ValueError(
-            f"{place} is of type {type(entry).__name__}; allowed: {kind.__name__}. Repair that "
-            f"package, or uninstall it."
-        )
-    return entry
+    return tuple(installed(_POLICY_GROUP, Entry).values())
 
 
 def make_policy(name: str, game: Game) -> Policy:
@@ -332,8 +305,8 @@ def _learners() -> Mapping[str, LearnerEntry]:
         name: partial(_entry, module, name) for module, texts in _declared() for name in texts
     }
     points = entry_points(group=_LEARNER_GROUP)
-    installed = {p.name: partial(_loaded, p, _LEARNER_GROUP, LearnerEntry) for p in points}
-    return _Learners(installed | shipped)  # of two with one name that of this package counts
+    others = {p.name: partial(load, p, _LEARNER_GROUP, LearnerEntry) for p in points}
+    return _Learners(others | shipped)  # of two with one name that of this package counts
 
 
 @cache

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.baselines.networks.policy import (
@@ -15,6 +14,7 @@ from coopbench.baselines.networks.policy import (
     TrainedPolicy,
 )
 from coopbench_envs.arrays import of_weights, unpack
+from coopbench_envs.packages import installed
 from coopbench_envs.parameters import unknown
 
 __all__ = ["KINDS", "read_policy"]
@@ -33,7 +33,7 @@ _BROKEN = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionErr
 @cache
 def _installed() -> dict[str, Reader]:
     """Return the kinds of other packages."""
-    return {point.name: point.load() for point in entry_points(group="coopbench.networks")}
+    return installed("coopbench.networks", Callable, KINDS)
 
 
 def read_policy(content: bytes) -> TrainedPolicy:
@@ -45,7 +45,7 @@ def read_policy(content: bytes) -> TrainedPolicy:
             raise ValueError(f"its header has {len(text):,} bytes; allowed: up to {_HEADER:,}")
         header = json.loads(text)
         written = header.pop("format")
-        kind, kinds = header.pop("kind", PERCEPTRON), _installed() | KINDS
+        kind, kinds = header.pop("kind", PERCEPTRON), KINDS | _installed()
         readable = FORMATS.get(kind, 1)
         if written != readable:
             given_format = str(written)[:20]

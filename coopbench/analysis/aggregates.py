@@ -1,11 +1,9 @@
 """Aggregates: statistics of the normalized scores of a policy over all tasks of a group."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.metadata import entry_points
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ from coopbench.analysis.score_matrix import (
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import TwoWay, linear_statistics
+from coopbench_envs.packages import installed
 
 IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
@@ -118,19 +117,7 @@ def shown_statistics() -> dict[str, Statistic]:
 @cache
 def _installed() -> dict[str, Statistic]:
     """Return the statistics of other packages; looking for them takes milliseconds."""
-    table: dict[str, Statistic] = {}
-    for point in entry_points(group=_GROUP):
-        taken = [*STATISTICS, IQM, *table]
-        if point.name in taken:
-            reason = f"the name is taken; allowed: any but {', '.join(taken)}"
-        elif not isinstance(statistic := point.load(), Statistic):
-            reason = f"it is of type {type(statistic).__name__}; allowed: a Statistic"
-        else:
-            table[point.name] = statistic
-            continue
-        text = f"The statistic {point.name!r} of {point.value!r} is not registered: {reason}."
-        warnings.warn(text, stacklevel=2)
-    return table
+    return installed(_GROUP, Statistic, [*STATISTICS, IQM])
 
 
 @dataclass(frozen=True, eq=False)

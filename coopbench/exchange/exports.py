@@ -1,9 +1,7 @@
 """Exports: the formats in which results can be written for other programs, one file for each."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,6 +9,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.exchange.episodes_csv import save_episodes_csv
 from coopbench.exchange.flat_json import save_flat
 from coopbench.exchange.marl_eval_export import save_marl_eval
+from coopbench_envs.packages import installed
 from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.exporters"  # of entry points
@@ -30,14 +29,7 @@ EXPORTERS: dict[str, Exporter] = {
 @cache
 def all_exporters() -> dict[str, Exporter]:
     """Return the exporters of this package and of other installed ones, by file or ending."""
-    table = dict(EXPORTERS)
-    for point in entry_points(group=_GROUP):
-        if point.name in table:
-            text = f"The exporter {point.name!r} of {point.value!r} is not registered: it is taken."
-            warnings.warn(text, stacklevel=2)
-        else:
-            table[point.name] = point.load()
-    return table
+    return EXPORTERS | installed(_GROUP, Callable, EXPORTERS)
 
 
 def exporter_of(path: Path) -> Exporter:

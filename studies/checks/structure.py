@@ -22,7 +22,7 @@ from studies.checks.folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
-        ("errors", "reading", "scenes", "packing", "targets"),
+        ("errors", "reading", "packages", "scenes", "packing", "targets"),
         ("parameters", "layouts", "roles", "rendering", "arrays", "objects"),
         ("merging", "explaining"),
         ("lowering", "store", "threads"),
