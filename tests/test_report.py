@@ -33,7 +33,7 @@ from coopbench.report.report import Report
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.entries import NO_COMPARISON, SAME, style_order, unit_text
+from coopbench.report.tables.entries import NO_COMPARISON, SAME, named_count, style_order, unit_text
 from coopbench.report.tables.overall import missing_table, overview_table
 from coopbench.report.tables.tasks import agent_table, task_table
 from coopbench.report.terminal import as_text, encodable
@@ -318,12 +318,9 @@ def test_units_of_inference_are_told_apart(trained, report):
         assert "training runs of learned policies, n = 2 to 3" in unit
     assert "not over training runs" in comparison_table(report, report.protocol.task[0]).unit
     counts = {row[0].value: row[6].text for row in aggregate_table(trained).groups[0].rows}
-    assert counts == {
-        "low": "20 episodes",
-        "middle": "20 episodes",
-        "mine": "3 runs",
-        "theirs": "2 runs",
-    }
+    scripts = {"low": "20 episodes", "middle": "20 episodes"}
+    assert counts == {**scripts, "mine": "3 runs", "theirs": "2 runs"}
+    assert named_count(SimpleNamespace(count=1, unit="runs")).text == "1 run"
     assert "none here" in unit_text([])
     content = json.loads(as_json(trained), parse_constant=refuse)
     units = {"low": "episodes", "middle": "episodes", "mine": "runs", "theirs": "runs"}

@@ -14,7 +14,7 @@ from coopbench.report.numbers import (
     range_text,
     scale_of_rows,
 )
-from coopbench.report.tables.entries import unit_text
+from coopbench.report.tables.entries import named_count, unit_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 _SHORT = 12  # characters of a digest
@@ -136,7 +136,7 @@ def _entries(row: Row, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:
         Entry(scale(row.mean), row.mean),
         Entry(interval_text(row.low, row.high, scale), row.high, notes.mark(row.flag)),
         Entry(scale(row.trimmed_mean), row.trimmed_mean),
-        Entry(f"{row.count:,} {row.unit}", row.count),
+        named_count(row),
         Entry(row.acts_on or MISSING, row.acts_on or None),
         Entry(row.verified, row.verified),
         Entry(digests or MISSING, digests or None),

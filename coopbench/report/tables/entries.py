@@ -132,7 +132,13 @@ def unit_names(rows: Iterable[Any]) -> str:
 def count_entry(row: Any, rows: Iterable[Any]) -> Entry:
     """Return the number of units of a row, with their name where rows of a table differ in it."""
     mixed = len({other.unit for other in rows}) > 1
-    return Entry(f"{row.count:,} {row.unit}" if mixed else f"{row.count:,}", row.count)
+    return named_count(row) if mixed else Entry(f"{row.count:,}", row.count)
+
+
+def named_count(row: Any) -> Entry:
+    """Return the number of units of a row with their name."""
+    unit = row.unit.removesuffix("s") if row.count == 1 else row.unit
+    return Entry(f"{row.count:,} {unit}", row.count)
 
 
 def bounds_text(findings: Findings) -> str:
