@@ -11,8 +11,8 @@ import stored_results as stored
 from coopbench.report.markdown import rows_table
 from coopbench.report.plots import style
 
-# Protocols of the overview with a group of tasks each; the others have learners for questions of
-# their own.
+# Protocols of the overview with a group of tasks each; the others have no learner yet, or learners
+# for questions of their own.
 OVERVIEW = {
     **{"coopetition-standard": "focal", "coopetition-team": "focal"},
     **{"coopetition-published": "games", "marl-standard": "coopetition"},

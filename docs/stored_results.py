@@ -61,7 +61,8 @@ def within(end: float) -> float:
 
 def titled(name: str, row: Row) -> str:
     """Return the name of a policy, of a learner with its runs and their share of the budget."""
-    runs, share = row["count"], shares().get((name, row["policy"]), 1.0)
+    learner = row["policy"].partition(":")[0]  # one of several models is LEARNER:TASK
+    runs, share = row["count"], shares().get((name, learner), 1.0)
     of = f", {runs} run{'' if runs == '1' else 's'}" if row["unit"] == RUNS else ""
     return f"`{row['policy']}`{of}{f' at {share:g} of the budget' if of and share < 1.0 else ''}"
 

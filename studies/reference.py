@@ -60,7 +60,7 @@ REACTIVE = (
 # Policies that are not trained, by protocol: a name, or a file of ``protocols``.
 FIXED: dict[str, tuple[str, ...]] = {
     "routing-easy": PLANNERS,
-    "routing-medium": PLANNERS,
+    "routing-medium": PLANNERS[:-1],
     "routing-hard": PLANNERS,
     "routing-standard": PLANNERS[:-1],
     "routing-learned": PLANNERS,
@@ -111,10 +111,11 @@ TRAININGS = (
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
     Training("coopetition-team", "ippo", 10, 3.5),
     Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
-    Training("marl-standard", "ippo", 10, 10, 0.05),
+    Training("marl-standard", "ippo", 3, 3, 0.05),
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
     Training("routing-easy", "ippo_shared", 3, 2, 0.02),
     Training("routing-easy", "mappo_shared", 3, 10, 0.1),
+    Training("routing-medium", "ippo_shared", 1, 1.3, 0.02),
     Training("routing-hard", "ippo_shared", 3, 0.7, 0.05),
     Training("routing-hard", "mappo_shared", 3, 2.5, 0.1),
     Training("skirmish-standard", "mappo_shared", 3, 1.5, 0.1),

@@ -58,6 +58,8 @@ def test_the_overview_tells_scripts_from_learners(tables):
         "`learner`, 2 runs 0.50",
     ]
     assert tables.leaders("mine", "two")[2] == "—"
+    model = {"policy": "ippo_shared:caves", "unit": "runs", "count": "1"}
+    assert tables.stored.titled("routing-medium", model).endswith("1 run at 0.02 of the budget")
 
 
 def test_the_chart_names_policies_in_the_order_of_the_table(tables):
