@@ -111,7 +111,7 @@ TRAININGS = (
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
     Training("coopetition-team", "ippo", 10, 3.5),
     Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
-    Training("marl-standard", "ippo", 3, 3, 0.05),
+    Training("marl-standard", "ippo", 3, 3, 0.05),  # 16 MB a run: every agent has a network
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
     Training("routing-easy", "ippo_shared", 3, 2, 0.02),
     Training("routing-easy", "mappo_shared", 3, 10, 0.1),
