@@ -26,6 +26,10 @@ _UNSEEN = (
     "These intervals assume that a share of all runs, which the runs that were trained can have "
     "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
 )
+_RELATIVE = (
+    "In curves and profiles, scores of 0 and 1 are the lowest and the highest return of a task in "
+    "all runs and episodes of this page."
+)
 _CURVES = (
     "The trimmed mean over the tasks of a group along the training, in the selection "
     "episodes, with a 95 % band. The area is that under the curve, divided by the steps that "
@@ -51,13 +55,16 @@ def page(name: str) -> str:
         f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]
+    if stored.is_relative(name):
+        parts.append(_RELATIVE)
     rows = stored.read(name, "estimates.csv")
     for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
         some = [row for row in rows if row["metric"] == metric]
         if some:
-            scored = metric == protocol.report.score
-            title = f"Score: {metric}, normalized by the bounds of each task" if scored else metric
-            parts += [f"## {title}", by_task(protocol, metric, some)]
+            normalized = metric == protocol.report.score and not stored.is_relative(name)
+            title = f"Score: {metric}" if metric == protocol.report.score else metric
+            title += ", normalized by the bounds of each task" if normalized else ""
+            parts += [f"## {title}", by_task(protocol, metric, some, normalized)]
     parts += learners(name)
     parts += [text for picture, text in shown(name) if not picture.startswith(PROFILES)]
     trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"
@@ -164,8 +171,8 @@ def improvements(name: str) -> str:
     return rows_table(["Tasks", "First", "Second", "Probability"], body) if body else ""
 
 
-def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
-    """Means of a metric in every task; the score is normalised by the bounds of the task."""
+def by_task(protocol: Protocol, metric: str, rows: list[stored.Row], normalized: bool) -> str:
+    """Means of a metric in every task, ``normalized`` by the bounds of the task or as they are."""
     cells = {(row["task"], row["policy"]): row for row in rows}
     # The first row with the most runs names a learner: some tasks may have none with a value.
     policies = {
@@ -178,7 +185,7 @@ def by_task(protocol: Protocol, metric: str, rows: list[stored.Row]) -> str:
         if row is None:
             return "—"  # not played
         bounds = protocol.task_of(task).bounds
-        low, high = (bounds.low, bounds.high) if metric == protocol.report.score else (0.0, 1.0)
+        low, high = (bounds.low, bounds.high) if normalized else (0.0, 1.0)
         numbers = [
             (stored.number(row[key]) - low) / (high - low) for key in ("mean", "low", "high")
         ]
