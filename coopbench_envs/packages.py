@@ -9,8 +9,8 @@ from typing import Any
 def installed(group: str, kind: Any, taken: Collection[str] = ()) -> dict[str, Any]:
     """Return the objects of a group of entry points by the names of these.
 
-    Each is a ``kind``, and none has a name of ``taken``. What is not is named in a warning and left
-    out: one broken package must not hide the others.
+    Each is of the type ``kind``, and none has a name in ``taken``. A warning names any other, which
+    is left out: one broken package must not hide the others.
     """
     table: dict[str, Any] = {}
     for point in entry_points(group=group):
@@ -23,7 +23,10 @@ def installed(group: str, kind: Any, taken: Collection[str] = ()) -> dict[str, A
 
 
 def load(point: EntryPoint, group: str, kind: Any) -> Any:
-    """Return what an entry point of a group names; ``ValueError`` if it is no ``kind``."""
+    """Return the ``kind`` of object that an entry point of a group names.
+
+    Raises ``ValueError`` if it cannot be loaded, or is of another type.
+    """
     try:
         loaded = point.load()
     except Exception as error:  # importing another package may raise anything

@@ -47,6 +47,7 @@ _WIDE, _HIGH = 3.4, 3.2  # inches of a panel of learning curves, with its share 
 def page(name: str) -> str:
     """Return the page of a protocol: every metric of its report for all policies and tasks."""
     protocol = stored.protocol_of(name)
+    relative = stored.is_relative(protocol)
     parts = [
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
@@ -55,14 +56,15 @@ def page(name: str) -> str:
         f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]
-    if stored.is_relative(name):
+    if relative:
         parts.append(_RELATIVE)
     rows = stored.read(name, "estimates.csv")
     for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
         some = [row for row in rows if row["metric"] == metric]
         if some:
-            normalized = metric == protocol.report.score and not stored.is_relative(name)
-            title = f"Score: {metric}" if metric == protocol.report.score else metric
+            scored = metric == protocol.report.score
+            normalized = scored and not relative
+            title = f"Score: {metric}" if scored else metric
             title += ", normalized by the bounds of each task" if normalized else ""
             parts += [f"## {title}", by_task(protocol, metric, some, normalized)]
     parts += learners(name)

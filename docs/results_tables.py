@@ -102,7 +102,7 @@ def chart(name: str) -> str:
     ax.set_ylim(len(order) - 0.5, -0.5)
     for y in range(len(order) + 1):
         ax.axhline(y - 0.5, color=style.FAINT, linewidth=0.6)
-    relative = stored.is_relative(name)
+    relative = stored.is_relative(stored.protocol_of(name))
     ends = "lowest and the highest return in the table" if relative else "bounds of a task"
     ax.set_xlabel(f"score: 0 and 1 are the {ends}", fontsize=style.SMALL)
     handles, labels = ax.get_legend_handles_labels()

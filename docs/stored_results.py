@@ -38,9 +38,9 @@ def protocol_of(name: str) -> Protocol:
     return load_protocol(source(name))
 
 
-def is_relative(name: str) -> bool:
+def is_relative(protocol: Protocol) -> bool:
     """Whether scores 0 and 1 of a protocol are the lowest and the highest episode of its table."""
-    return protocol_of(name).report.normalisation == "minmax"
+    return protocol.report.normalisation == "minmax"
 
 
 def pictures() -> list[Path]:

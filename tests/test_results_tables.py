@@ -1,6 +1,7 @@
 """Tables of the page of results: read from stored reports, nothing decided here."""
 
 import csv
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,11 @@ import pytest
 def tables(monkeypatch, tmp_path):
     """The module, with two policies and a learner of two runs in place of the stored results."""
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "docs"))
-    import results_tables
-    import stored_results
-
-    monkeypatch.setattr(stored_results, "RESULTS", tmp_path)
-    monkeypatch.setattr(stored_results, "source", lambda name: "marl-standard")
+    results_tables = import_module("results_tables")
+    monkeypatch.setattr(results_tables.stored, "RESULTS", tmp_path)
+    monkeypatch.setattr(results_tables.stored, "source", lambda name: "marl-standard")
     (folder := tmp_path / "mine").mkdir()
-    row = {"statistic": "mean", "unit": "episodes", "count": "100", "group": "one"}
+    row = {"statistic": "mean", "unit": "episodes", "count": "99", "group": "one", "low_unseen": ""}
     rows = [
         row | {"policy": "random", "estimate": "0.1", "low": "-0.1", "high": "0.3"},
         row | {"policy": "best", "estimate": "0.9", "low": "0.8", "high": "1.0"},
@@ -28,8 +27,9 @@ def tables(monkeypatch, tmp_path):
         {"group": "one", "policy": "best", "low": "1", "high": "2"},
         {"group": "one", "policy": "random", "low": "3", "high": "3"},
     ]
-    for name, content in (("aggregates.csv", rows), ("ranks.csv", ranks)):
-        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+    means = [rows[0] | {"task": "slcd", "metric": "return", "mean": "7.5", "flag": ""}]
+    for name, content in {"aggregates": rows, "ranks": ranks, "estimates": means}.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(content[0]), restval="", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(content)
@@ -46,7 +46,9 @@ def test_groups_have_scores_intervals_and_ranks(tables):
     ]
 
 
-def test_intervals_of_shares_end_at_0_and_1(tables, monkeypatch):
+def test_shares_end_at_0_and_1_and_returns_stay_as_they_are(tables, monkeypatch):
+    page = import_module("results_pages").page
+    assert "| `slcd` | 7.50 [-0.10,\N{NO-BREAK SPACE}0.30] |" in page("mine")
     monkeypatch.setattr(tables.stored, "source", lambda name: "skirmish-small")
     assert tables.leaders("mine", "one")[0] == "0.10 [0.00,\N{NO-BREAK SPACE}0.30]"
 
@@ -70,15 +72,13 @@ def test_the_chart_names_policies_in_the_order_of_the_table(tables):
 
 
 def test_steps_to_a_threshold_may_be_out_of_reach(tables):
-    from results_pages import steps_text
-
+    steps_text = import_module("results_pages").steps_text
     out_of_reach = {"steps": "", "steps_low": "70000.0", "steps_high": ""}
     assert steps_text(out_of_reach) == "not reached [70,000, not reached]"
 
 
-def test_a_mean_over_some_of_the_episodes_states_their_share():
-    from results_pages import defined
-
+def test_a_mean_over_some_of_the_episodes_states_their_share(tables):
+    defined = import_module("results_pages").defined
     some = {"flag": "undefined in 979 of 1000 episodes; 3 runs", "mean": "0.5"}
     assert defined(some) == " (2.1 %)"
     assert defined(some | {"mean": ""}) == defined(some | {"flag": ""}) == ""
