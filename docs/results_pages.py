@@ -22,10 +22,6 @@ from studies.reference import PROFILES
 TRIALS = ROOT / "benchmarks" / "results"
 _UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
 _DEFINED = "In parentheses: the share of episodes in which the metric is defined, if not in all."
-_UNSEEN = (
-    "These intervals assume that a share of all runs, which the runs that were trained can have "
-    "missed, lies at an end of the scale: see [Runs that fail](../statistics.md#runs-that-fail)."
-)
 _RELATIVE = (
     "In curves and profiles, scores of 0 and 1 are the lowest and the highest return of a task in "
     "all runs and episodes of this page."
@@ -78,7 +74,6 @@ def page(name: str) -> str:
 def learners(name: str) -> list[str]:
     """Return the parts of the page about learners; none where no learner was trained."""
     tables = {
-        "Mean scores of learners if unseen runs fail": (_UNSEEN, unseen(name)),
         "Learning curves": (f"![Learning curves]({name}-learning.svg)\n\n{_CURVES}", areas(name)),
         "Performance profiles": (
             _PROFILE,
@@ -93,18 +88,6 @@ def shown(name: str) -> list[tuple[str, str]]:
     """Return the stored pictures of a protocol by name, and what shows them on a page."""
     files = [file for file in stored.pictures() if file.parts[-3] == name]
     return [(file.stem, f"![{file.stem}]({name}/{file.name})") for file in files]
-
-
-def unseen(name: str) -> str:
-    """Mean scores of learners in groups of tasks, with intervals that allow for runs that fail."""
-    columns, policies = stored.by_policy(name)
-    body = []
-    for policy, first in stored.in_order(policies):
-        if first["unit"] == stored.RUNS and first["low_unseen"]:
-            rows = [policies[policy][group] for group in columns]
-            cells = [stored.score(row, "estimate", "low_unseen", "high_unseen") for row in rows]
-            body.append((stored.titled(name, first), *cells))
-    return rows_table(["Learner", *stored.heads(columns)], body) if body else ""
 
 
 def curves(name: str) -> str:

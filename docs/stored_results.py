@@ -22,7 +22,7 @@ SHARES = (
     *("coordination", "deadlock_rate", "ever_arrived", "spl", "success_rate", "win"),
     *("arrived", "deadlocked", "never_departed", "normalised_return", "punctual"),
 )
-_ENDS = ("low", "high", "low_unseen", "high_unseen")
+_ENDS = ("low", "high")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Row = Mapping[str, str]

@@ -64,8 +64,7 @@ def of_tracks(protocol: Protocol, table: EpisodeTable) -> Iterator[Row]:
             "low": low,
             "high": high,
             "p_holm": row.p_holm,
-            "shown": row.shown,
-            "not_shown": row.not_shown,
+            "decided": row.decided,
         }
 
 

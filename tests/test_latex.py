@@ -79,12 +79,12 @@ def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
     assert {"mine", "theirs"} <= bold(second)
     assert bold(values) == {"mine", "theirs"}
     worse = [
-        dataclasses.replace(row, p_holm=0.01) if row.task == task.id else row
+        dataclasses.replace(row, p_holm=0.01, decided=True) if row.task == task.id else row
         for row in report.comparisons
     ]
     assert bold(tables_of(altered(report, comparisons=tuple(worse)).latex())[2]) == {"mine"}
-    unseen = [dataclasses.replace(row, p_holm=0.01, not_shown="runs") for row in worse]
-    assert bold(tables_of(altered(report, comparisons=tuple(unseen)).latex())[2]) == {
+    even = [dataclasses.replace(row, p_holm=0.2, decided=False) for row in worse]
+    assert bold(tables_of(altered(report, comparisons=tuple(even)).latex())[2]) == {
         row[0] for row in values[::2]
     }
     alone = altered(report, comparisons=(), ranks=())

@@ -15,7 +15,7 @@ def tables(monkeypatch, tmp_path):
     monkeypatch.setattr(results_tables.stored, "RESULTS", tmp_path)
     monkeypatch.setattr(results_tables.stored, "source", lambda name: "marl-standard")
     (folder := tmp_path / "mine").mkdir()
-    row = {"statistic": "mean", "unit": "episodes", "count": "99", "group": "one", "low_unseen": ""}
+    row = {"statistic": "mean", "unit": "episodes", "count": "99", "group": "one"}
     rows = [
         row | {"policy": "random", "estimate": "0.1", "low": "-0.1", "high": "0.3"},
         row | {"policy": "best", "estimate": "0.9", "low": "0.8", "high": "1.0"},

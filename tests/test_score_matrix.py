@@ -26,7 +26,7 @@ from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.estimates import estimates
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import _ties
-from coopbench.analysis.score_matrix import count_runs, group_matrices, scale_ends, score_matrix
+from coopbench.analysis.score_matrix import count_runs, group_matrices, score_matrix
 from coopbench.baselines.match import OWN
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.report.tables.overall import context_table
@@ -139,49 +139,31 @@ def test_models_that_play_several_tasks_count_once(protocol):
     assert count_runs(plays) == 10
 
 
-def test_the_scale_ends_where_a_run_has_been(protocol):
-    blocks = learner("mine", 5.0, FIVE) + fixed("high", 1.2 * GROUP_HIGH)
-    table, task = EpisodeTable(tuple(blocks)), protocol.task_of("b-one")
-    plays = [score_matrix(protocol, table, task, name, "return") for name in ("mine", "high")]
-    assert scale_ends(protocol, task, plays[:1]) == (0.0, GROUP_HIGH)
-    low, high = scale_ends(protocol, task, plays)
-    assert (low, high) == (0.0, pytest.approx(1.2 * GROUP_HIGH, rel=0.02))
-    below = task.bounds.model_copy(update={"floor": -3.0})
-    deeper = task.model_copy(update={"bounds": below})
-    assert scale_ends(protocol, deeper, plays[:1]) == (-3.0, GROUP_HIGH)
-
-
 # -- claims ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("runs", "rival", "shown"),
-    [(FIVE, 4.0, True), (FIVE, 6.0, False), (TEN, 6.0, True), (TEN, 8.0, False)],
-)
-def test_a_claim_is_shown_if_unseen_runs_cannot_undo_it(protocol, runs, rival, shown):
-    """A learner at .9 of the scale: five runs are enough against .4, ten against .6."""
-    table = EpisodeTable((*learner("mine", 9.0, runs), *fixed("rival", rival)))
+@pytest.mark.parametrize("runs", [FIVE, TEN])
+def test_a_difference_is_decided_by_its_p_value_alone(protocol, runs):
+    """Whatever the scale: nothing is assumed of runs that nobody has seen."""
+    table = EpisodeTable((*learner("mine", 9.0, runs), *fixed("rival", 8.0)))
     (row,) = comparisons(protocol, table)
     assert (row.first, row.second) == ("mine", "rival")
-    assert row.difference == pytest.approx(9.0 - rival, abs=0.1)
-    assert row.p_value < 1e-4
-    assert row.shown is shown
-    assert row.p_decision == pytest.approx((rival / 9.0) ** len(runs), rel=0.2)
-    assert row.not_shown == (
-        "" if shown else f"not shown: with unobserved runs p is {row.p_decision:.2g}"
-    )
+    assert row.difference == pytest.approx(1.0, abs=0.1)
+    assert row.p_holm == row.p_value < 1e-4
+    assert row.decided
     assert (row.above, row.runs) == (len(runs), len(runs))
     (group,) = group_comparisons(protocol, table)
-    assert group.shown is shown  # a group of one task
+    assert group.decided  # a group of one task
     assert group.difference == pytest.approx(row.difference / GROUP_HIGH)
 
 
 def test_worse_than_a_policy_is_a_claim_as_well(protocol):
-    table = EpisodeTable((*learner("mine", 1.0, TEN), *fixed("rival", 4.0), *fixed("near", 2.0)))
+    even = learner("near", 1.0, FIVE)
+    table = EpisodeTable((*learner("mine", 1.0, TEN), *fixed("rival", 2.0), *even))
     rows = {row.second: row for row in comparisons(protocol, table) if row.first == "mine"}
-    assert rows["rival"].shown  # even with 26 % of the runs at the top of the scale
-    assert not rows["near"].shown
-    assert rows["near"].above == 0
+    assert rows["rival"].decided
+    assert rows["rival"].above == 0
+    assert not rows["near"].decided
 
 
 @pytest.mark.parametrize(
@@ -227,21 +209,22 @@ def tables(draw):
 @settings(max_examples=25, deadline=None)
 @given(tables())
 def test_no_other_contestant_changes_a_decision(case):
-    """Floor and ceiling are the protocol's or of the two, and so is the family."""
+    """The family is one pair of policies."""
     protocol, (blocks, names) = group_protocol(margin=0.05), case
     alone = [block for block in blocks if block.cell.policy in names]
     for compare in (comparisons, group_comparisons):
         among = compare(protocol, EpisodeTable(tuple(blocks)))
         rows = [row for row in among if row.first in names and row.second in names]
         for row, same in zip(rows, compare(protocol, EpisodeTable(tuple(alone))), strict=True):
-            assert (row.shown, row.not_shown) == (same.shown, same.not_shown)
-            for field in ("p_value", "p_holm", "p_decision", "p_equivalence", "low"):
+            assert row.decided == same.decided
+            for field in ("p_value", "p_holm", "p_equivalence", "low"):
                 if hasattr(row, field):
                     expected = pytest.approx(getattr(same, field), rel=1e-6, nan_ok=True)
                     assert getattr(row, field) == expected
 
 
-def test_a_scale_that_others_move_allows_no_decision(protocol):
+def test_a_scale_that_others_move_decides_alike(protocol):
+    """The range of the table scales a task, and its test is the same on every scale."""
     noise = np.random.default_rng(1).normal(0.0, 0.4, EPISODES)
     blocks = learner("mine", 9.0, TEN) + fixed("rival", 1.0)
     blocks.append(group_block("b-one", "high", 9.9 + noise))
@@ -249,14 +232,13 @@ def test_a_scale_that_others_move_allows_no_decision(protocol):
     moved = protocol.model_copy(
         update={"report": protocol.report.model_copy(update={"normalisation": "minmax"})}
     )
-    rows = {(row.first, row.second): row for row in comparisons(moved, table)}
-    assert rows["mine", "rival"].p_holm < 1e-4
-    assert not rows["mine", "rival"].shown
-    assert rows["mine", "rival"].not_shown.startswith("no decision: without agreed bounds")
-    assert rows["rival", "high"].shown  # whose scores need no scale
-    for row in group_comparisons(moved, table):
-        assert not row.shown
-        assert row.not_shown.startswith("no decision: the scale of the scores depends on who")
+    for compare in (comparisons, group_comparisons):
+        rows = {(row.first, row.second): row for row in compare(protocol, table)}
+        for row in compare(moved, table):
+            fixed_scale = rows[row.first, row.second]
+            assert row.decided
+            assert fixed_scale.decided
+            assert row.p_value == pytest.approx(fixed_scale.p_value, rel=1e-6)
 
 
 def test_runs_behind_the_best_of_their_task(protocol):

@@ -16,7 +16,6 @@ from coopbench.analysis.score_matrix import (
     RUNS,
     ScoreMatrix,
     count_runs,
-    group_ends,
     group_matrices,
 )
 from coopbench.episodes.table import EpisodeTable
@@ -136,9 +135,6 @@ class Aggregate(ReportRow):
     unit: str = EPISODES
     method: str = TWO_WAY  # or that of the bootstrap which a protocol asks for, of "iqm"
     runs: int = 0  # of all tasks; 0 for a fixed policy
-    # Of a learner's mean and trimmed mean: with failures that no run has shown.
-    low_unseen: float = math.nan
-    high_unseen: float = math.nan
     low_bootstrap: float = math.nan  # of a learner: the stratified bootstrap over its runs
     high_bootstrap: float = math.nan
     behind: int = 0  # runs more than .25 below the best run of the policy on their task
@@ -154,11 +150,10 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     rows: list[Aggregate] = []
     for group, members in group_matrices(protocol, table).items():
         for policy, matrices in members.items():
-            ends = group_ends(protocol, group, [matrices])
             resampled = _bootstrapped(protocol, matrices)
             rows += [
                 replace(row, group=group, policy=policy)
-                for row in _aggregated(protocol, matrices, ends, resampled)
+                for row in _aggregated(protocol, matrices, resampled)
             ]
     return tuple(rows)
 
@@ -210,12 +205,11 @@ def _disagreement(closed: tuple[float, float], resampled: tuple[float, float]) -
 def _aggregated(
     protocol: Protocol,
     matrices: Sequence[ScoreMatrix],
-    ends: tuple[float, float] | None,
     resampled: dict[str, tuple[float, float]],
 ) -> Iterator[Aggregate]:
     """Yield all statistics of one policy in one group, of a learner also the IQM of its runs.
 
-    ``ends`` are those of the scale, see ``group_ends``, ``resampled`` the bootstrap intervals.
+    ``resampled`` are the bootstrap intervals.
     """
     confidence, flag, runs = protocol.report.confidence, _flag(matrices), count_runs(matrices)
     two_way, by_key = TwoWay([one.grid() for one in matrices]), all_statistics()
@@ -225,11 +219,7 @@ def _aggregated(
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(two_way.spread(forms), confidence).tolist()
     for name, value, half in zip(by_key, values, halves, strict=True):
-        row = _row(matrices, name, (value, value - half, value + half), flag, resampled[name])
-        if runs and ends is not None and math.isfinite(half) and name in ("mean", "trimmed_mean"):
-            low, high = statistics.unseen_interval(value, half, runs, ends, confidence)
-            row = replace(row, low_unseen=low, high_unseen=high)
-        yield row
+        yield _row(matrices, name, (value, value - half, value + half), flag, resampled[name])
     if runs:
         yield _of_runs(protocol, matrices, flag, resampled[IQM])
 

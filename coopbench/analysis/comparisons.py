@@ -16,22 +16,16 @@ from coopbench.analysis.contrasts import (
     Contrast,
     Matrices,
     contrasts,
-    decision_p,
     family_pairs,
     holm,
-    not_shown_reason,
 )
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
     RUNS,
     ScoreMatrix,
-    count_runs,
-    group_ends,
     group_matrices,
-    has_agreed_bounds,
     same_episodes,
-    scale_ends,
     score_matrix,
 )
 from coopbench.episodes.table import EpisodeTable
@@ -55,9 +49,7 @@ class Comparison(ReportRow):
     high: float
     p_value: float  # level at which the interval touches 0; nan where there is no test
     p_holm: float  # adjusted over the tasks of the group, for this pair of policies
-    p_decision: float  # adjusted alike, of the larger p: of the test, or of unobserved runs
-    shown: bool  # whether the difference is claimed: p_decision below alpha
-    not_shown: str  # why p_holm below alpha is no claim; else empty
+    decided: bool  # whether the difference is claimed: p_holm below alpha
     hedges_g: float
     flag: str  # why there is no test, or what it is over
     method: str = "paired"  # "welch": as if the two had played different episodes
@@ -84,9 +76,7 @@ class GroupComparison(ReportRow):
     low: float  # two-way interval of the difference
     high: float
     p_value: float  # of the pair's one test over the group
-    p_decision: float  # the larger p: of the test, or of unobserved runs
-    shown: bool  # whether the difference is claimed: p_decision below alpha
-    not_shown: str
+    decided: bool  # whether the difference is claimed: p_value below alpha
     trimmed_difference: float  # of the trimmed means of task means
     trimmed_low: float  # its interval is up to twice too wide where tasks tie
     trimmed_high: float
@@ -106,15 +96,12 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     compared with each other.
     """
     rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
-    alpha, bounded = protocol.report.alpha, has_agreed_bounds(protocol)
     for family in _families(protocol, rows):
         different = holm([rows[k].p_value for k in family])
         equal = holm([rows[k].p_equivalence for k in family])
-        decided = holm([rows[k].p_decision for k in family])
-        for k, p, q, d in zip(family, different, equal, decided, strict=True):
-            reason = not_shown_reason(p, d, alpha, bounded)
-            adjusted = replace(rows[k], p_holm=p, p_equivalence=q, p_decision=d)
-            rows[k] = replace(adjusted, shown=d < alpha, not_shown=reason)
+        for k, p, q in zip(family, different, equal, strict=True):
+            decided = p < protocol.report.alpha
+            rows[k] = replace(rows[k], p_holm=p, p_equivalence=q, decided=decided)
     return tuple(rows)
 
 
@@ -189,7 +176,6 @@ def _row(
 ) -> Comparison:
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
-    sides = [(mean, len(one.runs)) for mean, one in zip(means, pair, strict=True)]
     above, runs = _above([pair])
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     gap = contrast.difference if contrast.note else means[0] - means[1]  # of the printed means
@@ -202,9 +188,7 @@ def _row(
         high=gap + contrast.half,
         p_value=contrast.p_value,
         p_holm=nan,  # until the family is known
-        p_decision=decision_p(contrast, sides, scale_ends(protocol, task, pair)),
-        shown=False,
-        not_shown="",
+        decided=False,
         hedges_g=nan if contrast.spread is None else _effect(protocol, pair),
         flag=f"no test: {contrast.reason}" if contrast.reason else contrast.note,
         method=protocol.report.comparison,
@@ -300,16 +284,6 @@ def _group_row(
     protocol: Protocol, group: str, matrices: dict[str, Matrices], row: Contrast, middle: Contrast
 ) -> GroupComparison:
     nan, pair = math.nan, (matrices[row.first], matrices[row.second])
-    sides = [
-        (float(np.mean([one.run_means.mean() for one in policy])), count_runs(policy))
-        for policy in pair
-    ]
-    alpha, p_decision, reason = protocol.report.alpha, 1.0, ""
-    if has_agreed_bounds(protocol):
-        p_decision = decision_p(row, sides, group_ends(protocol, group, pair))
-        reason = not_shown_reason(row.p_value, p_decision, alpha, True)
-    elif row.p_value < alpha:
-        reason = "no decision: the scale of the scores depends on who else is in the table"
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
@@ -320,9 +294,7 @@ def _group_row(
         low=row.low,
         high=row.high,
         p_value=row.p_value,
-        p_decision=p_decision,
-        shown=p_decision < alpha,
-        not_shown=reason,
+        decided=row.p_value < protocol.report.alpha,
         trimmed_difference=middle.difference,
         trimmed_low=middle.low,
         trimmed_high=middle.high,

@@ -133,34 +133,6 @@ def _untested(matrices: dict[str, Matrices], one: str, two: str, reason: str) ->
     return Contrast(one, two, float(left - right), math.nan, math.nan, None, reason)
 
 
-def decision_p(
-    contrast: Contrast, sides: Sequence[tuple[float, int]], scale: tuple[float, float] | None
-) -> float:
-    """Return the p value of a decision: that of the test, or of unseen runs if it is larger.
-
-    ``sides`` are mean and number of runs (0: a fixed policy) of the two, ``scale`` the ends of the
-    scale of the score. 1 where learners have no scale: failures that no run has shown have no size.
-    """
-    high, low = sides if contrast.difference > 0.0 else sides[::-1]
-    if math.isnan(contrast.p_value) or not (high[1] or low[1]):
-        return contrast.p_value
-    if scale is None:
-        return 1.0
-    return max(contrast.p_value, statistics.unseen_p(*high, *low, scale))
-
-
-def not_shown_reason(p_value: float, p_decision: float, alpha: float, bounded: bool) -> str:
-    """Say why a p value below alpha is no claim; empty if it is one, or is not below alpha.
-
-    ``bounded`` says whether the protocol has bounds for the score.
-    """
-    if not p_value < alpha or p_decision < alpha:
-        return ""
-    if not bounded:
-        return "no decision: without agreed bounds, the size of unobserved failures is unknown"
-    return f"not shown: with unobserved runs p is {p_decision:.2g}"
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust the p values that are defined by Holm's method; the others stay nan."""
     adjusted = np.array(p_values, np.float64)

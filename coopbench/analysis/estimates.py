@@ -17,7 +17,6 @@ from coopbench.analysis.score_matrix import (
     RUNS,
     ScoreMatrix,
     count_runs,
-    scale_ends,
     score_matrices,
     score_matrix,
 )
@@ -26,8 +25,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import TwoWay
 from coopbench.statistics.two_way import FEWEST
-from coopbench.statistics.unobserved_failures import FEW
 
+FEW = 10  # runs below which an interval is marked
 EQUAL = "all values are equal: a width of zero is not certainty"
 
 
@@ -47,8 +46,6 @@ class Estimate(ReportRow):
     unit: str = EPISODES  # "episodes" of a fixed policy, "runs" of a learner, "models"
     episodes: int = 0  # in which the metric is defined in at least one run
     std_episodes: float = math.nan  # of the episodes of one run, mean variance over runs
-    low_unseen: float = math.nan  # of the score of a learner: with failures that no run has shown
-    high_unseen: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,26 +73,14 @@ _OF_AGENTS = tuple(field.name for field in fields(AgentEstimate) if field.name !
 
 def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every policy on every task that it played."""
-    rows, score = [], protocol.report.score
+    rows = []
     by_id = {task.id: task for task in protocol.task}
     for name, policy in table.pairs:
         metrics = protocol.report.metrics_of(by_id[name])
         matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
         for metric, values in zip(metrics, matrices, strict=True):
-            row = _two_way_estimate(name, metric, values, protocol.report.confidence)
-            if metric == score:
-                row = _unseen(protocol, row, scale_ends(protocol, by_id[name], [values]))
-            rows.append(row)
+            rows.append(_two_way_estimate(name, metric, values, protocol.report.confidence))
     return tuple(rows)
-
-
-def _unseen(protocol: Protocol, row: Estimate, scale: tuple[float, float] | None) -> Estimate:
-    """Add the interval with unseen failures to the estimate of a learner's score."""
-    if row.unit != RUNS or not row.count or scale is None or not math.isfinite(row.low):
-        return row
-    half, confidence = row.high - row.mean, protocol.report.confidence
-    low, high = statistics.unseen_interval(row.mean, half, row.count, scale, confidence)
-    return replace(row, low_unseen=low, high_unseen=high)
 
 
 def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
@@ -158,17 +143,16 @@ def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
     if 0 < row.count < FEWEST:
         yield f"no interval: it needs {FEWEST} runs"
     elif 0 < row.count < FEW:
-        yield few_runs(row.count)
+        yield few_runs(f"{row.count} runs")
     if row.std == 0.0 and row.std_episodes == 0.0:
         yield EQUAL
 
 
-def few_runs(runs: int, what: str = "") -> str:
-    """Return the mark of an interval over few runs; ``what`` says how many, ``runs`` in all."""
-    share = statistics.unseen_share(runs)
+def few_runs(what: str) -> str:
+    """Return the mark of an interval over few runs; ``what`` says how many."""
     return (
-        f"{what or f'{runs} runs'}, fewer than {FEW}: up to {100 * share:.0f} % of all "
-        "runs could fail without a failure in this sample; see 'unseen failures'"
+        f"{what}, fewer than {FEW}: the interval may be too narrow if the scores "
+        "of runs are skewed or if runs fail"
     )
 
 
@@ -177,7 +161,7 @@ def run_flags(matrices: Sequence[ScoreMatrix]) -> list[str]:
     fewest, total = min(len(one.runs) for one in matrices), count_runs(matrices)
     if total and fewest < FEWEST:
         return [f"no interval: it needs {FEWEST} runs"]
-    return [few_runs(total, f"{fewest} runs per task")] if total and fewest < FEW else []
+    return [few_runs(f"{fewest} runs per task")] if total and fewest < FEW else []
 
 
 def trimmed_over_tasks(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench import statistics
+from coopbench.analysis.estimates import FEW, few_runs
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import EpisodeTable, Progress
@@ -19,7 +20,6 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import Grid, TwoWay, complete_grid
 from coopbench.statistics.two_way import FEWEST
-from coopbench.statistics.unobserved_failures import FEW
 
 THRESHOLD = 0.5  # normalized score of which the steps are counted
 
@@ -264,7 +264,7 @@ def _efficiency(protocol: Protocol, course: _GroupCourse) -> Efficiency:
     if course.runs < FEWEST:
         flags.append(f"no interval: it needs {FEWEST} runs")
     elif course.runs < FEW:
-        flags.append(f"{course.runs} runs, fewer than {FEW}: runs that fail may be unseen")
+        flags.append(few_runs(f"{course.runs} runs"))
     ends = [centre] + ([centre + half, centre - half] if course.runs >= FEWEST else [])
     reached = [float(statistics.steps_to_threshold(end, steps, THRESHOLD)) for end in ends]
     reached += [np.nan] * (3 - len(reached))

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import Estimate, estimate, few_runs, trimmed_over_tasks
+from coopbench.analysis.estimates import FEW, Estimate, estimate, few_runs, trimmed_over_tasks
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     MODELS,
     ScoreMatrix,
-    count_runs,
     defined_matrices,
     score_scales,
     units_of,
@@ -22,7 +21,6 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import TwoWay
-from coopbench.statistics.unobserved_failures import FEW
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,5 +121,5 @@ def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) ->
     finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
     units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
     few = not fixed and units < FEW
-    flag = few_runs(count_runs(matrices), f"{units} runs per task") if few else ""
+    flag = few_runs(f"{units} runs per task") if few else ""
     return _Point(*trimmed_over_tasks(matrices, confidence), units, matrices[0].unit, flag)

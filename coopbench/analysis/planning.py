@@ -10,8 +10,6 @@ from coopbench.analysis.score_matrix import group_matrices, same_episodes
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 
-GOOD = 0.9  # normalized score of the learner in the last column
-
 
 @dataclass(frozen=True)
 class Variation:
@@ -32,12 +30,9 @@ class Prospect:
     """
 
     runs: int
-    unseen: float  # share of runs of one task that could fail and none of them shows it
     against_fixed: float  # smallest difference found on one task, learner against fixed policy
     between: float  # the same between two learners
     over_group: float  # the same between two learners, over the tasks of the largest group
-    rival: float  # on one task, a learner that scores .9 is shown to be better than up to this
-    group_rival: float  # the same over the largest group
 
 
 def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> Variation | None:
@@ -99,8 +94,5 @@ def prospects(
             statistics.detectable(count, spread.runs, sides=sides, tasks=size, alpha=level, **noise)
             for sides, size, level in ((1, 1, first_step), (2, 1, first_step), (2, tasks, alpha))
         )
-        unseen = statistics.unseen_share(count, first_step)
-        over_group = statistics.unseen_share(count * tasks, alpha)
-        ends = (1.0 - unseen) * GOOD, (1.0 - over_group) * GOOD
-        rows.append(Prospect(count, unseen, fixed, between, group, *ends))
+        rows.append(Prospect(count, fixed, between, group))
     return tuple(rows)

@@ -101,7 +101,7 @@ def ranks(
 ) -> tuple[Rank, ...]:
     """Rank the policies in every group; none where only one has finished it.
 
-    ``pairs`` are the comparisons over groups. A difference is significant if the p of its decision,
+    ``pairs`` are the comparisons over groups. A difference is significant if its p value,
     adjusted by Holm's method over all pairs of the group, is below the protocol's alpha. Models of
     one method are not compared with each other.
     """
@@ -122,7 +122,7 @@ def _ranked(
     """Rank the policies ``names``, the best first, by the comparisons between them."""
     beaten: dict[str, set[str]] = {name: set() for name in names}  # name -> who is better
     beats: dict[str, set[str]] = {name: set() for name in names}
-    adjusted = holm([row.p_decision for row in pairs])  # so that all ranks hold at once
+    adjusted = holm([row.p_value for row in pairs])  # so that all ranks hold at once
     for row, p in zip(pairs, adjusted, strict=True):
         if p < protocol.report.alpha:
             better, worse = row.first, row.second

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
-from coopbench.analysis.score_matrix import EPISODES
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Hypothesis, Registration
 from coopbench.protocol.schema import Protocol
@@ -85,13 +84,13 @@ def _outcome(
     if row is None:
         return Outcome(text, OPEN, "the two have not been compared there")
     if hypothesis.relation == "=" and isinstance(row, Comparison):
-        equal = row.p_equivalence < alpha and row.unit == EPISODES
+        equal = row.p_equivalence < alpha
         reason = f"adjusted p of equivalence {row.p_equivalence:.2g}"
         return Outcome(text, SUPPORTED if equal else OPEN, reason)
     level = (
         f"adjusted p {row.p_holm:.2g}" if isinstance(row, Comparison) else f"p {row.p_value:.2g}"
     )
-    if not row.shown:
-        return Outcome(text, OPEN, row.not_shown or row.flag or level)
+    if not row.decided:
+        return Outcome(text, OPEN, row.flag or level)
     higher = (row.difference > 0.0) == (row is forward)
     return Outcome(text, SUPPORTED if higher else REFUTED, level)

@@ -335,44 +335,6 @@ def _range(table: EpisodeTable, task: str, score: str) -> Scale:
     return Scale(low, high - low + _EPSILON)
 
 
-def scale_ends(
-    protocol: Protocol, task: Task, matrices: Sequence[ScoreMatrix]
-) -> tuple[float, float] | None:
-    """Return the ends of the scale of the score: where unobserved runs could be.
-
-    They are the task's bounds, or what a run in ``matrices`` has reached beyond them;
-    no other contestant moves them. None where the protocol has no agreed bounds: a scale from the
-    lowest to the highest score of a table depends on who is in it.
-    """
-    if not has_agreed_bounds(protocol):
-        return None
-    return _reached(task.bounds.ends, matrices)
-
-
-def _reached(ends: Iterable[float], matrices: Sequence[ScoreMatrix]) -> tuple[float, float]:
-    """Return two ends, or what the mean of a run has reached beyond them."""
-    values = np.concatenate([list(ends), *(one.run_means for one in matrices)])
-    return float(np.nanmin(values)), float(np.nanmax(values))
-
-
 def has_agreed_bounds(protocol: Protocol) -> bool:
     """Whether the scale of normalized scores is the protocol's, and not that of a table."""
     return not protocol.ad_hoc and protocol.report.normalisation != "minmax"
-
-
-def group_ends(
-    protocol: Protocol, group: str, members: Sequence[Sequence[ScoreMatrix]]
-) -> tuple[float, float] | None:
-    """Return the mean over the tasks of a group of ``scale_ends``, as normalized scores.
-
-    ``members`` are the normalized scores of one policy or of two, one matrix per task. None where
-    ``scale_ends`` is None.
-    """
-    if not has_agreed_bounds(protocol):
-        return None
-    ends = [
-        _reached(task.bounds.normalise(np.array(task.bounds.ends)), matrices)
-        for task, *matrices in zip(protocol.groups[group], *members, strict=True)
-    ]
-    floor, ceiling = np.mean(ends, axis=0)
-    return float(floor), float(ceiling)

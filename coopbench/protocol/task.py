@@ -66,8 +66,7 @@ class Bounds(Strict):
     """Scores that count as 0 and as 1 after normalization.
 
     Where they were measured, ``low_error`` and ``high_error`` are their standard errors. ``floor``
-    is the mean score of random play where that is below ``low``. Decisions on learners
-    assume that unobserved runs score between ``floor`` (or ``low``) and ``high``.
+    is the mean score of random play where that is below ``low``: a run that failed has it.
     """
 
     low: float
@@ -91,7 +90,7 @@ class Bounds(Strict):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest score that a run is assumed to have."""
+        """Score of a run that failed, and the highest score."""
         return self.low if self.floor is None else self.floor, self.high
 
     @field_validator("low", "high", "floor", "low_error", "high_error", mode="before")

@@ -38,7 +38,7 @@ def explanations(findings: Findings) -> dict[str, str]:
     return {
         **_units(findings),
         f"Mean, {level} interval": _INTERVAL,
-        **(_UNSEEN if RUNS in set(findings.units.values()) else {}),
+        **(_RUNS if RUNS in set(findings.units.values()) else {}),
         "SD": "Standard deviation of run means, and of the episodes of one run; divisor n - 1.",
         **(_FOCAL if any(task.partners for task in findings.protocol.task) else {}),
         **(_BOUNDS_WITH_PARTNERS if has_certified_partners(findings) else {}),
@@ -58,7 +58,6 @@ def explanations(findings: Findings) -> dict[str, str]:
         f"{settings.alpha:g} where the difference may be claimed.",
         "Decisions": f"{decisions_text(findings)} The decision on a pair does not depend on "
         "the other policies in the report.",
-        **(_CLAIMS if RUNS in set(findings.units.values()) else {}),
         **_equivalence(findings),
         "Hedges g": "The difference divided by the pooled standard deviation (of runs if a "
         "learner is involved, otherwise of episodes), corrected for small-sample bias "
@@ -77,25 +76,11 @@ _INTERVAL = (
     "episodes. If all values are equal, the interval has zero width and says nothing about the "
     "uncertainty."
 )
-_UNSEEN = {
-    "If unseen runs fail": "A small sample often contains none of the runs that fail: if a fifth "
-    "of all runs fails, five runs show no failure in a third of all cases. The second line of an "
-    "interval assumes that the largest share of runs that a sample of n can miss, "
-    "1 - .025^(1/n) at 95 %, lies at the lower or upper end of the scale. For a group, n counts "
-    "the runs of all its tasks.",
+_RUNS = {
+    "Runs above": "The number of a learner's runs that score above a fixed policy, with the exact "
+    "interval of their share (Clopper and Pearson 1934, Biometrika 26: 404-413).",
     "Runs far below": f"Runs that score more than {BEHIND:g} below the best run of the same policy "
     "on the same task.",
-}
-_CLAIMS = {
-    "Not shown, runs above": "A difference is claimed only if unobserved runs cannot explain it. "
-    "The report considers all shares of unobserved runs, of one policy or of both, that would lie "
-    "at the unfavorable end of the scale and close the gap, and takes the share that the sample "
-    "was most likely to miss. The probability of missing it must be below alpha, adjusted together "
-    "with p over the tasks of the group; otherwise p is not shown. The ends of the scale are the "
-    "task's bounds in the protocol, or values beyond them that a run of the two policies has "
-    "reached; without agreed bounds there is no decision on learners. Runs above: the number of a "
-    "learner's runs that score above a fixed policy, with the exact interval of their share "
-    "(Clopper and Pearson 1934, Biometrika 26: 404-413).",
 }
 _P = {
     "paired": "Policies are compared on the same episodes, so they share the same random events.",
@@ -169,8 +154,8 @@ def _groups(findings: Findings) -> dict[str, str]:
         "difference of trimmed means has an interval up to twice too wide if tasks tie.",
         "Rank": "All ranks that a policy may have: it ranks below every policy with a "
         "significantly higher mean, and above every policy with a significantly lower mean. The p "
-        "values (those that allow for unseen runs, if larger) are adjusted by Holm's method over "
-        "all pairs of the group, so that the intervals of all policies hold simultaneously.",
+        "values are adjusted by Holm's method over all pairs of the group, so that the ranks of "
+        "all policies hold simultaneously.",
         "Probability of improvement": "The chance that one policy scores higher than another when "
         f"the task and one of the {over} of each are drawn at random; a tie counts one half, so "
         "that 0.5 is no difference (Agarwal et al. 2021). It says how often, not by how much. "

@@ -6,6 +6,8 @@ Importing is cheap; scipy is loaded by the first function that needs it.
 
 from coopbench.statistics.bootstrap import bootstrap_interval as bootstrap_interval
 from coopbench.statistics.bootstrap import bootstrap_intervals as bootstrap_intervals
+from coopbench.statistics.counts import binomial_interval as binomial_interval
+from coopbench.statistics.counts import runs_behind_best as runs_behind_best
 from coopbench.statistics.curves import area_under_curve as area_under_curve
 from coopbench.statistics.curves import steps_to_threshold as steps_to_threshold
 from coopbench.statistics.estimates import iqm as iqm
@@ -42,8 +44,3 @@ from coopbench.statistics.two_way import complete_grid as complete_grid
 from coopbench.statistics.two_way import half_widths as half_widths
 from coopbench.statistics.two_way import one_sided as one_sided
 from coopbench.statistics.two_way import p_values as p_values
-from coopbench.statistics.unobserved_failures import binomial_interval as binomial_interval
-from coopbench.statistics.unobserved_failures import runs_behind_best as runs_behind_best
-from coopbench.statistics.unobserved_failures import unseen_interval as unseen_interval
-from coopbench.statistics.unobserved_failures import unseen_p as unseen_p
-from coopbench.statistics.unobserved_failures import unseen_share as unseen_share

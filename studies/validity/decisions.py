@@ -24,7 +24,6 @@ from coopbench.statistics import (
     mean_weights,
     p_values,
     trimmed_weights,
-    unseen_p,
 )
 
 TASKS, ALPHA = 8, 0.05
@@ -58,9 +57,7 @@ def _fixed(rng: np.random.Generator, policies: int, episodes: int) -> np.ndarray
 def _decisions(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what a report claims of all pairs: on some task, and over the group, (pairs,) each."""
     policies = scores.shape[1]
-    runs = scores.shape[2] if scores.ndim == 4 else 0
     pairs = list(itertools.combinations(range(policies), 2))
-    means = scores.reshape(TASKS, policies, -1).mean(axis=2)
     grids = [Grid(one, episodes=task) for task, row in enumerate(scores) for one in row]
     forms = np.zeros((TASKS + 1, len(pairs), TASKS, policies))
     for k, (first, second) in enumerate(pairs):
@@ -71,19 +68,10 @@ def _decisions(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     gaps = two_way.estimates(flat)
     levels = p_values(gaps, two_way.spread(flat)).reshape(TASKS + 1, len(pairs))
     on_tasks, over_group = np.zeros(len(pairs), bool), np.zeros(len(pairs), bool)
-    for k, (first, second) in enumerate(pairs):
-        sides = means[:, [first, second]]
-        decided = [_decision_p(levels[task, k], sides[task], runs) for task in range(TASKS)]
-        on_tasks[k] = min(holm(decided)) < ALPHA
-        over_group[k] = _decision_p(levels[TASKS, k], sides.mean(axis=0), runs * TASKS) < ALPHA
+    for k in range(len(pairs)):
+        on_tasks[k] = min(holm(levels[:TASKS, k].tolist())) < ALPHA
+        over_group[k] = levels[TASKS, k] < ALPHA
     return on_tasks, over_group
-
-
-def _decision_p(p: float, means: np.ndarray, runs: int) -> float:
-    """Return the larger of p and of the chance of runs that nobody has seen."""
-    if not runs:
-        return p
-    return max(p, unseen_p(float(means.max()), runs, float(means.min()), runs, (0.0, 1.0)))
 
 
 def families(arguments: argparse.Namespace) -> Iterator[list[str]]:

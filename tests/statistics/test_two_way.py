@@ -1,7 +1,5 @@
 """Two-way intervals equal slow loops over runs and episodes, and what they must not claim."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -20,9 +18,6 @@ from coopbench.statistics import (
     runs_behind_best,
     t_interval,
     trimmed_weights,
-    unseen_interval,
-    unseen_p,
-    unseen_share,
 )
 from coopbench.statistics.linear_statistics import gap_weights, median_weights
 
@@ -302,63 +297,6 @@ def test_the_iqm_of_runs_is_the_pooled_one():
     assert spread.episodes == pytest.approx(middle.episodes)
     with pytest.raises(ValueError, match="fixed policy"):
         iqm_of_runs([Grid(Y[0])])
-
-
-def test_unseen_failures_at_the_ends_of_the_scale():
-    shares = [unseen_share(n) for n in (3, 5, 10, 30)]
-    assert shares == pytest.approx([0.708, 0.522, 0.308, 0.116], abs=5e-4)
-    assert [unseen_share(n, 0.05) for n in (3, 5, 10, 30)] == pytest.approx(
-        [0.632, 0.451, 0.259, 0.095], abs=5e-4
-    )
-    low, high = unseen_interval(0.9, 0.02, 5, (0.0, 1.0))
-    assert (low, high) == pytest.approx((0.9 * (1 - shares[1]), 0.9 + 0.1 * shares[1]))
-    assert unseen_interval(0.5, 2.0, 5, (0.0, 1.0)) == (-1.5, 2.5)  # never narrower
-
-
-def test_the_interval_for_unseen_failures_covers_as_stated():
-    shares = np.linspace(0.0, 1.0, 2001)  # of runs that score 1; the others score 0
-    for n in range(3, 51):
-        wins = np.arange(n + 1)
-        half = stats.t.ppf(0.975, n - 1) * np.sqrt(wins * (n - wins) / (n - 1)) / n
-        ends = [unseen_interval(k / n, h, n, (0.0, 1.0)) for k, h in zip(wins, half, strict=True)]
-        low, high = np.array(ends).T[:, :, None]
-        covered = (low <= shares + 1e-12) & (shares - 1e-12 <= high)
-        chance = (stats.binom.pmf(wins[:, None], n, shares) * covered).sum(axis=0)
-        assert chance.min() > (0.95 if n <= 6 else 0.87)
-
-
-@pytest.mark.parametrize(
-    ("higher", "runs", "lower", "others", "p"),
-    [
-        (0.9, 5, 0.4, 0, (0.4 / 0.9) ** 5),  # five ninths of its runs at 0 close the gap
-        (0.6, 0, 0.1, 5, (0.4 / 0.9) ** 5),  # the same, seen from the ceiling
-        (0.9, 3, 0.1, 3, (5 / 9) ** 6),  # four ninths of the runs of both sides
-        (0.5, 5, 0.5, 5, 1.0),
-        (0.4, 5, 0.6, 5, 1.0),
-    ],
-)
-def test_runs_that_nobody_has_seen_may_close_a_gap(higher, runs, lower, others, p):
-    assert unseen_p(higher, runs, lower, others, (0.0, 1.0)) == pytest.approx(p)
-
-
-def test_the_most_likely_unseen_runs_are_found():
-    """Against a search over the shares of the better one."""
-    rng = np.random.default_rng(4)
-    for runs, others in itertools.product((0, 1, 3, 10), repeat=2):
-        low, high = np.sort(rng.uniform(0.0, 1.0, 2))
-        chances = [0.0]
-        for share in np.linspace(0.0, 1.0, 4001) if runs else [0.0]:
-            needed = high - low - share * (high + 0.2)  # of the other side, with the floor -.2
-            other = max(0.0, needed / (1.0 - low)) if others or needed > 0.0 else 0.0
-            if other <= (1.0 if others else 0.0):
-                chances.append((1.0 - share) ** runs * (1.0 - other) ** others)
-        found = unseen_p(high, runs, low, others, (-0.2, 1.0))
-        assert found == pytest.approx(max(chances), abs=2e-3)
-
-
-def test_a_gap_that_no_runs_can_close_is_certain():
-    assert unseen_p(0.9, 0, 0.1, 0, (0.0, 1.0)) == 0.0
-    assert unseen_p(1.5, 0, 0.1, 5, (0.0, 1.0)) == 0.0  # the ceiling lies below
 
 
 def test_binomial_interval_is_exact():

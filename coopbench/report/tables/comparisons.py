@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.planning import GOOD, Prospect, Variation, family_size
-from coopbench.analysis.score_matrix import RUNS
+from coopbench.analysis.planning import Prospect, Variation, family_size
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import (
@@ -38,7 +37,7 @@ def group_tables(findings: Findings) -> list[Table]:
 
 def _group_table(findings: Findings, group: str) -> Table:
     rows = [row for row in findings.group_comparisons if row.group == group]
-    notes, level, alpha = Footnotes(), level_text(findings.protocol), findings.protocol.report.alpha
+    notes, level = Footnotes(), level_text(findings.protocol)
     scale = scale_of_rows(rows, "difference")
     middle = scale_of(
         [row.trimmed_difference for row in rows],
@@ -47,7 +46,7 @@ def _group_table(findings: Findings, group: str) -> Table:
     body = tuple(
         (
             pair_entry(findings, row.first, row.second),
-            *_group_row(row, (scale, middle), notes, alpha),
+            *_group_row(row, (scale, middle), notes),
         )
         for row in rows
     )
@@ -71,14 +70,14 @@ def _group_table(findings: Findings, group: str) -> Table:
 
 
 def _group_row(
-    row: GroupComparison, scales: tuple[Scale, Scale], notes: Footnotes, alpha: float
+    row: GroupComparison, scales: tuple[Scale, Scale], notes: Footnotes
 ) -> tuple[Entry, ...]:
     """Return the entries of a comparison after the names of its policies."""
     scale, middle = scales
     return (
         number_entry(row.difference, scale),
         ends_entry(row.low, row.high, scale, notes.mark(row.flag)),
-        claim_entry(row, row.p_value, notes, alpha),
+        claim_entry(row, row.p_value),
         above_entry(row),
         number_entry(row.trimmed_difference, middle),
         ends_entry(row.trimmed_low, row.trimmed_high, middle),
@@ -125,8 +124,7 @@ def _equality(findings: Findings) -> str:
     return (
         f"Equivalence p below {settings.alpha:g}: the two differ by less than "
         f"{settings.margin:g} of normalized score. "
-        '"No difference" is claimed only by this test, and set in bold only for fixed policies: '
-        "for learners, unobserved runs could refute it."
+        '"No difference" is claimed only by this test.'
     )
 
 
@@ -164,21 +162,21 @@ def _comparison_row(
     The last is empty where no margin is declared.
     """
     tested = not math.isnan(row.p_value)
-    p = dataclasses.replace(claim_entry(row, row.p_value, notes, alpha), strong=False)
-    equal, fixed = p_entry(row.p_equivalence), row.unit != RUNS
+    p = p_entry(row.p_value)
+    equal = p_entry(row.p_equivalence)
     return (
         number_entry(row.difference, scale),
         ends_entry(row.low, row.high, scale),
         dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
         if tested
         else Entry("no test", marks=notes.mark(row.flag)),
-        claim_entry(row, row.p_holm, notes, alpha),
+        claim_entry(row, row.p_holm),
         above_entry(row),
         _welch_entry(row),
         p_entry(row.welch_p),
         number_entry(row.hedges_g, Scale(2)),
         number_entry(row.correlation, Scale(2)),
-        dataclasses.replace(equal, strong=fixed and row.p_equivalence < alpha),
+        dataclasses.replace(equal, strong=row.p_equivalence < alpha),
     )
 
 
@@ -197,8 +195,7 @@ def power_table(
     assumed = " (given, because the results show none)" if spread.assumed else ""
 
     def entries(row: Prospect) -> tuple[Entry, ...]:
-        shares = (row.unseen, row.against_fixed, row.between, row.over_group)
-        values = (*shares, row.rival, row.group_rival)
+        values = (row.against_fixed, row.between, row.over_group)
         cells = (Entry(scale(value), value) for value in values)
         return (Entry(f"{row.runs}", row.runs), *cells)
 
@@ -206,24 +203,15 @@ def power_table(
         title=f"What runs can show under {protocol.name}, in units of the normalized score",
         columns=(
             Column("Runs", "per learner and task"),
-            Column("Unseen", "share of runs that could fail though none of these does"),
             Column("vs fixed", "smallest difference from a fixed policy on one task"),
             Column("vs learner", "smallest difference between two learners on one task"),
             Column(f"{tasks} tasks", "smallest difference between two learners over a group"),
-            Column(
-                f"{GOOD:g} beats",
-                f"best policy that {GOOD:g} in all runs can be shown to beat on one task",
-            ),
-            Column(f"{GOOD:g} beats, {tasks} tasks", "the same over the group"),
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
-        unit="Unseen: share of a learner's runs that could fail on a task although none of these "
-        f"does. Differences that are detected with probability {power:g}: vs fixed, from a fixed "
+        unit=f"Differences that are detected with probability {power:g}: vs fixed, from a fixed "
         "policy on one task; vs learner, between two learners on one task; "
-        f"{tasks} tasks, between two learners over a group. {GOOD:g} beats: the highest score of a "
-        f"policy that a learner with {GOOD:g} in all runs can be shown to beat; above it, failures "
-        "that no run shows could refute the claim, no matter how small p is. Levels: on one task "
+        f"{tasks} tasks, between two learners over a group. Levels: on one task "
         f"{level}; over a group at alpha {alpha:g}, a single decision. Assumed standard "
         f"deviations: run means {spread.runs:.3g}, differences between policies "
         f"{spread.episodes:.3g} from episode to episode{assumed}.",

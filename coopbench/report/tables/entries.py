@@ -11,7 +11,7 @@ from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
-from coopbench.report.tables.model import UNSEEN, Column, Entry, Footnotes, Group
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group
 
 NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 SAME = "nothing varies: a width of zero is not certainty"
@@ -161,23 +161,12 @@ def missing_entries(columns: Sequence[Column]) -> tuple[Entry, ...]:
 def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
     """Return an interval, sorted by its width, with the reason why it says less than it seems."""
     flag = row.flag or (SAME if is_point(row.low, row.high) else "")
-    entry = ends_entry(row.low, row.high, scale, notes.mark(flag))
-    return dataclasses.replace(entry, below=unseen_text(row, scale))
+    return ends_entry(row.low, row.high, scale, notes.mark(flag))
 
 
-def unseen_text(row: Any, scale: Scale) -> str:
-    """Return the second line of an interval: with runs that fail unseen; empty if not wider."""
-    low, high = getattr(row, "low_unseen", math.nan), getattr(row, "high_unseen", math.nan)
-    if not (low < row.low or high > row.high):
-        return ""
-    return f"{UNSEEN}: {interval_text(low, high, scale)}"
-
-
-def claim_entry(row: Any, p: float, notes: Footnotes, alpha: float) -> Entry:
-    """Return an adjusted p value, bold as a claim; "not shown" where runs could undo it."""
-    if row.not_shown and p < alpha:
-        return Entry("not shown", p, notes.mark(row.not_shown))
-    return dataclasses.replace(p_entry(p), strong=row.shown and p < alpha)
+def claim_entry(row: Any, p: float) -> Entry:
+    """Return the p value by which a comparison is decided, bold if it is a claim."""
+    return dataclasses.replace(p_entry(p), strong=row.decided)
 
 
 def decisions_text(findings: Findings) -> str:

@@ -2,12 +2,6 @@
 
 from dataclasses import dataclass
 
-UNSEEN = "if unseen runs fail"  # begins the second line of an interval
-UNSEEN_NOTE = (
-    f"{UNSEEN.capitalize()}: the interval if the largest share of failures that a sample of this "
-    "size can miss were present."
-)
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -75,9 +69,7 @@ class Table:
         """Lines under the table: footnotes, meaning of its groups, unit of inference."""
         footnotes = [f"({letter}) {text}" for letter, text in self.footnotes]
         meanings = [f"{group.name}: {group.meaning}" for group in self.groups if group.meaning]
-        below = {entry.below for group in self.groups for row in group.rows for entry in row}
-        unseen = [UNSEEN_NOTE] if any(text.startswith(UNSEEN) for text in below) else []
-        return [*footnotes, *meanings, *unseen, self.unit]
+        return [*footnotes, *meanings, self.unit]
 
 
 class Footnotes:

@@ -204,7 +204,7 @@ def _score_table(findings: Findings, whose: str, tasks: Sequence[Task]) -> Table
         footnotes=notes.all(),
         unit=f"{level} intervals are for new runs and new episodes. Bold: the best mean of a task, "
         "and those that are not significantly worse (Holm-adjusted p of the comparison with the "
-        f"best at least {settings.alpha:g}, or unseen runs could undo it). {unit}",
+        f"best at least {settings.alpha:g}). {unit}",
     )
 
 
@@ -217,9 +217,7 @@ def _scores(findings: Findings, task: Task) -> Scores:
     even = {
         row.second if row.first == best else row.first
         for row in findings.comparisons
-        if row.task == task.id
-        and best in (row.first, row.second)
-        and (row.p_holm >= settings.alpha or row.not_shown)
+        if row.task == task.id and best in (row.first, row.second) and not row.decided
     }
     even |= {name for name, mean in defined.items() if mean == defined[best]}
     return {name: (row, name in even and name in defined) for name, row in rows.items()}
