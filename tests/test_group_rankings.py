@@ -119,7 +119,7 @@ def test_units_are_not_mixed(protocol):
     assert mixed.flag == "not compared: low stands for its episodes, mine for its runs"
     own = rows["mine", "theirs"]
     assert (own.unit, own.count, own.estimate) == ("runs", 3, 1.0)
-    assert own.low == pytest.approx(0.593, abs=5e-4)  # although every run beats every other
+    assert own.low == pytest.approx(0.621, abs=5e-4)  # although every run beats every other
     assert own.flag == ""
     # Means have one estimand: learners and fixed policies are ranked together.
     ranks = {r.policy: r for r in Findings(protocol, table).ranks if r.group == "a"}

@@ -313,13 +313,18 @@ def trained():
 
 
 def test_units_of_inference_are_told_apart(trained, report):
-    for unit in (aggregate_table(trained).unit, task_table(trained, trained.protocol.task[0]).unit):
-        assert "episodes of a fixed policy, n = 20" in unit
-        assert "training runs of learned policies, n = 2 to 3" in unit
+    first, _, last = trained.protocol.task
+    for table, runs in (
+        (aggregate_table(trained), "2 to 3"),
+        (task_table(trained, first), "3"),  # of one, a run failed, which counts
+        (task_table(trained, last), "2 to 3"),
+    ):
+        assert "episodes of a fixed policy, n = 20" in table.unit
+        assert f"training runs of learned policies, n = {runs}" in table.unit
     assert "not over training runs" in comparison_table(report, report.protocol.task[0]).unit
     counts = {row[0].value: row[6].text for row in aggregate_table(trained).groups[0].rows}
     scripts = {"low": "20 episodes", "middle": "20 episodes"}
-    assert counts == {**scripts, "mine": "3 runs", "theirs": "2 runs"}
+    assert counts == {**scripts, "mine": "3 runs", "theirs": "2 runs, 1 of 5 failed"}
     assert named_count(SimpleNamespace(count=1, unit="runs")).text == "1 run"
     assert "none here" in unit_text([])
     content = json.loads(as_json(trained), parse_constant=refuse)

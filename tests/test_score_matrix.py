@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from builders import (
+    GROUP_CURVE,
     GROUP_HIGH,
     TRUST,
     group_block,
@@ -28,7 +29,8 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import _ties
 from coopbench.analysis.score_matrix import count_runs, group_matrices, score_matrix
 from coopbench.baselines.match import OWN
-from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.report.tables.entries import named_count
 from coopbench.report.tables.overall import context_table
 
 EPISODES = 40
@@ -137,6 +139,58 @@ def test_models_that_play_several_tasks_count_once(protocol):
     apart = group_protocol(training=training | {"budgets": budgets})
     plays = group_matrices(apart, EpisodeTable(tuple(blocks)))["a"]["mine"]
     assert count_runs(plays) == 10
+
+
+# -- runs that failed -----------------------------------------------------------------------------
+
+
+def failures(name, runs, task="b-one"):
+    return tuple(Failure(Cell(task, name, run), "out of memory") for run in runs)
+
+
+def test_failed_runs_count_with_the_floor(protocol):
+    """As if they had been played with that score; in other metrics they have no value."""
+    protocol = group_protocol(metrics=["return", GROUP_CURVE])
+    bounds = protocol.task[-1].bounds.model_copy(update={"floor": -3.0})
+    deeper = protocol.task[-1].model_copy(update={"bounds": bounds})
+    protocol = protocol.model_copy(update={"task": (*protocol.task[:-1], deeper)})
+    mine, rival = learner("mine", 9.0, FIVE[:4]), fixed("rival", 4.0)
+    table = EpisodeTable((*mine, *rival), failures=failures("mine", FIVE[4:]))
+    played = group_block("b-one", "mine", np.full(EPISODES, -3.0), FIVE[4])
+    same = EpisodeTable((*mine, played, *rival))
+    score, other, *_ = estimates(protocol, table)
+    as_played = estimates(protocol, same)[0]
+    assert (score.mean, score.low, score.count) == (as_played.mean, as_played.low, 5)
+    assert score.failed == 1
+    assert score.flag.startswith("1 of 5 runs failed and count with the floor of the task")
+    assert (other.count, other.failed) == (4, 0)
+    assert other.flag.startswith("1 of 5 runs failed and are left out")
+    for compare in (comparisons, group_comparisons):
+        assert compare(protocol, table) == compare(protocol, same)
+    (row, *_) = aggregates(protocol, table)
+    assert (row.failed, row.played, row.count) == (1, 5, 5)
+    assert named_count(score).text == "5 runs, 1 of 5 failed"
+
+
+def test_a_learner_all_of_whose_runs_failed_on_a_task_has_the_floor_there(protocol):
+    played = [block for task in ("a-one",) for block in learner("mine", 9.0, FIVE, task)]
+    rival = [block for task in ("a-one", "a-two") for block in fixed("rival", 4.0, task)]
+    table = EpisodeTable((*played, *rival), failures=failures("mine", FIVE, "a-two"))
+    (group,) = group_comparisons(protocol, table)
+    assert group.difference == pytest.approx(((9.0 - 4.0) + (0.0 - 4.0)) / 2 / GROUP_HIGH, abs=0.02)
+    rows = {(row.task, row.policy): row for row in estimates(protocol, table)}
+    assert (rows["a-two", "mine"].mean, rows["a-two", "mine"].failed) == (0.0, 5)
+
+
+def test_without_agreed_bounds_the_floor_is_the_lowest_score(protocol):
+    report = protocol.report.model_copy(update={"normalisation": "minmax"})
+    moved = protocol.model_copy(update={"report": report})
+    table = EpisodeTable(
+        (*learner("mine", 9.0, FIVE[:4]), *fixed("rival", 4.0)), failures=failures("mine", FIVE[4:])
+    )
+    one = score_matrix(moved, table, moved.task_of("b-one"), "mine", "return")
+    assert np.all(one.values[-1] == min(block.team_returns.min() for block in table))
+    assert one.runs == tuple(FIVE)
 
 
 # -- claims ---------------------------------------------------------------------------------------

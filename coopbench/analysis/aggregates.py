@@ -139,6 +139,7 @@ class Aggregate(ReportRow):
     high_bootstrap: float = math.nan
     behind: int = 0  # runs more than .25 below the best run of the policy on their task
     played: int = 0  # of how many; a run that plays several tasks counts on each
+    failed: int = 0  # of these: runs that failed, which count with the floor of their task
 
 
 def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]:
@@ -275,12 +276,16 @@ def _row(
         high_bootstrap=resampled[1],
         behind=sum(statistics.runs_behind_best(m.run_means, BEHIND) for m in matrices if m.runs),
         played=sum(len(one.runs) for one in matrices),
+        failed=sum(one.failed for one in matrices),
     )
 
 
 def _flag(matrices: Sequence[ScoreMatrix]) -> str:
     """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
-    flags = run_flags(matrices)
+    flags, failed = run_flags(matrices), sum(one.failed for one in matrices)
+    if failed:
+        runs = sum(len(one.runs) for one in matrices)
+        flags.insert(0, f"{failed} of {runs} runs failed and count with the floor of their task")
     if all(np.ptp(one.values) == 0.0 for one in matrices):
         flags.append("all values of each task are equal: a width of zero is not certainty")
     return "; ".join(filter(None, (*flags, *dict.fromkeys(one.note for one in matrices))))

@@ -142,7 +142,7 @@ def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupCom
 def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> list[Comparison]:
     """Compare all pairs of policies on one task, before any adjustment."""
     score, matrices = protocol.report.score, dict[str, ScoreMatrix]()
-    for policy in table.policies_on(task.id):
+    for policy in table.contestants(task.id):
         values = score_matrix(protocol, table, task, policy, score)
         if values is not None:
             matrices[policy] = values

@@ -305,9 +305,9 @@ def missing_runs(protocol: Protocol, table: EpisodeTable) -> tuple[MissingRun, .
     """List the missing runs of every learned policy, task by task.
 
     Runs are expected for the protocol's training seeds, as in ``deviations``, and for every further
-    seed that the policy has on any task. Failed runs take no part in any estimate;
-    partial ones, which have fewer checkpoints than others of the policy, do. Checkpoints are
-    expected on the tasks that are trained on, and not on those that name one of them.
+    seed that the policy has on any task. Failed runs count in the score with the floor of the task;
+    partial ones have fewer checkpoints than others of the policy. Checkpoints are expected on the
+    tasks that are trained on, and not on those that name one of them.
     """
     expected = _expected(protocol, table)
     return tuple(

@@ -46,6 +46,7 @@ class Estimate(ReportRow):
     unit: str = EPISODES  # "episodes" of a fixed policy, "runs" of a learner, "models"
     episodes: int = 0  # in which the metric is defined in at least one run
     std_episodes: float = math.nan  # of the episodes of one run, mean variance over runs
+    failed: int = 0  # of the score: runs that failed, which count with the floor of the task
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +73,34 @@ _OF_AGENTS = tuple(field.name for field in fields(AgentEstimate) if field.name !
 
 
 def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
-    """Estimate every metric of the protocol for every policy on every task that it played."""
-    rows = []
+    """Estimate every metric of the protocol for every policy on every task that it played.
+
+    Runs that failed count in the score alone; a policy all of whose runs failed on a task has no
+    other metric there.
+    """
+    rows, confidence = list[Estimate](), protocol.report.confidence
     by_id = {task.id: task for task in protocol.task}
-    for name, policy in table.pairs:
+    lost = [(task, name) for task in by_id for name in table.contestants(task)]
+    for name, policy in dict.fromkeys((*table.pairs, *lost)):
         metrics = protocol.report.metrics_of(by_id[name])
+        if not table.runs(name, policy):
+            metrics = (protocol.report.score,)
         matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
+        failed = len(table.failed(name, policy))
         for metric, values in zip(metrics, matrices, strict=True):
-            rows.append(_two_way_estimate(name, metric, values, protocol.report.confidence))
+            row = _two_way_estimate(name, metric, values, confidence)
+            flag = _with_failures(row, failed, values)
+            rows.append(replace(row, failed=values.failed, flag=flag))
     return tuple(rows)
+
+
+def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
+    """Return the flag of an estimate of a policy of which some runs failed."""
+    if not failed:
+        return row.flag
+    runs = failed + len(values.runs) - values.failed
+    how = "count with the floor of the task" if values.failed else "are left out"
+    return "; ".join(filter(None, (f"{failed} of {runs} runs failed and {how}", row.flag)))
 
 
 def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
@@ -94,7 +114,8 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
     by_id = {task.id: task for task in protocol.task}
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)
-        whole = score_matrix(protocol, table, by_id[task], policy, "return")
+        played = replace(table, failures=())  # a failed run has no agents
+        whole = score_matrix(protocol, played, by_id[task], policy, "return")
         if whole is None or whole.note:  # runs with other seeds: there is no common episode table
             continue
         for seat, agent in enumerate(blocks[0].agents):

@@ -40,6 +40,7 @@ class ScoreMatrix:
     origin: str  # task that the models were trained on; "" if they play all tasks
     note: str = ""  # why episodes were left out; empty if none was
     own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
+    failed: int = 0  # runs that failed: their rows, the last ones, hold the floor of the score
 
     @property
     def fixed(self) -> bool:
@@ -109,9 +110,10 @@ class Scale:
 def score_matrix(
     protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metric: str
 ) -> ScoreMatrix | None:
-    """Return the values of a metric of a policy on a task; None if it has not played.
+    """Return the values of a metric of a policy on a task; None if it has no result.
 
-    Where runs have played different seeds, only the episodes that all have are used.
+    Where runs have played different seeds, only the episodes that all have are used. Of the score,
+    every run that failed has a row of the floor, see ``floor_of``; of any other metric none.
     """
     return next(score_matrices(protocol, table, task, policy, [metric]), None)
 
@@ -119,7 +121,7 @@ def score_matrix(
 def units_of(
     protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metric: str
 ) -> np.ndarray:
-    """Return the values of a metric by unit of inference, (units,); empty if it has not played."""
+    """Return the values of a metric by unit of inference, (units,); empty without a result."""
     matrix = score_matrix(protocol, table, task, policy, metric)
     return np.empty(0) if matrix is None else matrix.units
 
@@ -135,9 +137,37 @@ def defined_matrices(
 def score_matrices(
     protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metrics: Iterable[str]
 ) -> Iterator[ScoreMatrix]:
-    """Yield ``score_matrix`` of some metrics of a policy on a task; none if it has not played."""
+    """Yield ``score_matrix`` of some metrics of a policy on a task; none without a result."""
+    failed, score = table.failed(task.id, policy), protocol.report.score
+    for metric, matrix in _played(protocol, table, task, policy, metrics):
+        if not failed or metric != score:
+            yield matrix
+            continue
+        rows = np.full((len(failed), len(matrix.seeds)), floor_of(protocol, table, task))
+        both = np.concatenate([np.atleast_2d(matrix.values), rows])
+        yield replace(matrix, values=both, runs=(*matrix.runs, *failed), failed=len(failed))
+
+
+def floor_of(protocol: Protocol, table: EpisodeTable, task: Task) -> float:
+    """Return the score of a run that failed: the lower end of the task's bounds.
+
+    Without agreed bounds it is the lowest score that any episode of the table has on the task.
+    """
+    if has_agreed_bounds(protocol):
+        return task.bounds.ends[0]
+    return _range(table, task.id, protocol.report.score).low
+
+
+def _played(
+    protocol: Protocol, table: EpisodeTable, task: Task, policy: str, metrics: Iterable[str]
+) -> Iterator[tuple[str, ScoreMatrix]]:
+    """Yield metrics with their matrices over the runs that have played.
+
+    A policy all of whose runs failed on the task, but not on every task, has a matrix without rows,
+    of the score alone.
+    """
     blocks = table.runs(task.id, policy)
-    if not blocks:
+    if not blocks and (policy not in table.policies or not table.failed(task.id, policy)):
         return
     origin, own = "", table.own_episodes
     training = protocol.training
@@ -145,6 +175,12 @@ def score_matrices(
     # with one number share at most a seed.
     if own or (training is not None and (training.on, training.plays) == ("each", "own")):
         origin = task.trained_on or task.id
+    if not blocks:
+        seeds = protocol.seeds_of(task)[: 1 if own else None]
+        nothing = np.empty((0, len(seeds)))
+        whole = ScoreMatrix(policy, nothing, seeds, None, (), origin, own_episodes=own)
+        yield from ((name, whole) for name in metrics if name == protocol.report.score)
+        return
     first, strata = blocks[0], strata_of(task, blocks[0])
     runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
     together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
@@ -152,14 +188,15 @@ def score_matrices(
         scores = values(first, metric)
         whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin, own_episodes=own)
         if not runs:
-            yield whole
+            yield metric, whole
         elif own:
             means = [[mean_of_defined(values(block, metric))] for block in blocks]
-            yield replace(whole, values=np.array(means), seeds=first.seeds[:1])
+            yield metric, replace(whole, values=np.array(means), seeds=first.seeds[:1])
         elif together:
-            yield replace(whole, values=np.array([values(block, metric) for block in blocks]))
+            rows = np.array([values(block, metric) for block in blocks])
+            yield metric, replace(whole, values=rows)
         else:
-            yield _on_common_seeds(whole, blocks, metric)
+            yield metric, _on_common_seeds(whole, blocks, metric)
 
 
 def _on_common_seeds(whole: ScoreMatrix, blocks: Sequence[Episodes], metric: str) -> ScoreMatrix:

@@ -200,6 +200,27 @@ class EpisodeTable:
         """Return the policies that have played a task, in the order of the blocks."""
         return [policy for name, policy in self.pairs if name == task]
 
+    def failed(self, task: str, policy: str) -> tuple[int, ...]:
+        """Return the training seeds of the runs of a policy on a task that failed, in order."""
+        return self._failed.get((task, policy), ())
+
+    def contestants(self, task: str) -> list[str]:
+        """Return the policies that have played a task, then those all of whose runs failed on it.
+
+        A policy that has played no task at all is not among them.
+        """
+        played = self.policies_on(task)
+        none = [name for name in self.policies if name not in played and self.failed(task, name)]
+        return [*played, *none]
+
+    @cached_property
+    def _failed(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        runs: dict[tuple[str, str], set[int]] = {}
+        for cell in (failure.cell for failure in self.failures):
+            if cell.run is not None:
+                runs.setdefault((cell.task, cell.policy), set()).add(cell.run)
+        return {key: tuple(sorted(some)) for key, some in runs.items()}
+
     @cached_property
     def _index(self) -> dict[tuple[str, str], tuple[Episodes, ...]]:
         return _by_pair(self.blocks)

@@ -136,9 +136,11 @@ def count_entry(row: Any, rows: Iterable[Any]) -> Entry:
 
 
 def named_count(row: Any) -> Entry:
-    """Return the number of units of a row with their name."""
+    """Return the number of units of a row with their name, and how many runs failed."""
     unit = row.unit.removesuffix("s") if row.count == 1 else row.unit
-    return Entry(f"{row.count:,} {unit}", row.count)
+    failed, played = getattr(row, "failed", 0), getattr(row, "played", row.count)
+    of_them = f", {failed} of {played} failed" if failed else ""
+    return Entry(f"{row.count:,} {unit}{of_them}", row.count)
 
 
 def bounds_text(findings: Findings) -> str:

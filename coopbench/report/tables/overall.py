@@ -134,8 +134,8 @@ def missing_table(findings: Findings) -> Table | None:
         ),
         groups=(Group("", "", body),),
         footnotes=(),
-        unit="Missing runs are not replaced: estimates are over the runs that exist. Partial runs "
-        "count with the checkpoints that they have.",
+        unit="A failed run counts in the score with the floor of the task, and in no other metric. "
+        "Missing runs are not replaced. Partial runs count with the checkpoints that they have.",
     )
 
 
