@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coopbench.analysis import rankings
 from coopbench.analysis.comparisons import GroupComparison
+from coopbench.analysis.contrasts import adjusted
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
@@ -142,6 +143,8 @@ def test_ranks_part_two_policies_by_decisions_adjusted_over_the_group(protocol, 
     names = [f"policy{k}" for k in range(count)]
     places = st.floats(0.0, 1.0) | st.sampled_from([1e-6, 1e-3, 0.01, 0.02, 0.04])
     pairs = [decided(one, two, data.draw(places)) for one, two in itertools.combinations(names, 2)]
+    levels = adjusted(pairs)
+    pairs = [dataclasses.replace(pair, p_ranks=p) for pair, p in zip(pairs, levels, strict=True)]
     rows = rankings._ranked(protocol, "a", names, pairs)
     parted = sum(row.low - 1 for row in rows)
     assert parted == sum(row.contestants - row.high for row in rows)
@@ -156,5 +159,5 @@ def decided(first, second, p_value):
     texts = {"group": "a", "first": first, "second": second, "flag": ""}
     ends = dict.fromkeys(("difference", "trimmed_difference"), 1.0)
     ends |= dict.fromkeys(("low", "high", "trimmed_low", "trimmed_high"), 1.0)
-    decision = {"p_value": p_value, "decided": p_value < 0.05}
+    decision = {"p_value": p_value, "decided": p_value < 0.05, "basis": "test", "p_ranks": math.nan}
     return GroupComparison(**texts, **ends, **decision, tasks=2)

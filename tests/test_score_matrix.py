@@ -18,7 +18,6 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
@@ -312,21 +311,14 @@ def test_ties_end_where_everybody_before_is_better():
     assert _ties(names, chain) == {"a": "A", "b": "A", "c": "A", "d": "B"}
 
 
-def test_learners_have_welchs_test_and_bootstrap_intervals_too(protocol):
-    """Welch 1947 through SciPy; the bootstrap over runs by a plain loop of its own."""
+def test_learners_have_bootstrap_intervals_too(protocol):
+    """Against a plain loop of its own."""
     blocks = learner("mine", 7.0, TEN, spread=1.0) + learner("theirs", 5.0, TEN, spread=2.0)
     table = EpisodeTable((*blocks, *fixed("rival", 4.0)))
-    rows = {(row.first, row.second): row for row in comparisons(protocol, table)}
     means = {
         name: score_matrix(protocol, table, protocol.task_of("b-one"), name, "return").run_means
         for name in ("mine", "theirs")
     }
-    expected = stats.ttest_ind(means["mine"], means["theirs"], equal_var=False)
-    row = rows["mine", "theirs"]
-    assert (row.welch_t, row.welch_df) == pytest.approx((expected.statistic, expected.df))
-    assert row.welch_p == pytest.approx(expected.pvalue)
-    assert np.isnan(rows["mine", "rival"].welch_t)
-
     by_key = {r.statistic: r for r in aggregates(protocol, table) if r.policy == "mine"}
     rng = np.random.default_rng(5)
     drawn = np.array([rng.choice(means["mine"] / GROUP_HIGH, 10).mean() for _ in range(5000)])

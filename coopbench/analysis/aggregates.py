@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import run_flags
+from coopbench.analysis.constants import are_exact, constant_interval
+from coopbench.analysis.estimates import CERTAIN, run_flags
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
@@ -17,6 +18,7 @@ from coopbench.analysis.score_matrix import (
     ScoreMatrix,
     count_runs,
     group_matrices,
+    score_ends,
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -27,6 +29,7 @@ IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes
 _GROUP = "coopbench.statistics"  # of entry points
+_OF_MEANS = ("mean", "trimmed_mean")  # of which an interval of scores that do not vary is known
 BEHIND = 0.25  # of normalized score below the best run of a task: such a run counts as behind
 
 
@@ -150,11 +153,12 @@ def aggregates(protocol: Protocol, table: EpisodeTable) -> tuple[Aggregate, ...]
     """
     rows: list[Aggregate] = []
     for group, members in group_matrices(protocol, table).items():
+        ends = score_ends(protocol, protocol.groups[group], normalized=True)
         for policy, matrices in members.items():
             resampled = _bootstrapped(protocol, matrices)
             rows += [
                 replace(row, group=group, policy=policy)
-                for row in _aggregated(protocol, matrices, resampled)
+                for row in _aggregated(protocol, matrices, ends, resampled)
             ]
     return tuple(rows)
 
@@ -205,12 +209,14 @@ def _disagreement(closed: tuple[float, float], resampled: tuple[float, float]) -
 
 def _aggregated(
     protocol: Protocol,
-    matrices: Sequence[ScoreMatrix],
+    matrices: tuple[ScoreMatrix, ...],
+    ends: Sequence[Sequence[float]],
     resampled: dict[str, tuple[float, float]],
 ) -> Iterator[Aggregate]:
     """Yield all statistics of one policy in one group, of a learner also the IQM of its runs.
 
-    ``resampled`` are the bootstrap intervals.
+    ``ends`` are those of the score on the tasks, see ``score_ends``, ``resampled`` the bootstrap
+    intervals.
     """
     confidence, flag, runs = protocol.report.confidence, _flag(matrices), count_runs(matrices)
     two_way, by_key = TwoWay([one.grid() for one in matrices]), all_statistics()
@@ -220,7 +226,10 @@ def _aggregated(
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(two_way.spread(forms), confidence).tolist()
     for name, value, half in zip(by_key, values, halves, strict=True):
-        yield _row(matrices, name, (value, value - half, value + half), flag, resampled[name])
+        low, high = value - half, value + half
+        if half == 0.0 and name in _OF_MEANS:
+            low, high = constant_interval(matrices, ends, value, confidence)
+        yield _row(matrices, name, (value, low, high), flag, resampled[name])
     if runs:
         yield _of_runs(protocol, matrices, flag, resampled[IQM])
 
@@ -267,7 +276,7 @@ def _row(
         "",
         *ends,
         len(matrices),
-        min(one.values.shape[0] for one in matrices),
+        min(len(one.runs) or one.episodes for one in matrices),
         "; ".join(filter(None, (flag, _disagreement(ends[1:], resampled)))),
         statistic,
         RUNS if runs else EPISODES,
@@ -286,6 +295,8 @@ def _flag(matrices: Sequence[ScoreMatrix]) -> str:
     if failed:
         runs = sum(len(one.runs) for one in matrices)
         flags.insert(0, f"{failed} of {runs} runs failed and count with the floor of their task")
-    if all(np.ptp(one.values) == 0.0 for one in matrices):
-        flags.append("all values of each task are equal: a width of zero is not certainty")
+    if are_exact([tuple(matrices)]):
+        flags.append(CERTAIN)
+    elif all(np.ptp(one.values) == 0.0 for one in matrices):
+        flags.append("all values of each task are equal: the interval of the mean is a bound")
     return "; ".join(filter(None, (*flags, *dict.fromkeys(one.note for one in matrices))))

@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 
 from coopbench import statistics
+from coopbench.analysis.constants import BOUND, EXACT, NONE, TEST, Matrices
 from coopbench.analysis.contrasts import (
     Contrast,
-    Matrices,
+    adjusted,
     contrasts,
     family_pairs,
     holm,
@@ -26,12 +27,14 @@ from coopbench.analysis.score_matrix import (
     ScoreMatrix,
     group_matrices,
     same_episodes,
+    score_ends,
     score_matrix,
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.two_way import FEWEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,7 @@ class Comparison(ReportRow):
     p_value: float  # level at which the interval touches 0; nan where there is no test
     p_holm: float  # adjusted over the tasks of the group, for this pair of policies
     decided: bool  # whether the difference is claimed: p_holm below alpha
+    basis: str  # what p follows from: a "test", a "bound", an "exact" difference, or "none"
     hedges_g: float
     flag: str  # why there is no test, or what it is over
     method: str = "paired"  # "welch": as if the two had played different episodes
@@ -60,9 +64,9 @@ class Comparison(ReportRow):
     runs: int = 0  # of how many; 0 where there is no such pair
     above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
     above_high: float = math.nan
-    welch_t: float = math.nan  # of two learners: Welch's test of the means of their runs
+    # Where runs have episodes of their own, the test of two learners is Welch's of their means.
+    welch_t: float = math.nan
     welch_df: float = math.nan
-    welch_p: float = math.nan  # unadjusted; for these episodes, not for new ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,9 @@ class GroupComparison(ReportRow):
     low: float  # two-way interval of the difference
     high: float
     p_value: float  # of the pair's one test over the group
+    p_ranks: float  # adjusted over all pairs of the group; ranks follow from it
     decided: bool  # whether the difference is claimed: p_value below alpha
+    basis: str  # as in Comparison
     trimmed_difference: float  # of the trimmed means of task means
     trimmed_low: float  # its interval is up to twice too wide where tasks tie
     trimmed_high: float
@@ -97,7 +103,7 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     """
     rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
     for family in _families(protocol, rows):
-        different = holm([rows[k].p_value for k in family])
+        different = adjusted([rows[k] for k in family])
         equal = holm([rows[k].p_equivalence for k in family])
         for k, p, q in zip(family, different, equal, strict=True):
             decided = p < protocol.report.alpha
@@ -117,10 +123,13 @@ def _families(protocol: Protocol, rows: Sequence[Comparison]) -> list[list[int]]
 def count_decisions(
     protocol: Protocol, tasks: Sequence[Comparison], groups: Sequence[GroupComparison]
 ) -> int:
-    """Return how many families have a test: pairs on the tasks of a group, pairs over a group."""
+    """Return how many families have a test: pairs on the tasks of a group, pairs over a group.
+
+    What is exact is no test: it cannot be false.
+    """
     families = _families(protocol, tasks)
-    tested = sum(any(math.isfinite(tasks[k].p_value) for k in family) for family in families)
-    return tested + sum(math.isfinite(row.p_value) for row in groups)
+    tested = sum(any(tasks[k].basis in (TEST, BOUND) for k in family) for family in families)
+    return tested + sum(row.basis in (TEST, BOUND) for row in groups)
 
 
 def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupComparison, ...]:
@@ -131,10 +140,12 @@ def group_comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[GroupCom
     """
     rows: list[GroupComparison] = []
     for group, matrices in group_matrices(protocol, table).items():
-        means = contrasts(protocol, matrices)
-        middle = contrasts(protocol, matrices, statistics.trimmed_weights)
+        ends = score_ends(protocol, protocol.groups[group], normalized=True)
+        means = contrasts(protocol, matrices, ends)
+        middle = contrasts(protocol, matrices, ends, statistics.trimmed_weights)
+        levels = zip(means.items(), adjusted(list(means.values())), strict=True)
         rows += [
-            _group_row(protocol, group, matrices, row, middle[key]) for key, row in means.items()
+            _group_row(protocol, (group, p), matrices, row, middle[key]) for (key, row), p in levels
         ]
     return tuple(rows)
 
@@ -149,7 +160,7 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
     complete: dict[str, Matrices] = {
         name: (one,) for name, one in matrices.items() if np.isfinite(one.values).all()
     }
-    tested = contrasts(protocol, complete)
+    tested = contrasts(protocol, complete, score_ends(protocol, [task]))
     pairs = [(matrices[one], matrices[two]) for one, two in family_pairs(protocol, list(matrices))]
     compared = [
         tested.get((one.policy, two.policy)) or _undefined(one.policy, two.policy, (one, two))
@@ -163,8 +174,8 @@ def _task_comparisons(protocol: Protocol, table: EpisodeTable, task: Task) -> li
 def _undefined(one: str, two: str, pair: tuple[ScoreMatrix, ScoreMatrix]) -> Contrast:
     """Return the difference of two policies of which one has no score in some episodes."""
     nan, (left, right) = math.nan, (mean_of_defined(side.units) for side in pair)
-    reason = "the score is undefined in some episodes"
-    return Contrast(one, two, left - right, nan, nan, None, reason)
+    reason = "no test: the score is undefined in some episodes"
+    return Contrast(one, two, left - right, nan, nan, None, NONE, reason=reason)
 
 
 def _row(
@@ -189,8 +200,9 @@ def _row(
         p_value=contrast.p_value,
         p_holm=nan,  # until the family is known
         decided=False,
-        hedges_g=nan if contrast.spread is None else _effect(protocol, pair),
-        flag=f"no test: {contrast.reason}" if contrast.reason else contrast.note,
+        basis=contrast.basis,
+        hedges_g=_effect(protocol, pair) if contrast.basis == TEST else nan,
+        flag="; ".join(filter(None, (contrast.reason, contrast.note))),
         method=protocol.report.comparison,
         correlation=_correlation(pair),
         unit=RUNS if learners else EPISODES,
@@ -204,14 +216,14 @@ def _row(
 
 
 def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
-    """Return Welch's test between the run means of two learners; nothing of other pairs."""
-    if any(one.fixed for one in pair) or min(len(one.runs) for one in pair) < 2:
+    """Return Welch's statistic of two learners whose runs have episodes of their own, or {}."""
+    if any(one.fixed or not one.own_episodes for one in pair):
         return {}
     means = [one.units for one in pair]
-    if not all(np.isfinite(values).all() for values in means):
+    if min(map(len, means)) < FEWEST or not all(np.isfinite(values).all() for values in means):
         return {}
     test = statistics.welch(*means)
-    return {"welch_t": test.statistic, "welch_df": test.df, "welch_p": test.p_value}
+    return {"welch_t": test.statistic, "welch_df": test.df}
 
 
 def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:
@@ -267,10 +279,19 @@ def _equivalences(protocol: Protocol, task: Task, contrasts: Sequence[Contrast])
     They are searched together: each takes fifty steps.
     """
     margin, p_values = protocol.report.margin, [math.nan] * len(contrasts)
-    numbers = [k for k, contrast in enumerate(contrasts) if contrast.spread is not None]
-    if margin is None or not numbers:
+    if margin is None:
         return p_values
     width = margin * (task.bounds.high - task.bounds.low)
+    for k, contrast in enumerate(contrasts):
+        gap, inside = contrast.difference, abs(contrast.difference) < width
+        if contrast.basis == EXACT:
+            p_values[k] = 0.0 if inside else 1.0
+        elif contrast.basis == BOUND and contrast.spread is None:
+            p = statistics.constant_p(gap, *contrast.bound, width) / 2.0  # of one side
+            p_values[k] = p if inside else 1.0 - p
+    numbers = [k for k, contrast in enumerate(contrasts) if contrast.spread is not None]
+    if not numbers:
+        return p_values
     gaps = [width + sign * contrasts[k].difference for k in numbers for sign in (1, -1)]
     spreads = [contrasts[k].spread for k in numbers for _ in (1, -1)]
     parts = [np.concatenate(part) for part in zip(*spreads, strict=True)]
@@ -281,25 +302,32 @@ def _equivalences(protocol: Protocol, task: Task, contrasts: Sequence[Contrast])
 
 
 def _group_row(
-    protocol: Protocol, group: str, matrices: dict[str, Matrices], row: Contrast, middle: Contrast
+    protocol: Protocol,
+    where: tuple[str, float],
+    matrices: dict[str, Matrices],
+    row: Contrast,
+    middle: Contrast,
 ) -> GroupComparison:
+    """Return the comparison over a group; ``where`` are its name and the p value for ranks."""
     nan, pair = math.nan, (matrices[row.first], matrices[row.second])
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
-        group=group,
+        group=where[0],
         first=row.first,
         second=row.second,
         difference=row.difference,
         low=row.low,
         high=row.high,
         p_value=row.p_value,
+        p_ranks=where[1],
         decided=row.p_value < protocol.report.alpha,
+        basis=row.basis,
         trimmed_difference=middle.difference,
         trimmed_low=middle.low,
         trimmed_high=middle.high,
         tasks=len(pair[0]),
-        flag=f"no test: {row.reason}" if row.reason else row.note,
+        flag="; ".join(filter(None, (row.reason, row.note))),
         above=above,
         runs=runs,
         above_low=share[0],

@@ -1,19 +1,33 @@
-"""Contrasts: all differences between the means of several policies, over one task or a group."""
+"""Contrasts: all differences between the means of several policies, over one task or a group.
+
+The p value of a difference is the level at which its interval touches 0. Differences that do not
+vary have one as well: exact ones, and those within a bound; see ``constants``.
+"""
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.score_matrix import ScoreMatrix, common_episodes, same_episodes
+from coopbench.analysis.constants import (
+    BOUND,
+    EXACT,
+    NONE,
+    TEST,
+    Matrices,
+    are_exact,
+    constant_episodes,
+    constant_runs,
+)
+from coopbench.analysis.score_matrix import common_episodes, same_episodes
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Spread, TwoWay
 from coopbench.statistics.two_way import FEWEST
 
-Matrices = tuple[ScoreMatrix, ...]  # of one policy, one for each task
 Weights = Callable[[np.ndarray], np.ndarray]  # task means -> weights of the tasks
 
 
@@ -24,10 +38,12 @@ class Contrast:
     first: str
     second: str
     difference: float
-    half: float  # width of its two-way interval to each side; nan where there is no test
-    p_value: float  # nan where there is no test
-    spread: Spread | None  # None where there is no test
-    reason: str = ""  # why there is no test
+    half: float  # width of its interval to each side; nan where there is no test
+    p_value: float  # nan where there is no test; 0 or 1 of an exact difference
+    spread: Spread | None  # None where there is no test over runs or episodes
+    basis: str = TEST  # "exact", "bound" or "none"
+    bound: tuple[int, float] = (0, 0.0)  # episodes and width of the scores; see statistics.constant
+    reason: str = ""  # why there is no test, or what there is instead
     note: str = ""  # on which episodes; empty if on all
 
     @property
@@ -49,26 +65,30 @@ def family_pairs(protocol: Protocol, names: Sequence[str]) -> Iterator[tuple[str
 
 
 def contrasts(
-    protocol: Protocol, matrices: dict[str, Matrices], weights: Weights = statistics.mean_weights
+    protocol: Protocol,
+    matrices: dict[str, Matrices],
+    ends: Sequence[Sequence[float]],
+    weights: Weights = statistics.mean_weights,
 ) -> dict[tuple[str, str], Contrast]:
     """Return the differences between all pairs of policies, over the tasks of their matrices.
 
-    Every value must be defined. With the protocol's comparison "paired" policies are compared on
-    the same episodes, with "welch" as if they had played others.
+    ``ends`` are those of the score on the tasks, see ``score_ends``. Every value must be defined.
+    With the protocol's comparison "paired" policies are compared on the same episodes, with "welch"
+    as if they had played others.
     """
     pairs = list(family_pairs(protocol, list(matrices)))
     paired = protocol.report.comparison == "paired"
     tasks = list(zip(*matrices.values(), strict=True))
     if not paired or all(same_episodes(task) for task in tasks):
-        return _all_contrasts(protocol, matrices, pairs, weights)
+        return _all_contrasts(protocol, matrices, pairs, ends, weights)
     rows = {}
     for one, two in pairs:
         shared = [common_episodes(a, b) for a, b in zip(matrices[one], matrices[two], strict=True)]
         if any(pair is None for pair in shared):
-            rows[one, two] = _untested(matrices, one, two, "they have not played the same seeds")
+            rows[one, two] = _untested(matrices, one, two)
             continue
         left, right = zip(*[pair for pair in shared if pair is not None], strict=True)
-        pair = _all_contrasts(protocol, {one: left, two: right}, [(one, two)], weights)
+        pair = _all_contrasts(protocol, {one: left, two: right}, [(one, two)], ends, weights)
         note = _fewer_episodes(left, matrices[one], matrices[two])
         rows |= {key: replace(row, note=note) for key, row in pair.items()}
     return rows
@@ -87,6 +107,7 @@ def _all_contrasts(
     protocol: Protocol,
     matrices: dict[str, Matrices],
     pairs: Sequence[tuple[str, str]],
+    ends: Sequence[Sequence[float]],
     weights: Weights,
 ) -> dict[tuple[str, str], Contrast]:
     """Return the contrasts of policies whose matrices fit together, all at once."""
@@ -107,30 +128,89 @@ def _all_contrasts(
     levels = statistics.p_values(gaps, spread)
     rows = {}
     for k, (one, two) in enumerate(pairs):
-        reason = _no_test(matrices, one, two, float(halves[k]))
-        gap, half = float(gaps[k]), math.nan if reason else float(halves[k])
         part = Spread(*(column[k : k + 1] for column in spread))
-        p = math.nan if reason else float(levels[k])
-        rows[one, two] = Contrast(one, two, gap, half, p, None if reason else part, reason)
+        tested = Contrast(one, two, float(gaps[k]), float(halves[k]), float(levels[k]), part)
+        sides = matrices[one], matrices[two]
+        rows[one, two] = _decidable(protocol, tested, sides, ends)
     return rows
 
 
-def _no_test(matrices: dict[str, Matrices], one: str, two: str, half: float) -> str:
-    """Say why two policies cannot be tested; empty if they can."""
-    for name in (one, two):
-        few = [len(one.runs) for one in matrices[name] if not one.fixed]
+def _decidable(
+    protocol: Protocol,
+    row: Contrast,
+    sides: tuple[Matrices, Matrices],
+    ends: Sequence[Sequence[float]],
+) -> Contrast:
+    """Return a contrast as it can be decided: by its test, exactly, within a bound, or not."""
+    for side in sides:
+        few = [len(one.runs) for one in side if not one.fixed]
         if few and min(few) < FEWEST:
             runs = "a single run" if min(few) == 1 else f"{min(few)} runs"
-            return f"{name} has {runs}, and a test needs {FEWEST}"
-    if math.isnan(half):
-        return "a single episode"
-    return "the differences do not vary" if half == 0.0 else ""
+            return _without(row, f"no test: {side[0].policy} has {runs}, and a test needs {FEWEST}")
+    if are_exact(sides):
+        return replace(
+            row,
+            half=0.0,
+            p_value=float(row.difference == 0.0),
+            spread=None,
+            basis=EXACT,
+            reason="exact: all starts are played, and nothing is drawn",
+        )
+    if math.isnan(row.half):
+        return _without(row, "no test: a single episode")
+    return _constant(protocol, row, sides, ends) if row.half == 0.0 else row
 
 
-def _untested(matrices: dict[str, Matrices], one: str, two: str, reason: str) -> Contrast:
-    """Return the difference of the means of two policies that cannot be tested."""
+def _constant(
+    protocol: Protocol,
+    row: Contrast,
+    sides: tuple[Matrices, Matrices],
+    ends: Sequence[Sequence[float]],
+) -> Contrast:
+    """Return the contrast of two policies whose difference does not vary, although it could."""
+    confidence = protocol.report.confidence
+    if any(not side[0].fixed for side in sides):
+        spread = constant_runs(sides, ends)
+        half = float(statistics.half_widths(spread, confidence)[0])
+        p = float(statistics.p_values(np.array([row.difference]), spread)[0])
+        reason = "all runs are alike: tested as if one episode of one run were not"
+        return replace(row, half=half, p_value=p, spread=spread, basis=BOUND, reason=reason)
+    count, width = constant_episodes(sides, ends)
+    width = max(width, abs(row.difference))
+    return replace(
+        row,
+        half=statistics.constant_half_width(row.difference, count, width, confidence),
+        p_value=statistics.constant_p(row.difference, count, width),
+        spread=None,
+        basis=BOUND,
+        bound=(count, width),
+        reason=f"the same difference in all of {count} episodes: an exact bound",
+    )
+
+
+def _without(row: Contrast, reason: str) -> Contrast:
+    return replace(row, half=math.nan, p_value=math.nan, spread=None, basis=NONE, reason=reason)
+
+
+def _untested(matrices: dict[str, Matrices], one: str, two: str) -> Contrast:
+    """Return the difference of the means of two policies that share too few episodes."""
     left, right = (np.mean([m.run_means.mean() for m in matrices[name]]) for name in (one, two))
-    return Contrast(one, two, float(left - right), math.nan, math.nan, None, reason)
+    gap, reason = float(left - right), "no test: they have not played the same seeds"
+    return _without(Contrast(one, two, gap, math.nan, math.nan, None), reason)
+
+
+def adjusted(rows: Sequence[Any]) -> list[float]:
+    """Return the p values of comparisons, adjusted by Holm's method as one family.
+
+    Comparisons have ``p_value``, ``basis`` and ``difference``. What is certain is no test and does
+    not count: exact differences, and differences of 0 in all episodes, which no data with the same
+    absolute differences could decide (Tarone 1990, Biometrics 46: 515-522). Their p values, 0 or 1,
+    stay.
+    """
+    certain = [row.basis == EXACT or (row.basis == BOUND and row.p_value == 1.0) for row in rows]
+    p_values = [math.nan if sure else row.p_value for row, sure in zip(rows, certain, strict=True)]
+    tested = zip(rows, holm(p_values), certain, strict=True)
+    return [row.p_value if sure else p for row, p, sure in tested]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

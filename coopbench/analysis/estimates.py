@@ -11,23 +11,28 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from coopbench import statistics
+from coopbench.analysis.constants import constant_interval
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
     RUNS,
     ScoreMatrix,
     count_runs,
+    score_ends,
     score_matrices,
     score_matrix,
 )
 from coopbench.episodes.metrics import agent_values
-from coopbench.episodes.table import EpisodeTable
+from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from coopbench.statistics import TwoWay
 from coopbench.statistics.two_way import FEWEST
 
 FEW = 10  # runs below which an interval is marked
 EQUAL = "all values are equal: a width of zero is not certainty"
+CERTAIN = "exact: all starts are played, and nothing is drawn"
+BOUNDED = "all values are equal: the interval is a bound on others that were not seen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +42,14 @@ class Estimate(ReportRow):
     task: str
     policy: str
     metric: str
-    count: int  # units in which the metric is defined
+    count: int  # distinct units in which the metric is defined
     mean: float
     std: float  # over units, ddof 1; nan for one
     low: float  # two-way interval of the mean, over runs and episodes; nan where it is undefined
     high: float
     flag: str  # why the interval says less than it seems; empty when all is well
     unit: str = EPISODES  # "episodes" of a fixed policy, "runs" of a learner, "models"
-    episodes: int = 0  # in which the metric is defined in at least one run
+    episodes: int = 0  # distinct ones in which the metric is defined in at least one run
     std_episodes: float = math.nan  # of the episodes of one run, mean variance over runs
     failed: int = 0  # of the score: runs that failed, which count with the floor of the task
 
@@ -89,9 +94,33 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         failed = len(table.failed(name, policy))
         for metric, values in zip(metrics, matrices, strict=True):
             row = _two_way_estimate(name, metric, values, confidence)
+            if metric == protocol.report.score:
+                row = _bounded(protocol, by_id[name], row, values)
+                alike = _repeated(table.runs(name, policy), values)
+                row = replace(row, flag="; ".join(filter(None, (row.flag, alike))))
             flag = _with_failures(row, failed, values)
             rows.append(replace(row, failed=values.failed, flag=flag))
     return tuple(rows)
+
+
+def _repeated(blocks: Sequence[Episodes], values: ScoreMatrix) -> str:
+    """Say how many of the episodes are distinct if chance alone lets some be alike."""
+    traces = [block.trace for block in blocks if block.trace is not None]
+    if values.distinct or not traces or len(traces) < len(blocks):
+        return ""
+    count = max(len(trace.episodes) for trace in traces)
+    different = max(len(set(trace.episodes)) for trace in traces)
+    return f"{different} of {count} episodes are distinct" if different < count else ""
+
+
+def _bounded(protocol: Protocol, task: Task, row: Estimate, values: ScoreMatrix) -> Estimate:
+    """Return the estimate of a score that does not vary with an interval that has a width."""
+    enough = values.fixed or len(values.runs) >= FEWEST
+    if row.low < row.high or (values.distinct and values.fixed) or not enough or not row.count:
+        return row
+    ends, confidence = score_ends(protocol, [task]), protocol.report.confidence
+    low, high = constant_interval((values,), ends, row.mean, confidence)
+    return replace(row, low=low, high=high, flag=row.flag.replace(EQUAL, BOUNDED))
 
 
 def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
@@ -140,6 +169,13 @@ def _two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: f
     flags = [row.flag, values.note]
     if not values.fixed:
         flags[:1] = _weaknesses(replace(row, std_episodes=std_episodes), finite)
+    if values.fixed and values.distinct and finite.all():  # as often as it was played
+        flags[0], episodes = CERTAIN, values.distinct
+        row = replace(row, count=episodes, low=row.mean, high=row.mean)
+        if episodes == 1:
+            row, std_episodes = replace(row, std=math.nan), math.nan
+    elif values.distinct:
+        episodes = min(episodes, values.distinct)
     low, high = row.low, row.high
     if row.count and not (values.fixed and values.strata is None):
         spread = TwoWay([values.grid()]).spread(np.ones(1))

@@ -12,7 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.comparisons import GroupComparison
-from coopbench.analysis.contrasts import family_pairs, holm
+from coopbench.analysis.contrasts import family_pairs
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import EPISODES, UnitScores, group_matrices, group_units
 from coopbench.episodes.table import EpisodeTable
@@ -122,9 +122,8 @@ def _ranked(
     """Rank the policies ``names``, the best first, by the comparisons between them."""
     beaten: dict[str, set[str]] = {name: set() for name in names}  # name -> who is better
     beats: dict[str, set[str]] = {name: set() for name in names}
-    adjusted = holm([row.p_value for row in pairs])  # so that all ranks hold at once
-    for row, p in zip(pairs, adjusted, strict=True):
-        if p < protocol.report.alpha:
+    for row in pairs:
+        if row.p_ranks < protocol.report.alpha:  # so that all ranks hold at once
             better, worse = row.first, row.second
             if row.difference < 0.0:
                 better, worse = worse, better

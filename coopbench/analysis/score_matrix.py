@@ -4,6 +4,7 @@ The unit of inference of a fixed policy is the episode, that of a policy with tr
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -41,6 +42,14 @@ class ScoreMatrix:
     note: str = ""  # why episodes were left out; empty if none was
     own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
     failed: int = 0  # runs that failed: their rows, the last ones, hold the floor of the score
+    # Episodes that differ by construction, if the environment draws nothing and every run always
+    # plays alike: one for each seating. 0: episodes are drawn, of the environment or the policy.
+    distinct: int = 0
+
+    @property
+    def episodes(self) -> int:
+        """Number of distinct episodes of a run in which the values may differ."""
+        return self.distinct or self.values.shape[-1]
 
     @property
     def fixed(self) -> bool:
@@ -184,9 +193,12 @@ def _played(
     first, strata = blocks[0], strata_of(task, blocks[0])
     runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
     together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
+    each = [distinct_episodes(block, strata) for block in blocks] if together else [0]
+    distinct = max(each) if all(each) else 0
     for metric in metrics:
         scores = values(first, metric)
         whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin, own_episodes=own)
+        whole = replace(whole, distinct=distinct)
         if not runs:
             yield metric, whole
         elif own:
@@ -197,6 +209,21 @@ def _played(
             yield metric, replace(whole, values=rows)
         else:
             yield metric, _on_common_seeds(whole, blocks, metric)
+
+
+def distinct_episodes(block: Episodes, strata: np.ndarray | None) -> int:
+    """Return the number of distinct episodes if they are certain; 0 if they are drawn.
+
+    They are certain if the environment has drawn nothing and all episodes of a stratum, of which
+    there are two at least, have one fingerprint: the start is the same for all seeds, and the
+    policy and its partners do not draw either.
+    """
+    if block.drawn or block.trace is None:
+        return 0
+    labels = [0] * len(block) if strata is None else strata.tolist()
+    counts = Counter(labels)
+    distinct = len(set(zip(labels, block.trace.episodes, strict=True)))
+    return distinct if distinct == len(counts) and min(counts.values()) > 1 else 0
 
 
 def _on_common_seeds(whole: ScoreMatrix, blocks: Sequence[Episodes], metric: str) -> ScoreMatrix:
@@ -370,6 +397,27 @@ def _range(table: EpisodeTable, task: str, score: str) -> Scale:
     low = min((float(scores.min()) for scores in defined if scores.size), default=math.nan)
     high = max((float(scores.max()) for scores in defined if scores.size), default=math.nan)
     return Scale(low, high - low + _EPSILON)
+
+
+def score_ends(
+    protocol: Protocol, tasks: Sequence[Task], normalized: bool = False
+) -> list[tuple[float, ...]]:
+    """Return the ends of the range of the score on every task; nothing without agreed bounds."""
+    if not has_agreed_bounds(protocol):
+        return [()] * len(tasks)
+    ends = [np.array(task.bounds.ends) for task in tasks]
+    if normalized:
+        ends = [task.bounds.normalise(one) for task, one in zip(tasks, ends, strict=True)]
+    return [tuple(one.tolist()) for one in ends]
+
+
+def score_range(ends: Sequence[float], matrices: Sequence[ScoreMatrix]) -> tuple[float, float]:
+    """Return the range in which the scores of some policies lie on a task.
+
+    It is that of ``ends``, wider where a score lies beyond them; without ends that of the scores.
+    """
+    values = np.concatenate([ends, *(one.values.ravel() for one in matrices)])
+    return float(np.nanmin(values)), float(np.nanmax(values))
 
 
 def has_agreed_bounds(protocol: Protocol) -> bool:

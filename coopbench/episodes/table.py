@@ -72,6 +72,9 @@ class Episodes:
     environment: Mapping[str, Any] = field(default_factory=dict)
     outside: int = 0  # actions of the policy that were not in its action space; see rollout
     rescaled: str = ""  # how its actions were scaled to the bounds of the game, if they were
+    # Whether starts differ or the environment may have drawn random numbers in some episode. False:
+    # what happened followed from the one start and from the actions alone.
+    drawn: bool = True
 
     def __len__(self) -> int:
         return len(self.seeds)

@@ -23,6 +23,7 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task, instance_state
 from coopbench.provenance import elapsed
+from coopbench_envs.core import streams
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.loading import code_of
@@ -89,7 +90,8 @@ def play(
     scores = values(episodes, protocol.report.score)
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
     facts, rescaled = environment_facts(engine), players[0].rescaled
-    episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled)
+    drawn = episodes.drawn or (frozen and task.instances is not None)
+    episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled, drawn=drawn)
     engine.close()
     if not with_actions:
         return episodes
@@ -174,7 +176,15 @@ def _watched(
     if not game.low.size:
         outside = int(control.invalid[own].sum())
     episodes = outcome(engine, cell, seeds, match.seats, recorder)
-    return replace(episodes, curves=curves, outside=outside)
+    return replace(episodes, curves=curves, outside=outside, drawn=_has_drawn(engine))
+
+
+def _has_drawn(engine: Lanes) -> bool:
+    """Whether a random number was drawn in an episode: then its stream is not where it began."""
+    if is_foreign(engine.spec.id):  # which has random numbers of its own
+        return True
+    control = engine.control
+    return bool(np.any(control.rng != streams(control.seed, control.episode)))
 
 
 def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:

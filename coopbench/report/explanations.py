@@ -73,8 +73,10 @@ _INTERVAL = (
     "runs play the same episodes: the interval adds the variance between runs and the variance "
     "between episodes, and subtracts the part that is counted twice (Searle, Casella and McCulloch "
     "1992, Variance Components). A fixed policy has no runs; its interval is Student's t over "
-    "episodes. If all values are equal, the interval has zero width and says nothing about the "
-    "uncertainty."
+    "episodes. A score that does not vary is exact if nothing is drawn and every start is played: "
+    "such an episode counts once, however often it was played. Otherwise its interval is a bound: "
+    "1 - (alpha / 2)^(1 / n) of all episodes, about 3 / n, could have any other score (Clopper and "
+    "Pearson 1934, Biometrika 26: 404-413)."
 )
 _RUNS = {
     "Runs above": "The number of a learner's runs that score above a fixed policy, with the exact "

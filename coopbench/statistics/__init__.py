@@ -6,6 +6,9 @@ Importing is cheap; scipy is loaded by the first function that needs it.
 
 from coopbench.statistics.bootstrap import bootstrap_interval as bootstrap_interval
 from coopbench.statistics.bootstrap import bootstrap_intervals as bootstrap_intervals
+from coopbench.statistics.constant import constant_half_width as constant_half_width
+from coopbench.statistics.constant import constant_p as constant_p
+from coopbench.statistics.constant import nearest_spread as nearest_spread
 from coopbench.statistics.counts import binomial_interval as binomial_interval
 from coopbench.statistics.counts import runs_behind_best as runs_behind_best
 from coopbench.statistics.curves import area_under_curve as area_under_curve

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
+from coopbench.analysis.constants import NONE
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.planning import Prospect, Variation, family_size
 from coopbench.protocol.schema import Protocol
@@ -139,8 +140,7 @@ def _comparison_columns(findings: Findings) -> tuple[Column, ...]:
         Column("p", "two-sided, unadjusted: the level at which the interval touches 0"),
         Column("Holm p", "adjusted over the tasks of the group, for this pair of policies"),
         Column("Runs above", "runs of a learner above the fixed policy, and their share"),
-        Column("Welch t", "of the run means of two learners (Welch 1947); degrees of freedom"),
-        Column("Welch p", "two-sided, unadjusted; for these episodes, decides nothing here"),
+        Column("Welch t", "of run means (Welch 1947), where runs have episodes of their own"),
         Column("Hedges g", "difference in pooled standard deviations, bias-corrected"),
         Column("r", "correlation between scores of the same seed"),
         Column("Equivalence p", equal),
@@ -161,19 +161,17 @@ def _comparison_row(
 
     The last is empty where no margin is declared.
     """
-    tested = not math.isnan(row.p_value)
-    p = p_entry(row.p_value)
+    p = dataclasses.replace(claim_entry(row, row.p_value), strong=False)
+    if row.basis == NONE:
+        p = Entry("no test")
     equal = p_entry(row.p_equivalence)
     return (
         number_entry(row.difference, scale),
         ends_entry(row.low, row.high, scale),
-        dataclasses.replace(p, marks=(*p.marks, *notes.mark(row.flag)))
-        if tested
-        else Entry("no test", marks=notes.mark(row.flag)),
+        dataclasses.replace(p, marks=notes.mark(row.flag)),
         claim_entry(row, row.p_holm),
         above_entry(row),
         _welch_entry(row),
-        p_entry(row.welch_p),
         number_entry(row.hedges_g, Scale(2)),
         number_entry(row.correlation, Scale(2)),
         dataclasses.replace(equal, strong=row.p_equivalence < alpha),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from coopbench.analysis.comparisons import count_decisions
+from coopbench.analysis.constants import EXACT
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
@@ -167,8 +168,9 @@ def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
 
 
 def claim_entry(row: Any, p: float) -> Entry:
-    """Return the p value by which a comparison is decided, bold if it is a claim."""
-    return dataclasses.replace(p_entry(p), strong=row.decided)
+    """Return the p value by which a comparison is decided, or "exact"; bold if it is decided."""
+    entry = Entry("exact", p) if row.basis == EXACT else p_entry(p)
+    return dataclasses.replace(entry, strong=row.decided)
 
 
 def decisions_text(findings: Findings) -> str:
