@@ -5,13 +5,21 @@ import json
 
 import numpy as np
 import pytest
-from builders import group_blocks, group_protocol
-from scipy import stats
+from builders import group_blocks, group_protocol, make_block
 
-from coopbench.analysis.planning import Variation, prospects, variation
+from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.planning import (
+    LEARNER,
+    Plan,
+    Variation,
+    prospect,
+    shipped_variation,
+    variation,
+)
 from coopbench.analysis.registered import outcomes, study_deviations
-from coopbench.episodes.table import EpisodeTable
+from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import DamagedResultError
+from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import (
     FILE,
     read_registration,
@@ -21,9 +29,8 @@ from coopbench.protocol.registration import (
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
 from coopbench.report.serialise import as_json
-from coopbench.report.tables.comparisons import power_table
 from coopbench.report.tables.overall import registered_table
-from coopbench.statistics import detectable, power
+from coopbench_envs.engine import Engine
 
 DATE = "2026-01-02T03:04:05+00:00"
 TEN = tuple(range(900, 910))
@@ -55,68 +62,120 @@ def findings(protocol, table):
 # -- power ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("runs", [3, 10])
-def test_what_is_detectable_is_found_with_the_wanted_chance(runs):
-    difference = detectable(runs, 0.1)
-    assert power(difference / 0.1, runs) == pytest.approx(0.8, abs=1e-6)
-    one = detectable(runs, 0.1, sides=1)
-    limit = stats.t.ppf(0.975, runs - 1)
-    shift = one / (0.1 / np.sqrt(runs))
-    chance = stats.nct.sf(limit, runs - 1, shift) + stats.nct.cdf(-limit, runs - 1, shift)
-    assert chance == pytest.approx(0.8, abs=1e-6)
-    assert detectable(runs, 0.1, tasks=8) < difference / 2.5
-    assert detectable(runs, 0.1, episode_error=0.05) > difference * 0.99
-    assert detectable(runs, 0.0) == 0.0
-    many = detectable(runs, 0.0, episode_error=0.05)  # runs do not vary: a normal test
-    assert many == pytest.approx(0.05 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=1e-3)
-
-
-@pytest.mark.parametrize("changes", [{"runs": 2}, {"run_sd": -1.0}, {"sides": 3}, {"power": 0.01}])
-def test_what_cannot_be_planned_is_refused(changes):
-    with pytest.raises(ValueError, match="allowed"):
-        detectable(**({"runs": 5, "run_sd": 0.1} | changes))
-
-
-def test_prospects_and_the_variation_of_a_pilot(protocol, table):
-    spread = variation(protocol, table, 0.2)
-    assert spread.runs == pytest.approx(0.03, abs=0.01)  # wobble of 0.1 per run, of 10
-    assert spread.episodes == pytest.approx(0.021, abs=0.01)
-    five, ten = prospects(protocol, spread, (5, 10), family=1)
-    assert ten.against_fixed < five.against_fixed < five.between
-    assert ten.over_group < five.over_group < five.between
+def test_the_variation_of_a_pilot(protocol, table):
+    spreads = variation(protocol, table, 0.2)
+    assert set(spreads) == {"a-one", "a-two", "b-one"}
+    for spread in spreads.values():
+        assert spread.runs == pytest.approx(0.03, abs=0.01)  # wobble of 0.1 per run, of 10
+        assert spread.from_script == pytest.approx(0.021, abs=0.01)
+        assert spread.between == 0.2  # no second learner
     fixed = EpisodeTable(tuple(group_blocks({"low": 3.0})))
-    assert variation(protocol, fixed, 0.2) is None
+    assert variation(protocol, fixed, 0.2) == {}
     alone = variation(protocol, EpisodeTable(tuple(group_blocks({"mine": 8.0}, runs=TEN))), 0.2)
-    assert (alone.runs, alone.episodes, alone.assumed) == (spread.runs, 0.2, True)
-    assert "0.2 from episode to episode (given" in power_table(protocol, alone, [ten], 0.8, 1).unit
-    assert prospects(protocol, Variation(0.0, 0.0), (3,))[0].between == 0.0
+    assert alone["a-one"].from_script == 0.2
 
 
-def test_a_task_is_planned_at_the_first_step_of_holm(protocol):
-    """Two tasks are judged together, as in the reports of the protocol; a group is one decision."""
-    spread = Variation(0.1, 0.0)
-    (single,), (pair,) = (prospects(protocol, spread, (5,), family=size) for size in (1, 2))
-    assert prospects(protocol, spread, (5,)) == (pair,)
-    assert pair.between == pytest.approx(detectable(5, 0.1, alpha=0.025))
-    assert pair.against_fixed == pytest.approx(detectable(5, 0.1, sides=1, alpha=0.025))
-    assert single.between == pytest.approx(detectable(5, 0.1))
-    assert pair.over_group == single.over_group
-    with pytest.raises(ValueError, match="allowed: at least 1"):
-        prospects(protocol, spread, (5,), family=0)
+def test_stored_spreads_are_those_of_the_tasks_of_a_protocol():
+    protocol = load_protocol("coopetition-standard")
+    spreads = shipped_variation(protocol)
+    assert set(spreads) <= {task.id for task in protocol.task}
+    assert len(spreads) > 30
+    assert all(0.0 < one.runs < 1.0 and 0.0 < one.between < 3.0 for one in spreads.values())
+    assert shipped_variation(group_protocol()) == {}
+
+
+def test_power_rises_with_effect_and_runs_and_falls_with_failures(protocol):
+    spreads = dict.fromkeys(("a-one", "a-two"), Variation(0.1, 0.1, 0.1))
+    small, large, many = (
+        prospect(protocol, "a", spreads, Plan(runs, effect))
+        for runs, effect in ((5, 0.05), (5, 0.2), (20, 0.05))
+    )
+    assert small.over_group < many.over_group < 1.0
+    assert small.of_tasks < large.of_tasks
+    assert large.over_group > 0.95
+    failing = prospect(protocol, "a", spreads, Plan(5, 0.2, failing=0.2))
+    assert failing.over_group < 0.5
+    between = prospect(protocol, "a", spreads, Plan(5, 0.2, LEARNER))
+    assert between.of_tasks < large.of_tasks
+    nothing = prospect(protocol, "a", spreads, Plan(5, 0.0, trials=400))
+    assert nothing.over_group < 0.05  # half of the false ones: those for the better one
+    certain = dict.fromkeys(("a-one", "a-two"), Variation(0.0, 0.0, 0.0))
+    assert prospect(protocol, "a", certain, Plan(5, 0.1)).of_tasks == 1.0
 
 
 @pytest.mark.parametrize(
-    ("option", "level"),
+    ("changes", "message"),
     [
-        ([], "at 0.0063, the first step of Holm's method for alpha 0.05 and 8 tasks"),
-        (["--tasks", "1"], "at alpha 0.05, a single decision"),
+        ({"runs": 2}, "at least 3 runs"),
+        ({"failing": 1.0}, "below 1"),
+        ({"rival": "nobody"}, "allowed are 'script' and 'learner'"),
+        ({}, "the spread of runs on a-two is unknown"),
     ],
 )
-def test_the_command_power(option, level, command):
-    words = ("coopetition-standard", "--runs", "5", "--run-sd", "0.1", *option)
-    out = command("plan", "power", *words).out
-    assert level in " ".join(out.split())
-    assert "What runs can show under coopetition-standard" in out
+def test_what_cannot_be_planned_is_refused(protocol, changes, message):
+    plan = dataclasses.replace(Plan(5, 0.1), **changes)
+    with pytest.raises(ValueError, match=message):
+        prospect(protocol, "a", {"a-one": Variation(0.1, 0.1, 0.1)}, plan)
+
+
+def test_the_command_power(command):
+    words = ("coopetition-standard", "--group", "focal", "--runs", "5", "--trials", "20")
+    out = " ".join(command("plan", "power", *words, "--effect", "0.5").out.split())
+    assert "Power under coopetition-standard" in out
+    assert "Spreads of runs and episodes are those of stored reference results" in out
+    given = ("--run-sd", "0.1", "--by-task", "--effect", "0.5")
+    out = " ".join(command("plan", "power", *words, *given).out.split())
+    assert "trust-dilemma.focal 5 0.5" in out
+    assert "Given standard deviations: 0.1 for run means" in out
+
+
+CASES = {"coopetition-standard": "focal", "routing-standard": "cities", "skirmish-small": "v1"}
+
+
+def simulated(protocol, group, spreads, plan, rng):
+    """Return the episodes of a learner and a script as a report reads them."""
+    blocks, score = [], protocol.report.score
+    for task in protocol.groups[group]:
+        spread, bounds = spreads[task.id], task.bounds
+        seeds = protocol.seeds_of(task)
+        luck = rng.normal(0.0, spread.from_script, len(seeds))
+        learned = [plan.level + rng.normal(0.0, spread.runs) + luck for _ in range(plan.runs)]
+        played = [("script", None, np.full(len(seeds), plan.level - plan.effect))]
+        played += [("learner", run, values) for run, values in enumerate(learned)]
+        for name, run, values in played:
+            raw = (bounds.low + values * (bounds.high - bounds.low))[:, None]
+            agents = task.spec.agents(Engine(task.env, 1, **task.parameters).constants)
+            returns = np.repeat(raw, len(agents), axis=1)
+            parts = {"agents": agents, "seeds": seeds, "metrics": {score: raw[:, 0]}}
+            blocks.append(make_block(Cell(task.id, name, run), returns, **parts))
+    return EpisodeTable(tuple(blocks))
+
+
+@pytest.mark.slow("simulates 2500 reports for each protocol")
+@pytest.mark.parametrize("name", CASES)
+def test_printed_power_is_the_share_of_decided_reports(name):
+    """Of tables of episodes, through the comparisons of reports, drawn by another generator."""
+    protocol, group, trials = load_protocol(name), CASES[name], 100
+    spreads, rng = shipped_variation(protocol), np.random.default_rng(6)
+    spreads = {t.id: spreads.get(t.id, Variation(0.1, 0.3, 0.3)) for t in protocol.task}
+    for effect in (0.05, 0.1, 0.2, 0.3, 0.5):
+        plan = Plan(5, effect, trials=400)
+        printed = prospect(protocol, group, spreads, plan)
+        over_group, on_tasks = 0, 0.0
+        for _ in range(trials):
+            table = simulated(protocol, group, spreads, plan, rng)
+            (row,) = group_comparisons(protocol, table)
+            over_group += row.decided and (row.difference > 0.0) == (row.first == "learner")
+            rows = comparisons(protocol, table)
+            on_tasks += np.mean(
+                [r.decided and (r.difference > 0.0) == (r.first == "learner") for r in rows]
+            )
+        for share, found in (
+            (printed.over_group, over_group / trials),
+            (printed.of_tasks, on_tasks / trials),
+        ):
+            error = np.sqrt(max(share * (1.0 - share), 0.01) * (1 / trials + 1 / plan.trials))
+            assert abs(share - found) < 3.5 * error, (effect, share, found)
 
 
 # -- registration ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from coopbench.analysis.contrasts import (
     Contrast,
     adjusted,
     contrasts,
+    decide,
     family_pairs,
     holm,
 )
@@ -103,10 +104,9 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     """
     rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
     for family in _families(protocol, rows):
-        different = adjusted([rows[k] for k in family])
+        different = decide([rows[k] for k in family], protocol.report.alpha)
         equal = holm([rows[k].p_equivalence for k in family])
-        for k, p, q in zip(family, different, equal, strict=True):
-            decided = p < protocol.report.alpha
+        for k, (p, decided), q in zip(family, different, equal, strict=True):
             rows[k] = replace(rows[k], p_holm=p, p_equivalence=q, decided=decided)
     return tuple(rows)
 
@@ -310,6 +310,7 @@ def _group_row(
 ) -> GroupComparison:
     """Return the comparison over a group; ``where`` are its name and the p value for ranks."""
     nan, pair = math.nan, (matrices[row.first], matrices[row.second])
+    ((_, decided),) = decide([row], protocol.report.alpha)
     above, runs = _above(list(zip(*pair, strict=True)))
     share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
@@ -321,7 +322,7 @@ def _group_row(
         high=row.high,
         p_value=row.p_value,
         p_ranks=where[1],
-        decided=row.p_value < protocol.report.alpha,
+        decided=decided,
         basis=row.basis,
         trimmed_difference=middle.difference,
         trimmed_low=middle.low,

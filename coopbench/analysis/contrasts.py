@@ -69,14 +69,16 @@ def contrasts(
     matrices: dict[str, Matrices],
     ends: Sequence[Sequence[float]],
     weights: Weights = statistics.mean_weights,
+    pairs: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], Contrast]:
-    """Return the differences between all pairs of policies, over the tasks of their matrices.
+    """Return the differences between pairs of policies, over the tasks of their matrices.
 
-    ``ends`` are those of the score on the tasks, see ``score_ends``. Every value must be defined.
-    With the protocol's comparison "paired" policies are compared on the same episodes, with "welch"
-    as if they had played others.
+    ``pairs`` are all that are not models of one method, unless they are given. ``ends`` are those
+    of the score on the tasks, see ``score_ends``. Every value must be defined. With the protocol's
+    comparison "paired" policies are compared on the same episodes, with "welch" as if they had
+    played others.
     """
-    pairs = list(family_pairs(protocol, list(matrices)))
+    pairs = list(family_pairs(protocol, list(matrices))) if pairs is None else pairs
     paired = protocol.report.comparison == "paired"
     tasks = list(zip(*matrices.values(), strict=True))
     if not paired or all(same_episodes(task) for task in tasks):
@@ -197,6 +199,15 @@ def _untested(matrices: dict[str, Matrices], one: str, two: str) -> Contrast:
     left, right = (np.mean([m.run_means.mean() for m in matrices[name]]) for name in (one, two))
     gap, reason = float(left - right), "no test: they have not played the same seeds"
     return _without(Contrast(one, two, gap, math.nan, math.nan, None), reason)
+
+
+def decide(family: Sequence[Any], alpha: float) -> list[tuple[float, bool]]:
+    """Return the adjusted p value of every comparison of a family, and whether it is decided.
+
+    This is the rule of reports: the adjusted p value is below ``alpha``. A comparison over a group
+    is a family of its own.
+    """
+    return [(p, p < alpha) for p in adjusted(family)]
 
 
 def adjusted(rows: Sequence[Any]) -> list[float]:

@@ -1,98 +1,228 @@
-"""Planning: what a number of training runs can show, before anything is trained."""
+"""Planning: how often reports will decide a difference, before anything is trained.
 
-from collections.abc import Sequence
+Reports are simulated: scores of runs and episodes are drawn with the spreads of runs that exist,
+and decided by the functions that decide in a report.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from coopbench import statistics
-from coopbench.analysis.score_matrix import group_matrices, same_episodes
+from coopbench.analysis.contrasts import contrasts, decide
+from coopbench.analysis.score_matrix import (
+    ScoreMatrix,
+    group_matrices,
+    same_episodes,
+    score_ends,
+)
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
+
+SHIPPED = Path(__file__).with_name("spreads.csv")  # made by ``python -m studies.spreads``
+SCRIPT, LEARNER = "script", "learner"  # whom a learner is compared with
+LEVEL, TRIALS = 0.9, 200  # normalized score of the better one; simulated reports
+_EPISODES = 200  # simulated at most: fewer, which vary less, stand for all
+_GRIDS = 800  # of one call: their covariances are as many, squared
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Standard deviations in normalized score."""
+    """Standard deviations on one task, in normalized score."""
 
-    runs: float  # of run means
-    episodes: float  # of the difference between two policies, from episode to episode
-    assumed: bool = False  # episodes: results of a policy alone do not show it
+    runs: float  # of the means of the runs of one learner
+    from_script: float  # of the difference from a fixed policy, from episode to episode
+    between: float  # of the difference between two learners, from episode to episode
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a number of runs per learner and task can show; differences in normalized score.
+    """Share of simulated reports in which a difference is decided, for the side that is better."""
 
-    On a task at the level of the first step of Holm's method over the tasks that are judged
-    together, so that a difference is found although the pair differs on no other; over the group at
-    alpha, as one decision.
-    """
+    group: str
+    rival: str  # "script" or "learner"
+    runs: int  # of a learner on every task
+    effect: float  # true difference on every task, in normalized score
+    over_group: float
+    on_tasks: dict[str, float]  # by task
+    trials: int  # the standard error of a share p is the root of p (1 - p) / trials
+
+    @property
+    def of_tasks(self) -> float:
+        """Mean over tasks of the shares."""
+        return float(np.mean(list(self.on_tasks.values())))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is simulated."""
 
     runs: int
-    against_fixed: float  # smallest difference found on one task, learner against fixed policy
-    between: float  # the same between two learners
-    over_group: float  # the same between two learners, over the tasks of the largest group
+    effect: float
+    rival: str = SCRIPT
+    level: float = LEVEL  # normalized score of the better one
+    failing: float = 0.0  # share of the runs of every learner that fail, with the floor of the task
+    trials: int = TRIALS
+    seed: int = 0
 
 
-def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> Variation | None:
-    """Return the variation that results show, pooled over learners and tasks; None without any.
+def shipped_variation(protocol: Protocol) -> dict[str, Variation]:
+    """Return the variation of the stored reference results of a protocol, by task.
 
-    That of episodes is of the differences between a learner's mean over runs and the other
-    policies on the same seeds. Where there are none it is assumed to be ``episodes``.
+    Tasks on which no learner with two runs or more has been stored are left out.
     """
-    of_runs, of_episodes = [], []
-    for members in group_matrices(protocol, table).values():
-        for name, plays in members.items():
-            for place, one in enumerate(plays):
-                if len(one.runs) < 2:
-                    continue
-                of_runs.append(np.var(one.run_means, ddof=1))
-                for other, others in members.items():
-                    if other != name and same_episodes((one, others[place])):
-                        rival = np.atleast_2d(others[place].values).mean(axis=0)
-                        of_episodes.append(np.var(one.values.mean(axis=0) - rival, ddof=1))
-    if not of_runs:
-        return None
-    of_means = float(np.sqrt(np.mean(of_runs)))
-    if not of_episodes:
-        return Variation(of_means, episodes, assumed=True)
-    return Variation(of_means, float(np.sqrt(np.mean(of_episodes))))
+    with SHIPPED.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["protocol"] == protocol.protocol.name]
+    known = {task.id for task in protocol.task}
+    columns = ("runs", "from_script", "between")
+    return {
+        row["task"]: Variation(*(float(row[column]) for column in columns))
+        for row in rows
+        if row["task"] in known
+    }
 
 
-def family_size(protocol: Protocol) -> int:
-    """Return the number of tasks of the largest group, on which a pair is judged together."""
-    return max(len(members) for members in protocol.groups.values())
+def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> dict[str, Variation]:
+    """Return the variation of the results of a pilot, pooled over learners, by task.
+
+    Where results show no difference from a fixed policy, or between learners, its standard
+    deviation from episode to episode is assumed to be ``episodes``.
+    """
+    found: dict[str, Variation] = {}
+    for group, members in group_matrices(protocol, table).items():
+        for place, task in enumerate(protocol.groups[group]):
+            played = {name: plays[place] for name, plays in members.items()}
+            learned = [one for one in played.values() if len(one.runs) > 1]
+            if not learned:
+                continue
+            squares: dict[bool, list[float]] = {True: [], False: []}
+            for one in learned:
+                for other in played.values():
+                    if other is not one and same_episodes((one, other)):
+                        gaps = one.values.mean(axis=0) - np.atleast_2d(other.values).mean(axis=0)
+                        squares[other.fixed].append(float(np.var(gaps, ddof=1)))
+            runs = float(np.sqrt(np.mean([np.var(one.run_means, ddof=1) for one in learned])))
+            sds = [np.sqrt(np.mean(squares[k])) if squares[k] else episodes for k in (True, False)]
+            found[task.id] = Variation(runs, float(sds[0]), float(sds[1]))
+    return found
 
 
-def prospects(
-    protocol: Protocol,
-    spread: Variation,
-    runs: Sequence[int],
-    power: float = 0.8,
-    family: int | None = None,
-) -> tuple[Prospect, ...]:
-    """Return what each number of runs can show with a chance of ``power`` at the protocol's alpha.
+def prospect(
+    protocol: Protocol, group: str, variations: Mapping[str, Variation], plan: Plan
+) -> Prospect:
+    """Simulate reports on the tasks of a group, and return how often they decide.
 
-    ``family`` is the number of tasks on which a pair is judged together; None: as many as the
-    largest group has. With 1 a task is one decision, which nothing adjusts.
+    ``variations`` are by task, of all tasks of the group. Scores of runs and of episodes are
+    normal. The better one is a learner; its rival is below it by the effect on every task.
 
     Raises:
-        ValueError: for fewer than three runs, a family of none, a negative deviation, or a power
-            outside (alpha, 1).
+        ValueError: for fewer than three runs, an unknown rival, a share of failing runs outside
+            [0, 1), fewer than one trial, or a task without variation.
     """
-    alpha, tasks = protocol.report.alpha, family_size(protocol)
-    family = tasks if family is None else family
-    if family < 1:
-        raise ValueError(f"the family has {family} tasks; allowed: at least 1")
-    first_step = alpha / family
-    episodes = min(protocol.episodes(task) for task in protocol.task)
-    noise = {"episode_error": spread.episodes / episodes**0.5, "power": power}
-    rows = []
-    for count in runs:
-        fixed, between, group = (
-            statistics.detectable(count, spread.runs, sides=sides, tasks=size, alpha=level, **noise)
-            for sides, size, level in ((1, 1, first_step), (2, 1, first_step), (2, tasks, alpha))
+    tasks = protocol.groups[group]
+    _check(plan, tasks, variations)
+    rng = np.random.default_rng(plan.seed)
+    chunk = max(1, _GRIDS // (2 * len(tasks)))
+    over_group, on_tasks = 0, np.zeros(len(tasks))
+    for start in range(0, plan.trials, chunk):
+        count = min(chunk, plan.trials - start)
+        drawn = [
+            _drawn(protocol, task, variations[task.id], plan, count, rng, place)
+            for place, task in enumerate(tasks)
+        ]
+        decided = _decided(protocol, tasks, drawn, count)
+        over_group += int(decided[:, -1].sum())
+        on_tasks += decided[:, :-1].sum(axis=0)
+    shares = (on_tasks / plan.trials).tolist()
+    by_task = {task.id: share for task, share in zip(tasks, shares, strict=True)}
+    return Prospect(
+        group, plan.rival, plan.runs, plan.effect, over_group / plan.trials, by_task, plan.trials
+    )
+
+
+def _check(plan: Plan, tasks: Sequence[Task], variations: Mapping[str, Variation]) -> None:
+    if plan.runs < 3 or plan.trials < 1 or not 0.0 <= plan.failing < 1.0:
+        raise ValueError(
+            f"runs is {plan.runs}, trials {plan.trials} and failing {plan.failing}; allowed are at "
+            "least 3 runs, at least 1 trial, and a share of at least 0 and below 1"
         )
-        rows.append(Prospect(count, fixed, between, group))
-    return tuple(rows)
+    if plan.rival not in (SCRIPT, LEARNER):
+        raise ValueError(f"rival is {plan.rival!r}; allowed are {SCRIPT!r} and {LEARNER!r}")
+    missing = [task.id for task in tasks if task.id not in variations]
+    if missing:
+        raise ValueError(
+            f"the spread of runs on {', '.join(missing)} is unknown: no runs are stored; give "
+            "--run-sd and --episode-sd, or the --results of a pilot"
+        )
+
+
+def _drawn(
+    protocol: Protocol,
+    task: Task,
+    spread: Variation,
+    plan: Plan,
+    count: int,
+    rng: np.random.Generator,
+    place: int,
+) -> list[tuple[ScoreMatrix, ScoreMatrix]]:
+    """Draw the scores of ``count`` learners and their rivals on a task, the ``place``-th."""
+    played = protocol.episodes(task)
+    episodes = min(played, _EPISODES)
+    sd = spread.from_script if plan.rival == SCRIPT else spread.between
+    sd *= (episodes / played) ** 0.5  # so that the mean is as certain as over all episodes
+    luck = rng.normal(0.0, sd, (count, 1, episodes))
+    shape = (count, plan.runs, 1)
+    better = plan.level + rng.normal(0.0, spread.runs, shape) + luck
+    (ends,) = score_ends(protocol, [task], normalized=True)
+    floor = min(ends, default=0.0)
+    better[rng.uniform(size=shape[:2]) < plan.failing] = floor
+    if plan.rival == SCRIPT:
+        worse = np.full((count, episodes), plan.level - plan.effect)
+    else:
+        means = plan.level - plan.effect + rng.normal(0.0, spread.runs, shape)
+        worse = np.broadcast_to(means, (*shape[:2], episodes)).copy()
+        worse[rng.uniform(size=shape[:2]) < plan.failing] = floor
+    seeds, runs = np.arange(episodes, dtype=np.uint64), tuple(range(plan.runs))
+    origin = f"{place}"  # models of each task
+    return [
+        (
+            ScoreMatrix(f"better {k}", better[k], seeds, None, runs, origin),
+            ScoreMatrix(
+                f"worse {k}", worse[k], seeds, None, runs if worse.ndim == 3 else (), origin
+            ),
+        )
+        for k in range(count)
+    ]
+
+
+def _decided(
+    protocol: Protocol,
+    tasks: Sequence[Task],
+    drawn: Sequence[Sequence[tuple[ScoreMatrix, ScoreMatrix]]],
+    count: int,
+) -> np.ndarray:
+    """Return what the reports decide for the better one: (reports, tasks and the group)."""
+    alpha = protocol.report.alpha
+    ends = score_ends(protocol, tasks, normalized=True)
+    pairs = [(f"better {k}", f"worse {k}") for k in range(count)]
+    rows = []
+    for place in (*([k] for k in range(len(tasks))), list(range(len(tasks)))):
+        matrices = {
+            pair[side]: tuple(drawn[task][k][side] for task in place)
+            for k, pair in enumerate(pairs)
+            for side in (0, 1)
+        }
+        limits = [ends[task] for task in place]
+        compared = contrasts(protocol, matrices, limits, pairs=pairs)
+        rows.append([compared[pair] for pair in pairs])
+    decided = np.zeros((count, len(tasks) + 1), np.bool_)
+    for k in range(count):
+        family = [rows[task][k] for task in range(len(tasks))]
+        for task, (row, (_, claim)) in enumerate(zip(family, decide(family, alpha), strict=True)):
+            decided[k, task] = claim and row.difference > 0.0
+        ((_, claim),) = decide([rows[-1][k]], alpha)
+        decided[k, -1] = claim and rows[-1][k].difference > 0.0
+    return decided

@@ -33,7 +33,6 @@ from coopbench.statistics.intervals import t_interval as t_interval
 from coopbench.statistics.linear_statistics import iqm_of_runs as iqm_of_runs
 from coopbench.statistics.linear_statistics import mean_weights as mean_weights
 from coopbench.statistics.linear_statistics import trimmed_weights as trimmed_weights
-from coopbench.statistics.power import detectable as detectable
 from coopbench.statistics.power import power as power
 from coopbench.statistics.power import runs_needed as runs_needed
 from coopbench.statistics.two_samples import cohens_d as cohens_d

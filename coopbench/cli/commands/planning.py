@@ -8,7 +8,8 @@ import typer
 from coopbench.cli.console import console, say
 from coopbench.cli.options import Only, Policies, ProtocolName, chosen
 
-RUNS = (3, 5, 10, 20, 30)
+EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
+EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
 
 plan = typer.Typer(
     help="Plan a study: list its cells, estimate its power, or register it.",
@@ -48,62 +49,105 @@ def power(
         typer.Option(
             min=3,
             metavar="N",
-            help="Number of training runs; repeat for more. Default: 3, 5, 10, 20, 30 and the "
-            "protocol's.",
+            help="Number of training runs; repeat for more. Default: the protocol's, or 10.",
         ),
     ] = None,
+    effect: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="D",
+            help="True difference, in normalized score; repeat for more. Default: 0.1 to 0.5.",
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Group of tasks; repeat for more. Default: all.")
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="Normalized score of the better one of the two.")
+    ] = 0.9,
+    failing: Annotated[
+        float,
+        typer.Option(min=0, help="Share of runs that fail, with the floor of the task as score."),
+    ] = 0.0,
     results: Annotated[
         Path | None,
-        typer.Option(help="Results folder of a pilot study, from which variances are estimated."),
+        typer.Option(help="Results folder of a pilot study, which shows the spreads."),
     ] = None,
     run_sd: Annotated[
-        float,
-        typer.Option(min=0, help="Without --results: standard deviation of run means, as scores."),
-    ] = 0.05,
-    episode_sd: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0,
-            help="Without --results, or with those of one policy alone: standard deviation over "
-            "episodes of the difference between two policies, as scores.",
-        ),
-    ] = 0.2,
-    chance: Annotated[
-        float, typer.Option("--power", help="Probability of detecting a difference.")
-    ] = 0.8,
-    tasks: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of tasks that are tested together; a task is tested at the level of the "
-            "first step of Holm's method. Default: that of the largest group; 1: a single "
-            "decision.",
+            help="Standard deviation of run means in normalized score. Default: that of stored "
+            "runs, task by task.",
         ),
     ] = None,
+    episode_sd: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Standard deviation over episodes of the difference between two policies, in "
+            "normalized score. Default: that of stored results; 0.2 where none shows it.",
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Number of simulated reports.")] = 200,
+    by_task: Annotated[
+        bool, typer.Option("--by-task", help="Print every task instead of the groups.")
+    ] = False,
 ) -> None:
-    """Estimate which differences a number of runs can detect."""
-    from coopbench.analysis.planning import Variation, family_size, prospects, variation
+    """Simulate reports: how often do they decide a difference?"""
+    from coopbench.analysis.planning import LEARNER, SCRIPT, Plan, prospect
     from coopbench.protocol.loading import load_protocol
-    from coopbench.report.loading import load_report
-    from coopbench.report.tables.comparisons import power_table
+    from coopbench.report.tables.comparisons import power_table, task_power_table
     from coopbench.report.terminal import print_table
+    from coopbench_envs.parameters import named
 
     loaded = load_protocol(protocol)
-    spread: Variation | None = Variation(run_sd, episode_sd)
+    groups = group or list(loaded.groups)
+    for name in groups:
+        named("group", name, dict.fromkeys(loaded.groups))
+    spreads, source = _spreads(loaded, results, run_sd, episode_sd)
+    own = loaded.training.runs if loaded.training is not None else 10
+    rows = [
+        prospect(loaded, name, spreads, Plan(count, size, rival, level, failing, trials))
+        for name in groups
+        for count in runs or [own]
+        for size in effect or EFFECTS
+        for rival in (SCRIPT, LEARNER)
+    ]
+    table = task_power_table if by_task else power_table
+    print_table(table(loaded, rows, source), console())
+
+
+def _spreads(
+    protocol: Any, results: Path | None, run_sd: float | None, episode_sd: float | None
+) -> tuple[dict[str, Any], str]:
+    """Return the variation on every task that is known, and where it is from."""
+    from coopbench.analysis.planning import Variation, shipped_variation, variation
+    from coopbench.report.loading import load_report
+
+    source = "Spreads of runs and episodes are those of stored reference results."
     if results is not None:
         report = load_report(results)
-        if report.protocol.digest != loaded.digest:
-            raise ValueError(f"{results} holds results of another protocol than {loaded.name}")
-        spread = variation(loaded, report.episodes, episode_sd)
-    if spread is None:
-        raise ValueError(
-            f"{results} holds no policy with two training runs or more; give --run-sd instead"
-        )
-    trained = (loaded.training.runs,) if loaded.training is not None else ()
-    counts = sorted({*(runs or (*RUNS, *trained))})
-    family = family_size(loaded) if tasks is None else tasks
-    rows = prospects(loaded, spread, counts, chance, family)
-    print_table(power_table(loaded, spread, rows, chance, family), console())
+        if report.protocol.digest != protocol.digest:
+            raise ValueError(f"{results} holds results of another protocol than {protocol.name}")
+        found = variation(protocol, report.episodes, EPISODE_SD)
+        source = f"Spreads of runs and episodes are those of {results}."
+    else:
+        found = shipped_variation(protocol)
+    if run_sd is None and episode_sd is None:
+        return found, source
+    given = ((run_sd, "run means"), (episode_sd, "differences from episode to episode"))
+    texts = [f"{value:g} for {what}" for value, what in given if value is not None]
+    sd = EPISODE_SD if episode_sd is None else episode_sd
+    for task in (task.id for task in protocol.task):
+        known = found.get(task)
+        if known is None and run_sd is not None:
+            found[task] = Variation(run_sd, sd, sd)
+        elif known is not None:
+            of_runs = known.runs if run_sd is None else run_sd
+            sds = (known.from_script, known.between) if episode_sd is None else (sd, sd)
+            found[task] = Variation(of_runs, *sds)
+    return found, f"Given standard deviations: {', '.join(texts)}. {source}"
 
 
 @plan.command("register")

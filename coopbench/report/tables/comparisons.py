@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coopbench.analysis.comparisons import Comparison, GroupComparison
 from coopbench.analysis.constants import NONE
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.planning import Prospect, Variation, family_size
+from coopbench.analysis.planning import LEARNER, SCRIPT, Prospect
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import (
@@ -178,39 +178,86 @@ def _comparison_row(
     )
 
 
-def power_table(
-    protocol: Protocol, spread: Variation, rows: Sequence[Prospect], power: float, family: int
-) -> Table:
-    """Return what every number of runs can show; ``family`` is that of ``prospects``."""
-    tasks, scale, alpha = family_size(protocol), Scale(3), protocol.report.alpha
-    level = (
-        f"at alpha {alpha:g}, a single decision"
-        if family == 1
-        else f"at {alpha / family:.2g}, the first step of Holm's method for alpha {alpha:g} and "
-        f"{family} tasks that are judged together"
-    )
+def power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Table:
+    """Return how often simulated reports decide; ``source`` says where the spreads are from.
 
-    assumed = " (given, because the results show none)" if spread.assumed else ""
-
-    def entries(row: Prospect) -> tuple[Entry, ...]:
-        values = (row.against_fixed, row.between, row.over_group)
-        cells = (Entry(scale(value), value) for value in values)
-        return (Entry(f"{row.runs}", row.runs), *cells)
-
+    ``rows`` are of pairs: the same plan against a script and against a learner.
+    """
+    plans: dict[str, dict[tuple[int, float], dict[str, Prospect]]] = {}
+    for row in rows:
+        plan = plans.setdefault(row.group, {}).setdefault((row.runs, row.effect), {})
+        plan[row.rival] = row
+    groups = [
+        Group(
+            name or "all tasks",
+            "",
+            tuple(
+                (Entry(f"{runs}", runs), Entry(f"{effect:g}", effect), *_power_entries(rivals))
+                for (runs, effect), rivals in some.items()
+            ),
+        )
+        for name, some in plans.items()
+    ]
+    trials = min(row.trials for row in rows)
+    columns = [Column("Runs", "per learner and task"), Column("Effect", "true difference")]
+    for rival in (SCRIPT, LEARNER):
+        columns += [
+            Column(f"{rival}: group", "share of reports that decide it over the group"),
+            Column("tasks", "share on a task, mean over the tasks of the group"),
+            Column("lowest", "share on the task where it is lowest"),
+        ]
     return Table(
-        title=f"What runs can show under {protocol.name}, in units of the normalized score",
-        columns=(
-            Column("Runs", "per learner and task"),
-            Column("vs fixed", "smallest difference from a fixed policy on one task"),
-            Column("vs learner", "smallest difference between two learners on one task"),
-            Column(f"{tasks} tasks", "smallest difference between two learners over a group"),
-        ),
-        groups=(Group("", "", tuple(entries(row) for row in rows)),),
+        title=f"Power under {protocol.name}: share of simulated reports that decide a difference",
+        columns=tuple(columns),
+        groups=tuple(groups),
         footnotes=(),
-        unit=f"Differences that are detected with probability {power:g}: vs fixed, from a fixed "
-        "policy on one task; vs learner, between two learners on one task; "
-        f"{tasks} tasks, between two learners over a group. Levels: on one task "
-        f"{level}; over a group at alpha {alpha:g}, a single decision. Assumed standard "
-        f"deviations: run means {spread.runs:.3g}, differences between policies "
-        f"{spread.episodes:.3g} from episode to episode{assumed}.",
+        unit=f"{trials} simulated reports for each row: standard error at most "
+        f"{0.5 / trials**0.5:.2g}. A learner is better than a script, or than another learner, by "
+        "the effect on every task, in normalized score. Decisions are those of reports, at alpha "
+        f"{protocol.report.alpha:g}: on tasks adjusted over the tasks of the group. {source}",
+        kind="Group",
     )
+
+
+def task_power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Table:
+    """Return ``power_table`` with a row for each task in place of each group."""
+    plans: dict[str, dict[tuple[str, int, float], dict[str, float]]] = {}
+    for row in rows:
+        for task, share in row.on_tasks.items():
+            plan = plans.setdefault(row.group, {}).setdefault((task, row.runs, row.effect), {})
+            plan[row.rival] = share
+    whole, scale = power_table(protocol, rows, source), Scale(2)
+    groups = [
+        Group(
+            name or "all tasks",
+            "",
+            tuple(
+                (
+                    Entry(task, task),
+                    Entry(f"{runs}", runs),
+                    Entry(f"{effect:g}", effect),
+                    *(number_entry(rivals.get(k, math.nan), scale) for k in (SCRIPT, LEARNER)),
+                )
+                for (task, runs, effect), rivals in some.items()
+            ),
+        )
+        for name, some in plans.items()
+    ]
+    columns = (
+        Column("Task", "what is played", numeric=False),
+        *whole.columns[:2],
+        *(Column(rival, "share of reports that decide it") for rival in (SCRIPT, LEARNER)),
+    )
+    return dataclasses.replace(whole, columns=columns, groups=tuple(groups))
+
+
+def _power_entries(rivals: dict[str, Prospect]) -> tuple[Entry, ...]:
+    entries, scale = list[Entry](), Scale(2)
+    for rival in (SCRIPT, LEARNER):
+        row = rivals.get(rival)
+        if row is None:
+            entries += [Entry(MISSING)] * 3
+            continue
+        shares = (row.over_group, row.of_tasks, min(row.on_tasks.values()))
+        entries += [number_entry(share, scale) for share in shares]
+    return tuple(entries)
