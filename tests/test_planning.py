@@ -132,7 +132,7 @@ def test_the_command_power(command):
 CASES = {"coopetition-standard": "focal", "routing-standard": "cities", "skirmish-small": "v1"}
 
 
-def simulated(protocol, group, spreads, plan, rng):
+def simulated(protocol, group, spreads, plan, rng, agents):
     """Return the episodes of a learner and a script as a report reads them."""
     blocks, score = [], protocol.report.score
     for task in protocol.groups[group]:
@@ -144,9 +144,9 @@ def simulated(protocol, group, spreads, plan, rng):
         played += [("learner", run, values) for run, values in enumerate(learned)]
         for name, run, values in played:
             raw = (bounds.low + values * (bounds.high - bounds.low))[:, None]
-            agents = task.spec.agents(Engine(task.env, 1, **task.parameters).constants)
-            returns = np.repeat(raw, len(agents), axis=1)
-            parts = {"agents": agents, "seeds": seeds, "metrics": {score: raw[:, 0]}}
+            names = agents[task.id]
+            returns = np.repeat(raw, len(names), axis=1)
+            parts = {"agents": names, "seeds": seeds, "metrics": {score: raw[:, 0]}}
             blocks.append(make_block(Cell(task.id, name, run), returns, **parts))
     return EpisodeTable(tuple(blocks))
 
@@ -158,12 +158,15 @@ def test_printed_power_is_the_share_of_decided_reports(name):
     protocol, group, trials = load_protocol(name), CASES[name], 100
     spreads, rng = shipped_variation(protocol), np.random.default_rng(6)
     spreads = {t.id: spreads.get(t.id, Variation(0.1, 0.3, 0.3)) for t in protocol.task}
+    agents = {
+        task.id: Engine(task.env, 1, **task.parameters).agents for task in protocol.groups[group]
+    }
     for effect in (0.05, 0.1, 0.2, 0.3, 0.5):
         plan = Plan(5, effect, trials=400)
         printed = prospect(protocol, group, spreads, plan)
         over_group, on_tasks = 0, 0.0
         for _ in range(trials):
-            table = simulated(protocol, group, spreads, plan, rng)
+            table = simulated(protocol, group, spreads, plan, rng, agents)
             (row,) = group_comparisons(protocol, table)
             over_group += row.decided and (row.difference > 0.0) == (row.first == "learner")
             rows = comparisons(protocol, table)
