@@ -1,25 +1,44 @@
 """Spreads of runs and episodes for ``coopbench plan power``, from stored reference results.
 
-    python -m studies.spreads
+    python -m studies.spreads           write the spreads
+    python -m studies.spreads --power   simulate what ten runs of .9 show against .6
 
-Reads the tables below ``benchmarks/results/tables`` and writes ``coopbench/analysis/spreads.csv``:
-for every task with a learner of two runs or more, standard deviations in normalized score. That of
-run means is the root mean square over learners. That of differences from episode to episode is the
-median over pairs: some scripts, such as random play, vary much more than others. It follows from
-the deviations of both policies and the correlation of their scores of the same seed, where it is
-known; the deviation of a learner is that within a run, which is not smaller than that of its mean
-over runs. Protocols whose scale is the range of a table have no such deviations.
+The first reads the tables below ``benchmarks/results/tables`` and writes
+``coopbench/analysis/spreads.csv``: for every task with a learner of two runs or more, standard
+deviations in normalized score. That of run means is the root mean square over learners. That of
+differences from episode to episode is the median over pairs: some scripts, such as random play,
+vary much more than others. It follows from the deviations of both policies and the correlation of
+their scores of the same seed, where it is known; the deviation of a learner is that within a run,
+which is not smaller than that of its mean over runs. Protocols whose scale is the range of a table
+have no such deviations.
+
+The second writes ``benchmarks/results/power.csv``: for groups, and for every task, the share of
+simulated reports that decide the difference between a learner with ten runs of .9 and a script, or
+another learner, of .6. Groups with a task whose spreads are unknown are left out.
 """
 
+import argparse
 import csv
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
-from coopbench.analysis.planning import SHIPPED
+from coopbench.analysis.planning import (
+    LEARNER,
+    SCRIPT,
+    SHIPPED,
+    Plan,
+    Prospect,
+    prospect,
+    shipped_variation,
+)
 from coopbench.protocol.loading import load_protocol
-from studies.reference import TABLES, source
+from studies.reference import ROOT, TABLES, source
+
+POWER = ROOT / "benchmarks" / "results" / "power.csv"
+RUNS, EFFECT, TRIALS = 10, 0.3, 400  # runs of .9 against .6, simulated reports
 
 Row = Mapping[str, str]
 
@@ -74,10 +93,37 @@ def _read(name: str, file: str) -> list[Row]:
         return list(csv.DictReader(opened))
 
 
+def powers_of(name: str) -> Iterator[dict[str, object]]:
+    """Yield how often a protocol's reports decide the target, of groups and of their tasks."""
+    protocol = load_protocol(source(name))
+    spreads = shipped_variation(protocol)
+    for group, tasks in protocol.groups.items():
+        if any(task.id not in spreads for task in tasks):
+            continue
+        found: dict[str, Prospect] = {
+            rival: prospect(protocol, group, spreads, Plan(RUNS, EFFECT, rival, trials=TRIALS))
+            for rival in (SCRIPT, LEARNER)
+        }
+        head = {"protocol": name, "group": group, "runs": RUNS, "effect": EFFECT}
+        yield head | {"task": ""} | {rival: row.over_group for rival, row in found.items()}
+        for task in tasks:
+            yield head | {"task": task.id} | {k: row.on_tasks[task.id] for k, row in found.items()}
+
+
 def main() -> None:
-    """Write the spreads of all protocols with stored tables."""
-    rows = [row for folder in sorted(TABLES.iterdir()) for row in rows_of(folder.name)]
-    with SHIPPED.open("w", encoding="utf-8", newline="") as file:
+    """Write the spreads of all protocols with stored tables, or the power that follows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--power", action="store_true", help="simulate what ten runs show")
+    names = [folder.name for folder in sorted(TABLES.iterdir())]
+    if parser.parse_args().power:
+        standard = [name for name in names if name.endswith("-standard")]
+        _write(POWER, [row for name in standard for row in powers_of(name)])
+    else:
+        _write(SHIPPED, [row for name in names for row in rows_of(name)])
+
+
+def _write(path: Path, rows: list[dict[str, object]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         for row in rows:

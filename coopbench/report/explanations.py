@@ -56,8 +56,7 @@ def explanations(findings: Findings) -> dict[str, str]:
         "of a group, for one pair of policies, stays below the level it is compared with (Holm "
         "1979, Scandinavian Journal of Statistics 6: 65-70). Bold: values below "
         f"{settings.alpha:g} where the difference may be claimed.",
-        "Decisions": f"{decisions_text(findings)} The decision on a pair does not depend on "
-        "the other policies in the report.",
+        "Decisions": f"{decisions_text(findings)} {_others(findings)}",
         **_equivalence(findings),
         "Hedges g": "The difference divided by the pooled standard deviation (of runs if a "
         "learner is involved, otherwise of episodes), corrected for small-sample bias "
@@ -66,6 +65,13 @@ def explanations(findings: Findings) -> dict[str, str]:
         **(_CHARTS if findings.charts else {}),
         **(_LEARNING if findings.learning else {}),
     }
+
+
+def _others(findings: Findings) -> str:
+    """Say whether the decision on a pair depends on the other policies in the report."""
+    if findings.protocol.report.normalisation == "minmax":
+        return "Over a group, other policies can change it: they move the scale of its tasks."
+    return "The decision on a pair does not depend on the other policies in the report."
 
 
 _INTERVAL = (
