@@ -143,8 +143,8 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
     by_id = {task.id: task for task in protocol.task}
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)
-        played = replace(table, failures=())  # a failed run has no agents
-        whole = score_matrix(protocol, played, by_id[task], policy, "return")
+        without = replace(table, failures=())  # a failed run has no agents
+        whole = score_matrix(protocol, without, by_id[task], policy, "return")
         if whole is None or whole.note:  # runs with other seeds: there is no common episode table
             continue
         for seat, agent in enumerate(blocks[0].agents):
