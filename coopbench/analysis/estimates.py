@@ -141,9 +141,9 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
     if table.own_episodes:
         return ()
     by_id = {task.id: task for task in protocol.task}
+    without = replace(table, failures=())  # a failed run has no agents
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)
-        without = replace(table, failures=())  # a failed run has no agents
         whole = score_matrix(protocol, without, by_id[task], policy, "return")
         if whole is None or whole.note:  # runs with other seeds: there is no common episode table
             continue

@@ -74,9 +74,11 @@ class ScoreMatrix:
     def on(self, columns: np.ndarray) -> "ScoreMatrix":
         """Return the matrix of some of the episodes."""
         strata = None if self.strata is None else self.strata[columns]
-        return replace(
-            self, values=self.values[..., columns], seeds=self.seeds[columns], strata=strata
-        )
+        distinct = self.distinct
+        if distinct and strata is not None:
+            distinct = len(np.unique(strata))  # one for each seating that is left
+        values, seeds = self.values[..., columns], self.seeds[columns]
+        return replace(self, values=values, seeds=seeds, strata=strata, distinct=distinct)
 
     def grid(self, paired: bool = True) -> Grid:
         """Return the grid for ``TwoWay``; without ``paired`` it shares episodes with no policy."""
