@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
+from coopbench_envs.choices import Choices, as_played
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -25,7 +26,7 @@ from coopbench_envs.drivers import (
 )
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
-from coopbench_envs.parameters import check_count, resolve, unknown
+from coopbench_envs.parameters import check_count, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.states import allocated, bounds_of, stored
 from coopbench_envs.threads import LanePool, checked
@@ -141,8 +142,8 @@ class Engine:
                 f"evaluate, train, coopbench_envs.make_vec, coopbench_envs.sb3_vec_env."
             )
         self.lanes, self.threads = lanes, threads
-        self.parameters = resolve(self.spec.params, parameters, self.spec.id)
-        self.constants = self.spec.constants(self.parameters)
+        self.spec, self.parameters, self.constants = as_played(self.spec, parameters)
+        self.choices: Choices | None = self.spec.choices
         self.horizon = self._horizon()
         self.agents = self.spec.agents(self.constants)
         self.layout = dict(self.spec.layout(self.constants))
@@ -166,6 +167,7 @@ class Engine:
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
+        self._chosen = np.zeros(self._shape, np.int64)  # with ``action_levels``: the ``actions``
         self._host = self._visible()
         self._expose(self._host)
         told = self._checked_info(self._told())
@@ -190,7 +192,9 @@ class Engine:
             state=self.state_space.shape[0] if global_state else 0,
         )
         self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
-        kind = np.int64 if self.discrete else np.float64
+        shape, kind = self._shape[1:], np.int64 if self.discrete else np.float64
+        if self.choices is not None:  # which are translated before the driver reads them
+            shape, kind = self.choices.idle.shape, np.float64
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
@@ -198,7 +202,7 @@ class Engine:
                 allocated(self.kernels.state, self.constants, lanes), self.order, self.order
             ),
             control=arranged(control, self.order, self._row_order),
-            actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
+            actions=laid_out(np.zeros((lanes, *shape), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
         )
 
@@ -218,6 +222,8 @@ class Engine:
     def _expose(self, arrays: Host) -> None:
         """Give these arrays the names by which users know them."""
         self.state, self.actions = arrays.state, arrays.actions
+        if self.choices is not None:
+            self.actions = self._chosen
         self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
         self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
@@ -267,9 +273,14 @@ class Engine:
     @property
     def _drive(self) -> Compiled | BatchDriver:
         if isinstance(self.kernels, BatchKernels):
-            return BatchDriver(self.kernels, self.discrete, self.spec.common_reward)
+            return BatchDriver(self.kernels, self._plays_choices, self.spec.common_reward)
         agents = len(self.agents) if self._in_blocks else 0
-        return driver(self.kernels, self.discrete, self.spec.common_reward, agents)
+        return driver(self.kernels, self._plays_choices, self.spec.common_reward, agents)
+
+    @property
+    def _plays_choices(self) -> bool:
+        """Whether the kernels know choices, and not only those who play."""
+        return self.discrete and self.choices is None
 
     def origin(self) -> Path | None:
         """Return the folder that compiled code is taken from; None where it will be compiled."""
@@ -313,7 +324,7 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.spec = spec(state["spec"])
+        self.spec, *_ = as_played(spec(state["spec"]), self.parameters._asdict())
         self._host = self._visible()
         self._expose(self._host)
 
@@ -371,12 +382,25 @@ class Engine:
         """
         op = operation(mode)
         self.actions[...] = checked_actions(self, actions, self._shape)
+        if self.choices is not None:
+            self._translate(self.choices)
         if self._opponent is not None:
             check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()
         self._advance(op)
         if mode == SAME_STEP and self.control.done.any():
             self._renew()
+
+    def _translate(self, choices: Choices) -> None:
+        """Write the Box actions that are chosen; what is illegal is counted and becomes -1."""
+        control, chosen = self.control, self.actions
+        beyond = (chosen < 0) | (chosen >= choices.most)
+        if beyond.any():
+            control.invalid[beyond & control.alive & ~control.done[:, None]] += 1
+        beyond |= ~control.alive
+        if beyond.any():
+            chosen[beyond] = -1
+        self._host.actions[...] = choices.actions(chosen)
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""

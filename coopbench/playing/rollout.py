@@ -171,7 +171,7 @@ def _watched(
         if progress is not None:
             progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
     curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
-    if not game.low.size:
+    if game.choices:
         outside = int(control.invalid[own].sum())
     episodes = outcome(engine, cell, seeds, match.seats, recorder)
     return replace(episodes, curves=curves, outside=outside)
@@ -179,7 +179,7 @@ def _watched(
 
 def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:
     """Return which actions lie beyond the bounds of a game, (lanes, agents), but for rounding."""
-    if game.codec is not None or not game.low.size:
+    if game.codec is not None or game.choices or not game.low.size:
         return np.zeros(actions.shape[:2], np.bool_)
     slack = 1e-6 * (game.high - game.low)
     beyond = (actions < game.low - slack) | (actions > game.high + slack)

@@ -39,6 +39,11 @@ class CudaEngine(Engine):
     ) -> None:
         ordinal = ordinal_of(device)
         super().__init__(env_id, lanes, order=order or "F", **parameters)
+        if self.choices is not None:
+            raise ValueError(
+                f"Parameter 'action_levels' of {self.spec.id} was {self.choices.levels!r}: choices "
+                f"are translated on the CPU; allowed: device='cpu', or Box actions without it."
+            )
         if isinstance(self.kernels, BatchKernels):
             raise ValueError(
                 f"{self.spec.id} is written in NumPy, for the CPU; allowed: device='cpu'."
