@@ -21,6 +21,7 @@ from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
 from coopbench_envs.batches import BatchKernels
+from coopbench_envs.choices import offered
 from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
 from coopbench_envs.exactness import library_calls
@@ -97,7 +98,7 @@ def describe_environment(env_id: str) -> str:
         **({"Source": spec.source} if spec.source else {}),
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
-    parts = [_facts(facts), _parameter_table(spec.params)]
+    parts = [_facts(facts), _parameter_table(offered(spec))]
     if engine.action_layout:
         parts.append(rows_table(["Action part", "Index"], _places(engine.action_layout)))
     parts += [

@@ -27,6 +27,7 @@ __all__ = [
     "as_played",
     "choices_of",
     "extended",
+    "offered",
     "resolved",
     "without_levels",
 ]
@@ -186,7 +187,11 @@ def resolved(environment: EnvSpec, parameters: Mapping[str, Any]) -> Any:
         given[LEVELS] = _whole(environment.id, given[LEVELS])
     if is_foreign(environment.id):
         return Keywords(environment.id, given)
-    params = extended(environment.params) if LEVELS in given else _listing(environment, given)
+    params: Any = environment.params
+    if LEVELS in given:
+        params = extended(params)
+    elif not set(given) <= set(params._fields):
+        params = offered(environment)  # whose names the message lists
     return resolve(params, given, environment.id)
 
 
@@ -257,14 +262,15 @@ def _remade(params: type, values: tuple[Any, ...]) -> Any:
     return extended(params)(*values)
 
 
-def _listing(environment: EnvSpec, given: Mapping[str, Any]) -> Any:
-    """Return the ``Params`` whose names a message lists if one of those given is unknown."""
+def offered(environment: EnvSpec) -> Any:
+    """Return the ``Params`` of an environment, with ``action_levels`` if its actions are a Box.
+
+    Without it for an environment that cannot be made by its defaults alone.
+    """
     params: Any = environment.params
-    if set(given) <= set(params._fields):
-        return params
     try:
         constants = environment.constants(params())
         boxes = isinstance(environment.action_space(constants, 0), gym.spaces.Box)
-    except (TypeError, ValueError):  # of an environment that cannot be made without parameters
+    except (TypeError, ValueError):
         return params
     return extended(params) if boxes else params

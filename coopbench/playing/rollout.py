@@ -90,12 +90,19 @@ def play(
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
     facts, rescaled = environment_facts(engine), players[0].rescaled
     episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled)
+    episodes = replace(episodes, nearest=_nearest(cell, players))
     engine.close()
     if not with_actions:
         return episodes
     lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
     content = packed(prints.actions(lanes, episodes.lengths))
     return replace(episodes, trace=replace(trace, actions=content))
+
+
+def _nearest(cell: Cell, players: Sequence[Player]) -> dict[str, str]:
+    """Return who has played the choices nearest to its actions, name -> "N choices"."""
+    names = [cell.policy, *(player.label for player in players[1:])]
+    return {n: player.nearest for n, player in zip(names, players, strict=True) if player.nearest}
 
 
 class Keyed(NamedTuple):
