@@ -16,7 +16,8 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.core import EnvSpec
+from coopbench_envs.compiling import compiled
+from coopbench_envs.core import EnvSpec, kernel
 from coopbench_envs.foreign_names import Keywords, is_foreign
 from coopbench_envs.parameters import between, is_whole, resolve
 
@@ -70,6 +71,10 @@ class Choices(NamedTuple):
     def most(self) -> int:
         """The number of choices of the agent that has most."""
         return int(self.counts.max())
+
+    def table(self, control: Any) -> "Table":
+        """Return what compiled code needs, with arrays of an engine's ``control``."""
+        return Table(*self[1:4], control.alive, control.done, control.invalid)
 
     def spaces(self) -> list[gym.spaces.Discrete]:
         """Return the space of every agent's choices."""
@@ -171,6 +176,48 @@ def _grid(name: str, levels: int | tuple[int, ...], space: Any) -> list[np.ndarr
     lines = [np.linspace(*ends) for ends in zip(low, high, numbers, strict=True)]
     whole = space.dtype is not None and np.issubdtype(space.dtype, np.integer)
     return [np.rint(line) if whole else line for line in lines]
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """What compiled code needs to translate choices; see ``Choices`` and ``drivers.Control``."""
+
+    counts: np.ndarray
+    values: np.ndarray
+    idle: np.ndarray
+    alive: np.ndarray
+    done: np.ndarray
+    invalid: np.ndarray
+
+
+@kernel
+def choose(table, chosen, actions, i):
+    """Write the Box actions (lanes, agents, dim) that are ``chosen`` (lanes, agents) in lane ``i``.
+
+    What is illegal, and what a dead agent chooses, becomes -1, which stands for ``idle``; the
+    former is counted while the episode runs.
+    """
+    for a in range(chosen.shape[1]):
+        k = chosen[i, a]
+        legal = 0 <= k < table.counts[a]
+        if not (legal or table.done[i]) and table.alive[i, a]:
+            table.invalid[i, a] += 1
+        if not (legal and table.alive[i, a]):
+            chosen[i, a] = -1
+        for d in range(actions.shape[2]):
+            actions[i, a, d] = table.values[a, k, d] if legal else table.idle[a, d]
+
+
+def _translate(table, chosen, actions, start, stop):
+    """Translate the choices in the lanes from ``start`` to ``stop``."""
+    for i in range(start, stop):
+        choose(table, chosen, actions, i)
+    return True
+
+
+translate = compiled(_translate)
 
 
 # --- environments ---------------------------------------------------------------------------------

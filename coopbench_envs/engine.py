@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
-from coopbench_envs.choices import Choices, as_played
+from coopbench_envs.choices import Choices, as_played, translate
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -60,7 +60,7 @@ _TAKEN = frozenset(
 # Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
 # would become arrays of their own.
 _DERIVED = (
-    *("_launch", "_look", "_views", "first", "_host", "state", "control", "actions"),
+    *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -262,6 +262,17 @@ class Engine:
         whole = self._whole
         return self._bound(whole.state, whole.control)
 
+    @cached_property
+    def _translator(self) -> Callable[[int, int], int]:
+        """Compiled code that writes the Box actions which are chosen in the lanes (start, stop)."""
+        if self.choices is None:
+            raise ValueError(
+                f"{self.spec.id} has no choices to translate: it has no action_levels."
+            )
+        arrays = (self.choices.table(self._whole.control), self._chosen, self._whole.actions)
+        launch: Callable[[int, int], int] = translate.with_arrays(arrays, 2, "action_levels")
+        return launch
+
     def _bound(self, state: Any, control: Control) -> Callable[[int, int, int], int]:
         """Return compiled code with these arrays: (op, start, stop) -> 1, or 0 where it refuses."""
         arrays = (self.constants, state, control, self._whole.actions)
@@ -304,6 +315,8 @@ class Engine:
     def compile(self) -> None:
         """Load the compiled code, or compile it; otherwise the first reset does this."""
         self._launch  # noqa: B018
+        if self.choices is not None:
+            self._translator  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.
@@ -383,24 +396,13 @@ class Engine:
         op = operation(mode)
         self.actions[...] = checked_actions(self, actions, self._shape)
         if self.choices is not None:
-            self._translate(self.choices)
+            self._translator(0, self.lanes)
         if self._opponent is not None:
             check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()
         self._advance(op)
         if mode == SAME_STEP and self.control.done.any():
             self._renew()
-
-    def _translate(self, choices: Choices) -> None:
-        """Write the Box actions that are chosen; what is illegal is counted and becomes -1."""
-        control, chosen = self.control, self.actions
-        beyond = (chosen < 0) | (chosen >= choices.most)
-        if beyond.any():
-            control.invalid[beyond & control.alive & ~control.done[:, None]] += 1
-        beyond |= ~control.alive
-        if beyond.any():
-            chosen[beyond] = -1
-        self._host.actions[...] = choices.actions(chosen)
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
