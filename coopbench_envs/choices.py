@@ -25,11 +25,15 @@ __all__ = [
     "LEVELS",
     "MOST_CHOICES",
     "Choices",
+    "Values",
     "as_played",
     "choices_of",
+    "choose",
     "extended",
     "offered",
     "resolved",
+    "translate",
+    "turn_of",
     "without_levels",
 ]
 
@@ -71,10 +75,6 @@ class Choices(NamedTuple):
     def most(self) -> int:
         """The number of choices of the agent that has most."""
         return int(self.counts.max())
-
-    def table(self, control: Any) -> "Table":
-        """Return what compiled code needs, with arrays of an engine's ``control``."""
-        return Table(*self[1:4], control.alive, control.done, control.invalid)
 
     def spaces(self) -> list[gym.spaces.Discrete]:
         """Return the space of every agent's choices."""
@@ -181,19 +181,29 @@ def _grid(name: str, levels: int | tuple[int, ...], space: Any) -> list[np.ndarr
 # --- steps ----------------------------------------------------------------------------------------
 
 
-class Table(NamedTuple):
-    """What compiled code needs to translate choices; see ``Choices`` and ``drivers.Control``."""
+class Values(NamedTuple):
+    """What choices stand for, as compiled code reads it; see ``Choices``."""
 
     counts: np.ndarray
     values: np.ndarray
     idle: np.ndarray
+
+
+class Turn(NamedTuple):
+    """Who chooses in a step; see ``drivers.Control``."""
+
     alive: np.ndarray
     done: np.ndarray
     invalid: np.ndarray
 
 
+def turn_of(control: Any) -> Turn:
+    """Return the arrays of an engine's ``control`` that say who chooses."""
+    return Turn(control.alive, control.done, control.invalid)
+
+
 @kernel
-def choose(table, chosen, actions, i):
+def choose(values, turn, chosen, actions, i):
     """Write the Box actions (lanes, agents, dim) that are ``chosen`` (lanes, agents) in lane ``i``.
 
     What is illegal, and what a dead agent chooses, becomes -1, which stands for ``idle``; the
@@ -201,19 +211,19 @@ def choose(table, chosen, actions, i):
     """
     for a in range(chosen.shape[1]):
         k = chosen[i, a]
-        legal = 0 <= k < table.counts[a]
-        if not (legal or table.done[i]) and table.alive[i, a]:
-            table.invalid[i, a] += 1
-        if not (legal and table.alive[i, a]):
+        legal = 0 <= k < values.counts[a]
+        if not (legal or turn.done[i]) and turn.alive[i, a]:
+            turn.invalid[i, a] += 1
+        if not (legal and turn.alive[i, a]):
             chosen[i, a] = -1
         for d in range(actions.shape[2]):
-            actions[i, a, d] = table.values[a, k, d] if legal else table.idle[a, d]
+            actions[i, a, d] = values.values[a, k, d] if legal else values.idle[a, d]
 
 
-def _translate(table, chosen, actions, start, stop):
+def _translate(values, turn, chosen, actions, start, stop):
     """Translate the choices in the lanes from ``start`` to ``stop``."""
     for i in range(start, stop):
-        choose(table, chosen, actions, i)
+        choose(values, turn, chosen, actions, i)
     return True
 
 

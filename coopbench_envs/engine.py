@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
-from coopbench_envs.choices import Choices, as_played, translate
+from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -167,7 +167,6 @@ class Engine:
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
-        self._chosen = np.zeros(self._shape, np.int64)  # with ``action_levels``: the ``actions``
         self._host = self._visible()
         self._expose(self._host)
         told = self._checked_info(self._told())
@@ -204,7 +203,16 @@ class Engine:
             control=arranged(control, self.order, self._row_order),
             actions=laid_out(np.zeros((lanes, *shape), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
+            **self._room_for_choices(lanes),
         )
+
+    def _room_for_choices(self, lanes: int) -> dict[str, Any]:
+        """Return the arrays of ``Host`` that translate choices, by name; none without them."""
+        if self.choices is None:
+            return {}
+        chosen = laid_out(np.zeros((lanes, *self._shape[1:]), np.int64), self.order)
+        choices = self.choices
+        return {"chosen": chosen, "values": Values(choices.counts, choices.values, choices.idle)}
 
     def _visible(self) -> Host:
         """Return views of the arrays without the padding."""
@@ -217,13 +225,14 @@ class Engine:
             control=shortened(whole.control, lanes),
             actions=whole.actions[:lanes],
             finals=shortened(whole.finals, lanes),
+            chosen=None if whole.chosen is None else whole.chosen[:lanes],
+            values=whole.values,
         )
 
     def _expose(self, arrays: Host) -> None:
         """Give these arrays the names by which users know them."""
-        self.state, self.actions = arrays.state, arrays.actions
-        if self.choices is not None:
-            self.actions = self._chosen
+        self.state = arrays.state
+        self.actions = arrays.actions if arrays.chosen is None else arrays.chosen
         self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
         self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
@@ -265,11 +274,8 @@ class Engine:
     @cached_property
     def _translator(self) -> Callable[[int, int], int]:
         """Compiled code that writes the Box actions which are chosen in the lanes (start, stop)."""
-        if self.choices is None:
-            raise ValueError(
-                f"{self.spec.id} has no choices to translate: it has no action_levels."
-            )
-        arrays = (self.choices.table(self._whole.control), self._chosen, self._whole.actions)
+        whole = self._whole
+        arrays = (whole.values, turn_of(whole.control), whole.chosen, whole.actions)
         launch: Callable[[int, int], int] = translate.with_arrays(arrays, 2, "action_levels")
         return launch
 
