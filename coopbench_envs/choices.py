@@ -34,6 +34,7 @@ __all__ = [
     "resolved",
     "translate",
     "turn_of",
+    "with_choices",
     "without_levels",
 ]
 
@@ -245,6 +246,11 @@ def resolved(environment: EnvSpec, parameters: Mapping[str, Any]) -> Any:
     if is_foreign(environment.id):
         return Keywords(environment.id, given)
     params: Any = environment.params
+    if LEVELS in params._fields:
+        raise ValueError(
+            f"Params of {environment.id} has a field {LEVELS!r}, the name of a parameter of all "
+            f"environments with Box actions. Give the field another name."
+        )
     if LEVELS in given:
         params = extended(params)
     elif not set(given) <= set(params._fields):
@@ -265,15 +271,20 @@ def as_played(environment: EnvSpec, parameters: Mapping[str, Any]) -> tuple[EnvS
     agents = environment.agents(constants)
     boxes = [environment.action_space(constants, seat) for seat in range(len(agents))]
     choices = choices_of(environment.id, getattr(values, LEVELS), boxes)
-    spaces = choices.spaces()
-    chosen = replace(
+    return with_choices(environment, choices), values, constants
+
+
+def with_choices(environment: EnvSpec, choices: Choices | None) -> EnvSpec:
+    """Return an environment whose agents have these choices; itself for None."""
+    if choices is None:
+        return environment
+    return replace(
         environment,
         params=extended(environment.params),
         constants=functools.partial(_constants, environment),
-        action_space=functools.partial(_space, tuple(spaces)),
+        action_space=functools.partial(_space, tuple(choices.spaces())),
         choices=choices,
     )
-    return chosen, values, constants
 
 
 def _constants(environment: EnvSpec, values: Any) -> Any:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
-from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of
+from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of, with_choices
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -343,7 +343,7 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.spec, *_ = as_played(spec(state["spec"]), self.parameters._asdict())
+        self.spec = with_choices(spec(state["spec"]), self.choices)
         self._host = self._visible()
         self._expose(self._host)
 

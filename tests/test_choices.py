@@ -1,6 +1,8 @@
 """Choices in place of Box actions: the parameter ``action_levels``."""
 
 import pickle
+from dataclasses import replace
+from typing import NamedTuple
 
 import builders
 import gymnasium
@@ -105,6 +107,12 @@ def test_the_parameter_is_known_where_actions_are_numbers():
     assert not plain.discrete
     assert "action_levels" not in plain.parameters._fields
     assert Engine(TRUST, action_levels=3.0).parameters._asdict()["action_levels"] == 3
+
+
+def test_an_environment_cannot_have_another_parameter_of_that_name():
+    Params = NamedTuple("Params", [("horizon", int), ("action_levels", int)])  # noqa: UP014
+    with pytest.raises(ValueError, match=r"a field 'action_levels', .* another name"):
+        resolved(replace(coopbench_envs.spec(TRUST), params=Params), {})
 
 
 def test_parameters_of_choices_are_pickled():
