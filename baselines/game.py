@@ -59,7 +59,7 @@ class Game:
         agents = environment.agents(constants)
         spaces = [environment.action_space(constants, a) for a in range(len(agents))]
         discrete = all(isinstance(space, gym.spaces.Discrete) for space in spaces)
-        codec = getattr(constants, "codec", None)
+        codec: Any = getattr(constants, "codec", None)
         levels: Choices | None = environment.choices if codec is None else codec.levels
         if codec is None and levels is not None:
             low, high = levels.low, levels.high

@@ -204,7 +204,7 @@ def turn_of(control: Any) -> Turn:
 
 
 @kernel
-def choose(values, turn, chosen, actions, i):
+def choose(values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, i: int) -> None:
     """Write the Box actions (lanes, agents, dim) that are ``chosen`` (lanes, agents) in lane ``i``.
 
     What is illegal, and what a dead agent chooses, becomes -1, which stands for ``idle``; the
@@ -221,14 +221,16 @@ def choose(values, turn, chosen, actions, i):
             actions[i, a, d] = values.values[a, k, d] if legal else values.idle[a, d]
 
 
-def _translate(values, turn, chosen, actions, start, stop):
+def _translate(
+    values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, start: int, stop: int
+) -> bool:
     """Translate the choices in the lanes from ``start`` to ``stop``."""
     for i in range(start, stop):
         choose(values, turn, chosen, actions, i)
     return True
 
 
-translate = compiled(_translate)
+translate: Any = compiled(_translate)
 
 
 # --- environments ---------------------------------------------------------------------------------
@@ -306,9 +308,10 @@ def extended(params: type) -> Any:
     """Return a ``Params`` class with the field ``action_levels`` behind its own fields."""
     hints = get_type_hints(params, include_extras=True)
     defaults = getattr(params, "_field_defaults", {})
-    kind: Any = namedtuple(  # type: ignore[misc]
+    made: Any = namedtuple(  # type: ignore[misc]
         "Params", (*hints, LEVELS), defaults=(*defaults.values(), None), module=params.__module__
     )
+    kind: Any = made  # which type checkers take for a class that they know
     kind.__annotations__ = {**hints, LEVELS: _LEVELS}
     kind.__doc__ = params.__doc__
     kind.plain = params
