@@ -223,11 +223,10 @@ def choose(values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, 
 
 def _translate(
     values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, start: int, stop: int
-) -> bool:
+) -> None:
     """Translate the choices in the lanes from ``start`` to ``stop``."""
     for i in range(start, stop):
         choose(values, turn, chosen, actions, i)
-    return True
 
 
 translate: Any = compiled(_translate)

@@ -402,7 +402,7 @@ class Engine:
         op = operation(mode)
         self.actions[...] = checked_actions(self, actions, self._shape)
         if self.choices is not None:
-            self._translator(0, self.lanes)
+            checked(self._translator(0, self.lanes))
         if self._opponent is not None:
             check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()
