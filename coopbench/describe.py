@@ -213,9 +213,8 @@ def _further(protocol: Protocol) -> dict[str, str]:
     facts: dict[str, str] = {}
     if selection is not None:
         training, seeds = protocol.training, _seeds(selection)
-        share = f", {training.share:.0%} with partners" if training and training.share else ""
         facts["Checkpoints"] = (
-            f"the one with the highest mean `{report.score}` on the seeds {seeds}{share} is "
+            f"the one with the highest mean `{report.score}` on the seeds {seeds} is "
             "evaluated; ties go to the earliest"
         )
         if training is not None and training.evaluates == "last":

@@ -72,7 +72,6 @@ FIXED: dict[str, tuple[str, ...]] = {
     "rail-standard": DISPATCHERS,
     "rail-scaling": DISPATCHERS,
     "coopetition-standard": REACTIVE,
-    "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
 PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
 # Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
@@ -109,8 +108,6 @@ TRAININGS = (
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
-    Training("coopetition-team", "ippo", 10, 3.5),
-    Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
     Training("marl-standard", "ippo", 3, 3, 0.05),  # 16 MB a run: every agent has a network
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
     Training("routing-easy", "ippo_shared", 3, 2, 0.02),
