@@ -59,7 +59,7 @@ def team_reward() -> str:
         for reward in ("own", "team"):
             runs = [row for row in rows if (row["task"], row["reward"]) == (name, reward)]
             scores = bounds.normalise(np.array([float(row["own_return"]) for row in runs]))
-            cells.append(f"{scores.mean():.2f} ({scores.min():.2f} to {scores.max():.2f})")
+            cells.append(f"{scores.mean():z.2f} ({scores.min():z.2f} to {scores.max():z.2f})")
         body.append((f"`{name}`", *cells))
     return rows_table(["Task", "Each agent's own reward", "Reward of the team"], body)
 
