@@ -101,10 +101,10 @@ class Training(NamedTuple):
 
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
-    Training("coopetition-standard", "ippo", 10, 4),
+    Training("coopetition-standard", "ippo", 10, 6.8),
     Training("coopetition-published", "ippo", 5, 5),
-    Training("coopetition-standard", "ippo_shared", 10, 2.8),
-    Training("coopetition-standard", "mappo_shared", 10, 2.2),
+    Training("coopetition-standard", "ippo_shared", 10, 5.6),
+    Training("coopetition-standard", "mappo_shared", 10, 4.4),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
