@@ -168,9 +168,13 @@ def test_every_task_is_trained_on_as_it_is_played(tmp_path):
     ]
 
 
-def test_other_partners_than_those_of_the_task_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"\['random'\]; .* 'met' beside the partners of this"):
-        runs(pooled(tmp_path, **BUDGET), "ippo", tmp_path, Scope(), {"partners": ("random",)})
+@pytest.mark.parametrize(
+    ("task", "how"), [("alone", "in all seats"), ("met", "beside the partners of this task")]
+)
+def test_other_partners_than_those_of_the_task_are_refused(tmp_path, task, how):
+    scope = Scope(tasks=[task])
+    with pytest.raises(ValueError, match=rf"\['random'\]; .* '{task}' {how}\. Leave them out"):
+        runs(pooled(tmp_path, **BUDGET), "ippo", tmp_path, scope, {"partners": ("random",)})
 
 
 @pytest.mark.parametrize("key", [{"partners": "focal"}, {"share": 0.5}])

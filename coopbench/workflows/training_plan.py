@@ -130,15 +130,13 @@ def _with_partners(protocol: Protocol, task: Task, settings: dict[str, Any]) -> 
     Raises ``ValueError`` if other partners are named for it.
     """
     partners = list(task.partner_names)
-    if not partners:
-        return settings
     if settings.get("partners"):
+        how = "beside the partners of this task" if partners else "in all seats"
         raise ValueError(
             f"partners were {list(settings['partners'])}; {protocol.name} trains every learner on "
-            f"{task.id!r} beside the partners of this task. Leave them out, or train on a task "
-            f"without partners."
+            f"{task.id!r} {how}. Leave them out, or write a protocol whose task has these partners."
         )
-    return settings | {"partners": partners}
+    return settings | {"partners": partners} if partners else settings
 
 
 def _settings(
