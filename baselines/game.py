@@ -1,15 +1,14 @@
 """The game that a policy plays, as far as a policy may look at it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.foreign_names import Keywords, is_foreign
+from coopbench_envs.choices import Choices, as_played
 from coopbench_envs.layouts import Part, unpack
-from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 
 if TYPE_CHECKING:  # these import numba, and to name a game takes none
@@ -30,11 +29,15 @@ class Game:
     layout: Mapping[str, Part]  # named parts of one agent's observation
     action_space: Any  # of agent 0, Box or Discrete
     choices: int  # the largest number of choices of an agent; 0 unless all have Discrete actions
-    low: np.ndarray  # (agents, dim) bounds of Box actions; empty for Discrete
+    # (agents, dim) bounds of Box actions, also of those that choices stand for; else empty
+    low: np.ndarray
     high: np.ndarray
     action_layout: Mapping[str, Part]  # named parts of one agent's action; empty if it has one
     # Of an environment of another package: how observations and actions look. None for all others.
     codec: Any = None
+    # With the parameter ``action_levels``: the Box actions that choices stand for. A policy may
+    # return either, and of Box actions the nearest choices are played.
+    levels: Choices | None = None
 
     @classmethod
     def of(cls, engine: "Lanes") -> "Game":
@@ -49,21 +52,19 @@ class Game:
     @classmethod
     def described(cls, environment: "EnvSpec", **parameters: Any) -> "Game":
         """Return the game of an environment that is at hand as data, with these parameters."""
-        if is_foreign(environment.id):
-            values: Any = Keywords(environment.id, parameters)
-        else:
-            values = resolve(environment.params, parameters, environment.id)
-        return cls._made(environment, values, environment.constants(values))
+        return cls._made(*as_played(environment, parameters))
 
     @classmethod
     def _made(cls, environment: "EnvSpec", parameters: Any, constants: Any) -> "Game":
         agents = environment.agents(constants)
         spaces = [environment.action_space(constants, a) for a in range(len(agents))]
-        boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
         discrete = all(isinstance(space, gym.spaces.Discrete) for space in spaces)
-        bounded = boxes and len({space.shape for space in spaces}) == 1
-        low = np.stack([space.low for space in spaces]) if bounded else np.zeros(0)
-        high = np.stack([space.high for space in spaces]) if bounded else np.zeros(0)
+        codec: Any = getattr(constants, "codec", None)
+        levels: Choices | None = environment.choices if codec is None else codec.levels
+        if codec is None and levels is not None:
+            low, high = levels.low, levels.high
+        else:
+            low, high = _bounds(spaces if levels is None else codec.boxes.action_spaces)
         action_layout = environment.action_layout
         return cls(
             environment.id,
@@ -76,7 +77,8 @@ class Game:
             low.astype(np.float64),
             high.astype(np.float64),
             {} if action_layout is None else dict(action_layout(constants)),
-            getattr(constants, "codec", None),
+            codec,
+            levels,
         )
 
     def unpack(self, observations: np.ndarray) -> dict[str, np.ndarray]:
@@ -89,8 +91,16 @@ class Game:
     def require(self, policy: str, *parts: str) -> None:
         """Raise ``ValueError`` unless these observation parts exist and actions are a Box."""
         missing = [part for part in parts if part not in self.layout]
-        if missing or not isinstance(self.action_space, gym.spaces.Box):
+        if missing or not self.low.size:
             raise ValueError(
                 f"Policy {policy!r} cannot play {self.env_id}: it needs Box actions and the "
                 f"observation parts {', '.join(parts)}; there are {', '.join(self.layout)}."
             )
+
+
+def _bounds(spaces: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of Box spaces of one shape, (agents, *shape); empty for any others."""
+    boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
+    if not boxes or len({space.shape for space in spaces}) > 1:
+        return np.zeros(0), np.zeros(0)
+    return np.stack([space.low for space in spaces]), np.stack([space.high for space in spaces])

@@ -33,6 +33,9 @@ class Player:
         )
         # How actions are scaled to the bounds of the game; empty where they are taken as they are.
         self.rescaled = self._policy.rescaled if isinstance(self._policy, Predicting) else ""
+        # "N choices" once it has acted by Box actions in a game of choices, of which it plays the
+        # nearest; else empty.
+        self.nearest = ""
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
         # Networks of this package act on vectors, whatever an environment from elsewhere shows.
@@ -122,24 +125,42 @@ class Player:
     def _checked(self, actions: Any, observations: np.ndarray) -> np.ndarray:
         if np.ma.is_masked(actions):
             raise ValueError(f"Policy {self.label!r} returned actions with masked values.")
-        if self._codec is not None:
-            actions = actions.reshape(len(observations), *self._codec.action_shape)
         if self.game.codec is not None:
-            encoded: np.ndarray = self.game.codec.encoded(actions, len(observations), self.label)
-            return encoded
+            return self._encoded(actions, len(observations))
         array = self._shaped(actions, observations)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
+        if self.game.levels is not None and array.ndim > 2:
+            self.nearest = f"{self.game.levels} choices"
+            return self.game.levels.nearest(array)
         return np.array(array, np.float64 if self.game.choices == 0 else np.int64)
 
+    def _encoded(self, actions: Any, lanes: int) -> np.ndarray:
+        """Return actions in an environment of another package as they are stored."""
+        codec = self.game.codec
+        chosen = codec.levels is None or codec.has_choices(actions)
+        if self._codec is not None:
+            form = codec if chosen else codec.boxes
+            actions = actions.reshape(lanes, *form.action_shape)
+        if not chosen:
+            self.nearest = f"{codec.levels} choices"
+        encoded: np.ndarray = codec.encoded(actions, lanes, self.label)
+        return encoded
+
     def _shaped(self, actions: Any, observations: np.ndarray) -> np.ndarray:
-        """Return actions as an array; ``ValueError`` for another shape or kind than the game's."""
-        space = self.game.action_space
+        """Return actions as an array; ``ValueError`` for another shape or kind than the game's.
+
+        In a game of choices that stand for Box actions these are returned, too.
+        """
+        space, levels = self.game.action_space, self.game.levels
         shape = (*observations.shape[:2], *tuple(space.shape))
         try:
             array = np.asarray(actions)
         except ValueError:
             array = np.asarray(actions, dtype=object)
+        box = () if levels is None else (*shape, levels.idle.shape[1])
+        if array.shape == box and array.dtype.kind in "fiu":
+            return array
         kinds = "iu" if isinstance(space, gym.spaces.Discrete) else "fiu"
         if array.shape != shape or array.dtype.kind not in kinds:
             raise ValueError(

@@ -44,8 +44,10 @@ class Predicting:
         _check_actions(model, game)
         self._row = tuple(shape)
         self._action = tuple(game.action_space.shape)
-        self._discrete = isinstance(game.action_space, gym.spaces.Discrete)
-        self._scaling = _scaling(getattr(model, "action_space", None), game)
+        space = getattr(model, "action_space", None)
+        if isinstance(space, gym.spaces.Box) and game.levels is not None:
+            self._action = game.low.shape[1:]
+        self._scaling = _scaling(space, game)
         self.rescaled = "" if self._scaling is None else _bounds_text(model.action_space, game)
         self._normalize = _normalization(model)
         named = inspect.signature(model.predict).parameters
@@ -118,7 +120,7 @@ def _check_actions(model: Any, game: Game) -> None:
     space = getattr(model, "action_space", None)
     if not isinstance(space, gym.spaces.Space) or game.codec is not None:
         return
-    if game.choices:
+    if game.choices and (game.levels is None or not isinstance(space, gym.spaces.Box)):
         counts = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
         fits = counts.size in (1, len(game.agents)) and 0 < counts.min() <= counts.max()
         fits &= counts.max() <= game.choices

@@ -264,6 +264,8 @@ class EnvSpec:
     # ``constants.num_agents``, is compiled in. A step is then also played in lanes whose episode is
     # over, directly before their next one begins.
     vectorized: bool = False
+    # What agents choose between in place of Box actions; set by the parameter ``action_levels``.
+    choices: Any = None
     source: str = ""  # publication and section that the model comes from
 
     def kernels_of(self, constants: Any) -> Kernels:

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
+from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of, with_choices
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -25,7 +26,7 @@ from coopbench_envs.drivers import (
 )
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
-from coopbench_envs.parameters import check_count, resolve, unknown
+from coopbench_envs.parameters import check_count, unknown
 from coopbench_envs.registration import spec
 from coopbench_envs.states import allocated, bounds_of, stored
 from coopbench_envs.threads import LanePool, checked
@@ -59,7 +60,7 @@ _TAKEN = frozenset(
 # Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
 # would become arrays of their own.
 _DERIVED = (
-    *("_launch", "_look", "_views", "first", "_host", "state", "control", "actions"),
+    *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -141,8 +142,8 @@ class Engine:
                 f"evaluate, train, coopbench_envs.make_vec, coopbench_envs.sb3_vec_env."
             )
         self.lanes, self.threads = lanes, threads
-        self.parameters = resolve(self.spec.params, parameters, self.spec.id)
-        self.constants = self.spec.constants(self.parameters)
+        self.spec, self.parameters, self.constants = as_played(self.spec, parameters)
+        self.choices: Choices | None = self.spec.choices
         self.horizon = self._horizon()
         self.agents = self.spec.agents(self.constants)
         self.layout = dict(self.spec.layout(self.constants))
@@ -190,7 +191,9 @@ class Engine:
             state=self.state_space.shape[0] if global_state else 0,
         )
         self._shape = (self.lanes, len(self.agents), *self.action_spaces[0].shape)
-        kind = np.int64 if self.discrete else np.float64
+        shape, kind = self._shape[1:], np.int64 if self.discrete else np.float64
+        if self.choices is not None:  # which are translated before the driver reads them
+            shape, kind = self.choices.idle.shape, np.float64
         finals = Finals(*(np.zeros_like(getattr(control, name)) for name in Finals._fields))
         return Host(
             constants=self.constants,
@@ -198,9 +201,18 @@ class Engine:
                 allocated(self.kernels.state, self.constants, lanes), self.order, self.order
             ),
             control=arranged(control, self.order, self._row_order),
-            actions=laid_out(np.zeros((lanes, *self._shape[1:]), kind), self.order),
+            actions=laid_out(np.zeros((lanes, *shape), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
+            **self._room_for_choices(lanes),
         )
+
+    def _room_for_choices(self, lanes: int) -> dict[str, Any]:
+        """Return the arrays of ``Host`` that translate choices, by name; none without them."""
+        if self.choices is None:
+            return {}
+        chosen = laid_out(np.zeros((lanes, *self._shape[1:]), np.int64), self.order)
+        choices = self.choices
+        return {"chosen": chosen, "values": Values(choices.counts, choices.values, choices.idle)}
 
     def _visible(self) -> Host:
         """Return views of the arrays without the padding."""
@@ -213,11 +225,14 @@ class Engine:
             control=shortened(whole.control, lanes),
             actions=whole.actions[:lanes],
             finals=shortened(whole.finals, lanes),
+            chosen=None if whole.chosen is None else whole.chosen[:lanes],
+            values=whole.values,
         )
 
     def _expose(self, arrays: Host) -> None:
         """Give these arrays the names by which users know them."""
-        self.state, self.actions = arrays.state, arrays.actions
+        self.state = arrays.state
+        self.actions = arrays.actions if arrays.chosen is None else arrays.chosen
         self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
         self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
@@ -256,6 +271,14 @@ class Engine:
         whole = self._whole
         return self._bound(whole.state, whole.control)
 
+    @cached_property
+    def _translator(self) -> Callable[[int, int], int]:
+        """Compiled code that writes the Box actions which are chosen in the lanes (start, stop)."""
+        whole = self._whole
+        arrays = (whole.values, turn_of(whole.control), whole.chosen, whole.actions)
+        launch: Callable[[int, int], int] = translate.with_arrays(arrays, 2, "action_levels")
+        return launch
+
     def _bound(self, state: Any, control: Control) -> Callable[[int, int, int], int]:
         """Return compiled code with these arrays: (op, start, stop) -> 1, or 0 where it refuses."""
         arrays = (self.constants, state, control, self._whole.actions)
@@ -267,9 +290,14 @@ class Engine:
     @property
     def _drive(self) -> Compiled | BatchDriver:
         if isinstance(self.kernels, BatchKernels):
-            return BatchDriver(self.kernels, self.discrete, self.spec.common_reward)
+            return BatchDriver(self.kernels, self._plays_choices, self.spec.common_reward)
         agents = len(self.agents) if self._in_blocks else 0
-        return driver(self.kernels, self.discrete, self.spec.common_reward, agents)
+        return driver(self.kernels, self._plays_choices, self.spec.common_reward, agents)
+
+    @property
+    def _plays_choices(self) -> bool:
+        """Whether the kernels know choices, and not only those who play."""
+        return self.discrete and self.choices is None
 
     def origin(self) -> Path | None:
         """Return the folder that compiled code is taken from; None where it will be compiled."""
@@ -293,6 +321,8 @@ class Engine:
     def compile(self) -> None:
         """Load the compiled code, or compile it; otherwise the first reset does this."""
         self._launch  # noqa: B018
+        if self.choices is not None:
+            self._translator  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.
@@ -313,7 +343,7 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.spec = spec(state["spec"])
+        self.spec = with_choices(spec(state["spec"]), self.choices)
         self._host = self._visible()
         self._expose(self._host)
 
@@ -371,6 +401,8 @@ class Engine:
         """
         op = operation(mode)
         self.actions[...] = checked_actions(self, actions, self._shape)
+        if self.choices is not None:
+            checked(self._translator(0, self.lanes))
         if self._opponent is not None:
             check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()

@@ -72,7 +72,6 @@ FIXED: dict[str, tuple[str, ...]] = {
     "rail-standard": DISPATCHERS,
     "rail-scaling": DISPATCHERS,
     "coopetition-standard": REACTIVE,
-    "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
 PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
 # Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
@@ -102,15 +101,13 @@ class Training(NamedTuple):
 
 # In the order of the work: each is complete before the next begins.
 TRAININGS = (
-    Training("coopetition-standard", "ippo", 10, 4),
+    Training("coopetition-standard", "ippo", 10, 6.8),
     Training("coopetition-published", "ippo", 5, 5),
-    Training("coopetition-standard", "ippo_shared", 10, 2.8),
-    Training("coopetition-standard", "mappo_shared", 10, 2.2),
+    Training("coopetition-standard", "ippo_shared", 10, 5.6),
+    Training("coopetition-standard", "mappo_shared", 10, 4.4),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 10, 0.1),
     Training("skirmish-published", "iql_shared", 3, 10, 0.1),
-    Training("coopetition-team", "ippo", 10, 3.5),
-    Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
     Training("marl-standard", "ippo", 3, 3, 0.05),  # 16 MB a run: every agent has a network
     Training("marl-standard", "mappo_shared", 3, 0.7, 0.05),
     Training("routing-easy", "ippo_shared", 3, 2, 0.02),

@@ -10,7 +10,8 @@ differences from episode to episode is the median over pairs: some scripts, such
 vary much more than others. It follows from the deviations of both policies and the correlation of
 their scores of the same seed, where it is known; the deviation of a learner is that within a run,
 which is not smaller than that of its mean over runs. Protocols whose scale is the range of a table
-have no such deviations.
+have no such deviations. Spreads of a protocol whose learners
+are being trained anew stay as they are until its tables have learners again.
 
 The second writes ``benchmarks/results/power.csv``: for groups, and for every task, the share of
 simulated reports that decide the difference between a learner with ten runs of .9 and a script, or
@@ -20,7 +21,7 @@ another learner, of .6. Groups with a task whose spreads are unknown are left ou
 import argparse
 import csv
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -119,10 +120,15 @@ def main() -> None:
         standard = [name for name in names if name.endswith("-standard")]
         _write(POWER, [row for name in standard for row in powers_of(name)])
     else:
-        _write(SHIPPED, [row for name in names for row in rows_of(name)])
+        with SHIPPED.open(encoding="utf-8", newline="") as file:
+            earlier = list(csv.DictReader(file))
+        found = {name: rows_of(name) for name in names}
+        kept = [row for row in earlier if not found.get(str(row["protocol"]))]
+        rows = [*kept, *(row for some in found.values() for row in some)]
+        _write(SHIPPED, sorted(rows, key=lambda row: str(row["protocol"])))
 
 
-def _write(path: Path, rows: list[dict[str, object]]) -> None:
+def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -81,7 +81,8 @@ class EpisodeLearner(RowLearner):
         if not rows.discrete:
             raise ValueError(
                 f"Learner {self.name!r} values choices, and {rows.engine.spec.id} has Box actions; "
-                f"learners of these are ippo, isac, mappo and maddpg."
+                f"allowed: its parameter action_levels, which makes them choices, or the learners "
+                f"ippo, isac, mappo and maddpg."
             )
         if self.team and not (rows.engine.spec.common_reward or params.reward == "team"):
             raise ValueError(

@@ -117,7 +117,7 @@ def check_game(policy: str, shape: Shape, game: Game) -> None:
 
     Parameters of the game may differ from those of the training.
     """
-    discrete = not len(game.high)
+    discrete = game.choices > 0 and (game.levels is None or shape.discrete)
     if game.codec is not None:  # whose observations become vectors
         features = game.codec.width
     else:

@@ -75,6 +75,8 @@ class Episodes:
     # Whether starts differ or the environment may have drawn random numbers in some episode. False:
     # what happened followed from the one start and from the actions alone.
     drawn: bool = True
+    # Who acted by numbers in a game of choices and played the nearest ones: name -> "N choices".
+    nearest: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seeds)

@@ -19,11 +19,12 @@ from coopbench.protocol.messages import explained
 from coopbench.protocol.report import measured_by
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import LONGEST
+from coopbench_envs.choices import as_played
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
 from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
-from coopbench_envs.parameters import named, resolve
+from coopbench_envs.parameters import named
 from coopbench_envs.reading import read_regular
 
 _LARGEST = 1 << 24  # bytes of a protocol file
@@ -169,7 +170,7 @@ def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> 
     if spec.common_reward:
         return False
     try:
-        constants = spec.constants(resolve(spec.params, parameters, spec.id))
+        _, _, constants = as_played(spec, parameters)
     except (TypeError, ValueError):  # the protocol that is made of them says what is wrong
         return False
     return len(spec.agents(constants)) > 1

@@ -22,10 +22,11 @@ from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files
 from coopbench.protocol.base import Strict, as_tuple, later
 from coopbench.protocol.seeds import Seeds
+from coopbench_envs.choices import as_played, resolved
 from coopbench_envs.core import POLICY, EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
-from coopbench_envs.foreign_names import How, Keywords, is_foreign
-from coopbench_envs.parameters import describe, resolve, unknown
+from coopbench_envs.foreign_names import How, is_foreign
+from coopbench_envs.parameters import describe, unknown
 from coopbench_envs.reading import read_regular
 from coopbench_envs.roles import role_of
 
@@ -205,10 +206,10 @@ class Task(Strict):
                 )
         try:
             if is_foreign(self.env):  # whose code a protocol alone does not execute
-                Keywords(self.env, self.parameters)
+                resolved(spec, self.parameters)
             else:
                 _check_time(info.context)
-                spec.constants(resolve(spec.params, self.parameters, spec.id))
+                as_played(spec, self.parameters)
         except TypeError as error:  # an unknown parameter: pydantic reports ValueErrors only
             raise ValueError(str(error)) from None
         self._check_maps()

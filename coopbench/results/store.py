@@ -117,6 +117,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         **({"outside": episodes.outside} if episodes.outside else {}),
         **({"rescaled": episodes.rescaled} if episodes.rescaled else {}),
         **({} if episodes.drawn else {"drawn": False}),
+        **({"nearest": dict(episodes.nearest)} if episodes.nearest else {}),
     }
 
 
@@ -429,6 +430,7 @@ def _parsed(
         outside=meta.get("outside", 0),
         rescaled=meta.get("rescaled", ""),
         drawn=meta.get("drawn", True),
+        nearest=meta.get("nearest", {}),
     )
     _check_shapes(block)
     _check_actions(block)
@@ -443,6 +445,10 @@ def _check_actions(block: Episodes) -> None:
         raise ValueError("'rescaled' is not a description of bounds")
     if type(block.drawn) is not bool:
         raise ValueError("'drawn' is not true or false")
+    if not isinstance(block.nearest, dict) or not all(
+        isinstance(text, str) and len(text) <= _RESCALED for text in block.nearest.values()
+    ):
+        raise ValueError("'nearest' does not say how many choices policies have")
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

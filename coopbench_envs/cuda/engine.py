@@ -49,7 +49,7 @@ class CudaEngine(Engine):
                 f"A policy plays against the agents of {self.spec.id} here, on the CPU; allowed: "
                 f"device='cpu', or an opponent by rules."
             )
-        drive = driver(self.kernels, self.discrete, self.spec.common_reward)
+        drive = driver(self.kernels, self._plays_choices, self.spec.common_reward)
         self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
         self._expose(self._remote.arrays)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.choices import Choices
 from coopbench_envs.core import draw
 
 __all__ = ["BY_AGENT", "CHOICES", "VECTORS", "Codec"]
@@ -28,14 +29,22 @@ class Codec:
     ``gymnasium.spaces.flatten`` makes of them, filled up with zeros. ``stacked`` says whether
     observations are one array (lanes, agents, *shape), which takes equal spaces of arrays or
     numbers; else each lane has a dictionary {agent: observation}.
+
+    With ``levels`` the agents choose, and the environment gets the Box actions that this means.
     """
 
     def __init__(
-        self, agents: Sequence[str], observation_spaces: Sequence[Any], action_spaces: Sequence[Any]
+        self,
+        agents: Sequence[str],
+        observation_spaces: Sequence[Any],
+        action_spaces: Sequence[Any],
+        levels: Choices | None = None,
     ) -> None:
-        self.agents = tuple(agents)
+        self.agents, self.levels = tuple(agents), levels
         self.observation_spaces = tuple(observation_spaces)
-        self.action_spaces = tuple(action_spaces)
+        self.action_spaces = tuple(action_spaces if levels is None else levels.spaces())
+        # What the environment itself gets, where that is something else.
+        self.boxes = None if levels is None else Codec(agents, observation_spaces, action_spaces)
         first = self.observation_spaces[0]
         self.stacked = isinstance(first, _STACKED) and all(
             space == first for space in self.observation_spaces
@@ -152,11 +161,15 @@ class Codec:
     def encoded(self, actions: Any, lanes: int, who: str) -> np.ndarray:
         """Return what a policy has returned as a stored array.
 
+        With ``levels`` Box actions may be returned, too, of which the nearest choices are stored.
         Raises ``ValueError``, which names the policy ``who``, for actions of another form, and for
         some that are not in the space of their agent.
         """
         if self.form == BY_AGENT:
             return self._flattened(actions, lanes, who)
+        if self.levels is not None and self.boxes is not None and not self.has_choices(actions):
+            vectors = self.boxes.encoded(actions, lanes, who).reshape(lanes, len(self.agents), -1)
+            return np.where(np.isnan(vectors).any(axis=2), -1, self.levels.nearest(vectors))
         array = np.asarray(actions)
         kinds, dtype = ("iu", np.int64) if self.form == CHOICES else ("fiu", np.float64)
         expected = (lanes, *self.action_shape)
@@ -172,6 +185,13 @@ class Codec:
         if self.form == CHOICES:
             self._check_choices(result, who)
         return result
+
+    def has_choices(self, actions: Any) -> bool:
+        """Whether a policy has returned choices, and not what they stand for."""
+        if isinstance(actions, list | tuple) and any(isinstance(row, Mapping) for row in actions):
+            return False
+        array = np.asarray(actions)
+        return array.ndim == 2 and array.dtype.kind in "iu"
 
     def _check_choices(self, actions: np.ndarray, who: str) -> None:
         counts = np.array([space.n for space in self.action_spaces])
@@ -223,6 +243,8 @@ class Codec:
         ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it. Numbers
         beyond the bounds of a Box are replaced by the bounds.
         """
+        if self.levels is not None and self.boxes is not None:
+            return self.boxes.decoded(self.levels.actions(actions), alive)
         spaces = self.action_spaces
         if self.form == BY_AGENT:
             seated = list(enumerate(zip(self.agents, spaces, strict=True)))

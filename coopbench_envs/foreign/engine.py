@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.choices import as_played, without_levels
 from coopbench_envs.core import EnvSpec, streams
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
 from coopbench_envs.engine import SAME_STEP, checked_actions, operation
 from coopbench_envs.foreign.codec import CHOICES, Codec
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.worlds import Turn, World, digest_of, number_in
-from coopbench_envs.foreign_names import Keywords
 from coopbench_envs.layouts import Part
 from coopbench_envs.memory import Finals, control_of
 
@@ -58,8 +58,7 @@ class ForeignEngine:
         if lanes < 1:
             raise ValueError(f"lanes must be >= 1; given {lanes}.")
         self.spec, self.lanes, self.device = environment, lanes, "cpu"
-        self.parameters = Keywords(environment.id, parameters)
-        self.constants = environment.constants(self.parameters)
+        _, self.parameters, self.constants = as_played(environment, parameters)
         self.codec: Codec = self.constants.codec
         self.agents = self.codec.agents
         self.layout = dict(environment.layout(self.constants))
@@ -152,7 +151,7 @@ class ForeignEngine:
         return self._finals.state
 
     def _world(self) -> World:
-        return make_world(self.spec.id, self.parameters._asdict())
+        return make_world(self.spec.id, without_levels(self.parameters._asdict()))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out ``first``, whose views would become arrays of their own."""
@@ -302,14 +301,16 @@ class ForeignEngine:
 
     def _check_given(self, actions: np.ndarray, lanes: list[int]) -> None:
         """Raise ``ValueError`` if an agent that takes part has no action, or one not finite."""
-        if self.discrete or np.isfinite(actions).all():
+        missing = actions < 0 if self.discrete else ~np.isfinite(actions)
+        if not missing.any():
             return
-        row, seat, entry = np.argwhere(~np.isfinite(actions))[0]
+        row, seat, *entry = np.argwhere(missing)[0]
         lane = lanes[row]
+        given = "none" if self.discrete else actions[row, seat, *entry]
         raise ValueError(
             f"{self.spec.id} needs an action for {self.agents[seat]!r} in step "
             f"{self.state.time[lane] + 1} of seed {self.control.seed[lane]}, of finite numbers; "
-            f"given {actions[row, seat, entry]} (nan: none was returned)."
+            f"given {given} (nan: none was returned)."
         )
 
     def _rewards(self, turns: list[Turn], lanes: list[int]) -> np.ndarray:

@@ -7,6 +7,7 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
+from coopbench_envs.choices import LEVELS, choices_of
 from coopbench_envs.core import EnvSpec, Kernels
 from coopbench_envs.foreign.codec import Codec
 from coopbench_envs.foreign.loading import make_world
@@ -92,7 +93,12 @@ def _constants(
     name: str, metrics: Mapping[str, How], steps: int | None, parameters: Keywords
 ) -> Constants:
     check_permitted(name)
-    agents, codec, limit = _made(name, repr(parameters))
+    keywords = parameters._asdict()
+    levels = keywords.pop(LEVELS, None)
+    agents, codec, limit = _made(name, repr(Keywords(name, keywords)))
+    if levels is not None:
+        choices = choices_of(name, levels, codec.action_spaces)
+        codec = Codec(agents, codec.observation_spaces, codec.action_spaces, choices)
     longest = min(n for n in (steps, limit or (None if steps else LONGEST)) if n is not None)
     return Constants(name, longest, limit is not None, agents, codec, metrics)
 

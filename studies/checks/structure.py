@@ -30,7 +30,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("digests",),
         ("compiling",),
         ("foreign_names", "core", "states"),
-        ("drivers", "elementary"),
+        ("drivers", "elementary", "choices"),
         ("memory", "elementary_arrays", "exactness", "batches"),
         (FAMILIES,),
         ("registration",),
