@@ -121,7 +121,7 @@ def _bare(report, name):
     compared = [r for r in report.comparisons if name in (r.first, r.second)]
     compared += [r for r in report.group_comparisons if name in (r.first, r.second)]
     assert compared
-    assert not any(row.shown for row in compared)
+    assert not any(row.decided for row in compared)
     assert all("a single run, and a test needs 3" in row.flag for row in compared)
 
 
