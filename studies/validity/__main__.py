@@ -1,6 +1,7 @@
 """Print the tables of docs/validity-tables.md: what scores and statistics can and cannot tell.
 
     python -m studies.validity coverage    # of the intervals of reports, by simulation
+    python -m studies.validity regime      # the same where runs dominate, as in stored tables
     python -m studies.validity type-one    # false claims that a report would print
     python -m studies.validity families    # false claims on pairs, with many policies and tasks
     python -m studies.validity groups      # coverage over groups whose tasks share their seeds
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 
 from studies.validity.decisions import families, groups, improvement
 from studies.validity.games import games
+from studies.validity.regime import regime
 from studies.validity.statistics import coverage, type_one
 from studies.validity.waiting import waiting
 
@@ -25,6 +27,7 @@ Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 
 TABLES: dict[str, Rows] = {
     "coverage": coverage,
+    "regime": regime,
     "type-one": type_one,
     "families": families,
     "groups": groups,
