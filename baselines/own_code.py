@@ -75,8 +75,9 @@ def is_code(text: str) -> bool:
 def load_code(text: str) -> CodePolicy:
     """Execute the code that ``FILE.py:NAME`` or ``module:NAME`` names and return its policy.
 
-    ``NAME`` is a function of observations, an object with ``act``, or a class that is made without
-    arguments. Raises ``ValueError`` if there is no such file, module or name, or if the code fails.
+    ``NAME`` is a function of observations, an object with ``act`` or ``predict``, or a class that
+    is made without arguments. Raises ``ValueError`` if there is no such file, module or name, or if
+    the code fails.
     """
     place, _, attribute = text.rpartition(":")
     if not place.endswith(".py"):
@@ -169,9 +170,10 @@ def _object(module: ModuleType, attribute: str, name: str) -> Any:
                 f"Policy {name!r} is a class that cannot be made without arguments ({error}); name "
                 f"an object of it."
             ) from None
-    if not callable(getattr(policy, "act", policy)):
+    acts = getattr(policy, "act", getattr(policy, "predict", policy))
+    if not callable(acts):
         raise ValueError(
             f"Policy {name!r} is of type {type(policy).__name__}; allowed: a function of "
-            f"observations, an object with act, or a class of such objects."
+            f"observations, an object with act or predict, or a class of such objects."
         )
     return policy

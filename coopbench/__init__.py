@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Checkpoints": "coopbench.playing.contestants",
     "Failed": "coopbench.playing.contestants",
+    "Fixed": "coopbench.playing.wrapped",
     "Models": "coopbench.playing.contestants",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.playing.contestants import Checkpoints as Checkpoints
     from coopbench.playing.contestants import Failed as Failed
     from coopbench.playing.contestants import Models as Models
+    from coopbench.playing.wrapped import Fixed as Fixed
     from coopbench.protocol.loading import load_protocol as load_protocol
     from coopbench.protocol.schema import Protocol as Protocol
     from coopbench.report.loading import load_report as load_report

@@ -34,8 +34,8 @@ a documented interface of their own are described where they are used:
 [metrics](metrics.md).
 
 In the signatures, a `PolicyLike` is the name of a policy, an object with `act`, or a function of
-observations. A `PolicyArgument`, which can be evaluated, is a `PolicyLike`, `Trained`,
-`Checkpoints`, `Failed` or `Models`.
+observations; `Fixed` around one says that it is no run of a learner. A `PolicyArgument`, which can
+be evaluated, is a `PolicyLike`, `Trained`, `Checkpoints`, `Failed` or `Models`.
 """
 
 

@@ -13,7 +13,7 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
-from coopbench.playing.contestants import Named
+from coopbench.playing.wrapped import Named
 from coopbench.report.loading import load_report
 
 ENV = "coopbench/TrustDilemma-v1"

@@ -27,11 +27,12 @@ _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protoco
 def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     """Return the reasons why this is not a standard report; empty if it is one."""
     if protocol.ad_hoc:
-        return ("it is an evaluation of one environment, not of a protocol",)
+        why = "it is an evaluation of one environment, not of a protocol"
+        return (why, *bare_models(table))
     present = table.policies
     reasons = [*_late(protocol), *_foreign(protocol)]
     reasons += [*_absent(protocol, table, present), *missing_learners(protocol, table)]
-    reasons += _failed(table)
+    reasons += [*bare_models(table), *_failed(table)]
     if protocol.limits is not None:
         reasons.append("time limits were not enforced; 'coopbench timed' enforces them")
     for policy in present:
@@ -47,6 +48,16 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         reasons += _other_training(protocol, table, policy)
         reasons += _mixed(table, policy)
     return tuple(reasons)
+
+
+def bare_models(table: EpisodeTable) -> list[str]:
+    """Name the policies that are one trained model each, and what that means for them."""
+    return [
+        f"{policy} is one trained model ({kind}), one run of a learner: it has no interval over "
+        f"runs, no decision and no rank; give several runs as Models, or say that it is a fixed "
+        f"policy with Fixed"
+        for policy, kind in table.bare.items()
+    ]
 
 
 def _failed(table: EpisodeTable) -> list[str]:
@@ -68,6 +79,8 @@ def _missing_runs(protocol: Protocol, table: EpisodeTable, policy: str) -> list[
     """
     seeds, failed = protocol.seeds.training, {failure.cell for failure in table.failures}
     differences: dict[str, list[str]] = {}
+    if policy in table.bare:  # which is named as such
+        return []
     for task in (task for task, name in table.pairs if seeds and name == policy):
         runs = [block.cell.run for block in table.runs(task, policy)]
         if runs == [None]:

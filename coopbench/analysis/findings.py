@@ -142,7 +142,7 @@ class Findings:
     def units(self) -> dict[str, str]:
         """The unit of inference of every policy: "episodes", or "runs" if it was trained."""
         cells = [block.cell for block in self.episodes]
-        trained = {cell.policy for cell in cells if cell.run is not None}
+        trained = {cell.policy for cell in cells if cell.run is not None} | {*self.episodes.bare}
         return {cell.policy: RUNS if cell.policy in trained else EPISODES for cell in cells}
 
     @cached_property

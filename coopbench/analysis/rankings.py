@@ -103,16 +103,20 @@ def ranks(
 
     ``pairs`` are the comparisons over groups. A difference is significant if its p value,
     adjusted by Holm's method over all pairs of the group, is below the protocol's alpha. Models of
-    one method are not compared with each other.
+    one method are not compared with each other. One trained model, a single run of a learner, has
+    no rank.
     """
     rows = list[Rank]()
     for group, members in group_matrices(protocol, table).items():
         means = {
-            n: np.mean([one.values.mean() for one in matrices]) for n, matrices in members.items()
+            n: np.mean([one.values.mean() for one in matrices])
+            for n, matrices in members.items()
+            if n not in table.bare
         }
         names = sorted(means, key=lambda name: -means[name])
         if len(names) > 1:
-            rows += _ranked(protocol, group, names, [row for row in pairs if row.group == group])
+            ranked = [r for r in pairs if r.group == group and {r.first, r.second} <= {*names}]
+            rows += _ranked(protocol, group, names, ranked)
     return tuple(rows)
 
 

@@ -30,14 +30,15 @@ class ScoreMatrix:
     """Values of a metric of one policy on one task.
 
     ``values`` is (runs, episodes), or (episodes,) of a fixed policy; not finite where the metric is
-    undefined. Runs that have played episodes of their own have their means, (runs, 1).
+    undefined. Runs that have played episodes of their own have their means, (runs, 1). A trained
+    model without a training seed is one run.
     """
 
     policy: str
     values: np.ndarray
     seeds: np.ndarray  # (episodes,) uint64
     strata: np.ndarray | None  # (episodes,) labels, see ``Grid``
-    runs: tuple[int, ...]  # training seeds; empty for a fixed policy
+    runs: tuple[int | None, ...]  # training seeds, None if not known; empty for a fixed policy
     origin: str  # task that the models were trained on; "" if they play all tasks
     note: str = ""  # why episodes were left out; empty if none was
     own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
@@ -193,7 +194,8 @@ def _played(
         yield from ((name, whole) for name in metrics if name == protocol.report.score)
         return
     first, strata = blocks[0], strata_of(task, blocks[0])
-    runs = tuple(block.cell.run for block in blocks if block.cell.run is not None)
+    bare = policy in table.bare
+    runs = tuple(block.cell.run for block in blocks if bare or block.cell.run is not None)
     together = all(np.array_equal(block.seeds, first.seeds) for block in blocks[1:])
     each = [distinct_episodes(block, strata) for block in blocks] if together else [0]
     distinct = max(each) if all(each) else 0

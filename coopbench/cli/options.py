@@ -72,7 +72,8 @@ Policies = Annotated[
         "-p",
         metavar="POLICY",
         help="Policy to play, such as tit_for_tat or constant:0.35, or your own code as "
-        "FILE.py:OBJECT or module:OBJECT, which is executed; NAME=FILE.py:OBJECT names it. "
+        "FILE.py:OBJECT or module:OBJECT, which is executed, or a FILE.zip of Stable-Baselines3; "
+        "NAME=FILE.py:OBJECT names it. A trained model is one run of a learner. "
         "Repeat the option for more policies. Default: the protocol's required baselines.",
         autocompletion=_policy_names,
     ),

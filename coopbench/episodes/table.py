@@ -23,7 +23,7 @@ class Cell:
 
     task: str
     policy: str
-    run: int | None = None  # training seed of a learned policy; None for a fixed one
+    run: int | None = None  # training seed of a learned policy; None for one without
 
     @property
     def folder(self) -> str:
@@ -159,7 +159,9 @@ class EpisodeTable:
     ``progress`` holds the checkpoint axis of the runs that have one; ``trained`` the steps of the
     environment that the run of a cell was trained, where they are recorded; ``settings`` the
     hyperparameters of the run. ``own_episodes`` says that every run has played episodes of its own,
-    as those of other programs have: equal seeds then mean nothing.
+    as those of other programs have: equal seeds then mean nothing. ``bare`` are the policies that
+    are one trained model without a training seed, {policy: what kind of model}; the run of their
+    cells is None.
     """
 
     blocks: tuple[Episodes, ...]
@@ -168,6 +170,7 @@ class EpisodeTable:
     trained: Mapping[Cell, int] = field(default_factory=dict)
     settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
     own_episodes: bool = False
+    bare: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)
@@ -183,7 +186,8 @@ class EpisodeTable:
     def runs(self, task: str, policy: str) -> tuple[Episodes, ...]:
         """Return the episodes of a policy on a task: one block for each of its runs, in order.
 
-        A fixed policy has one block, whose run is None. Empty if nothing has been finished.
+        A policy without training seeds has one block, whose run is None. Empty if nothing has been
+        finished.
         """
         return self._index.get((task, policy), ())
 

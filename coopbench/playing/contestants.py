@@ -9,6 +9,7 @@ from coopbench.baselines.own_code import CodePolicy
 from coopbench.baselines.policy import Entry, label
 from coopbench.baselines.registry import (
     entries,
+    entry_of,
     from_code,
     is_shipped,
     parse_name,
@@ -17,6 +18,8 @@ from coopbench.baselines.registry import (
 )
 from coopbench.episodes.names import check_name, imitations
 from coopbench.episodes.trained import Trained
+from coopbench.playing.model_files import is_model_file, load_model_file
+from coopbench.playing.wrapped import Named
 from coopbench.protocol import schema
 from coopbench_envs.parameters import is_whole, unknown
 
@@ -141,27 +144,6 @@ def name_of(policy: PolicyArgument) -> str:
     return policy if isinstance(policy, str) else label(policy)
 
 
-class Named:
-    """A policy under a name of the caller's choice; everything else is the policy's."""
-
-    def __init__(self, name: str, policy: PolicyLike) -> None:
-        self.name = name
-        self.policy = policy
-
-    def __getattr__(self, attribute: str) -> Any:
-        """Return an attribute of the policy; of no use while a pickle is being read."""
-        if attribute.startswith("__") or "policy" not in vars(self):
-            raise AttributeError(attribute)
-        return getattr(self.policy, attribute)
-
-    def __call__(self, observations: Any) -> Any:
-        """Return the actions of a policy that is a function."""
-        if not callable(self.policy):
-            raise TypeError(f"{type(self.policy).__name__} is not a function of observations.")
-        function: Callable[[Any], Any] = self.policy
-        return function(observations)
-
-
 def policy_list(policies: PolicyArguments) -> list[PolicyArgument]:
     """Return policies as a list: of one policy, of several, or of a mapping from names.
 
@@ -195,11 +177,11 @@ def columns(
 ) -> list[tuple[Contestant, Mapping[str, Runs]]]:
     """Return the policies of a call as contestants, each with the models that play every task.
 
-    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. Raises
-    ``ValueError`` for no policies, for two of one name, and for models that are not those of the
-    protocol.
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here, and
+    ``FILE.zip`` is a model that Stable-Baselines3 has saved. Raises ``ValueError`` for no policies,
+    for two of one name, and for models that are not those of the protocol.
     """
-    chosen = [from_code(policy) for policy in policy_list(policies)]
+    chosen = [loaded_policy(policy) for policy in policy_list(policies)]
     if not chosen:
         raise ValueError("No policies to evaluate: name at least one, for instance 'random'.")
     resolved = [column for policy in chosen for column in _columns(protocol, policy)]
@@ -312,15 +294,23 @@ def _is_one(policies: Any) -> bool:
     return callable(policies) or hasattr(policies, "act") or hasattr(policies, "predict")
 
 
+def loaded_policy(policy: Any) -> Any:
+    """Return the policy that a text means which names code or a model file; others as they are."""
+    if isinstance(policy, str) and entry_of(policy) is None and is_model_file(policy):
+        return load_model_file(policy)
+    return from_code(policy)
+
+
 def named(name: Any, policy: Any) -> PolicyArgument:
     """Return a policy under a name of the caller's choice.
 
-    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. Raises
-    ``ValueError`` for a name that means another policy.
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here, and
+    ``FILE.zip`` is a model that Stable-Baselines3 has saved. Raises ``ValueError`` for a name that
+    means another policy.
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"Policies are named by texts; given {name!r}.")
-    policy = policy if isinstance(policy, str) and policy == name else from_code(policy)
+    policy = policy if isinstance(policy, str) and policy == name else loaded_policy(policy)
     if isinstance(policy, str | Models):
         other = policy if isinstance(policy, str) else policy.name
         if other != name:
@@ -343,6 +333,8 @@ def named(name: Any, policy: Any) -> PolicyArgument:
     if isinstance(policy, type) or not _is_one(policy):
         unusable: PolicyArgument = policy
         return unusable  # the plan says what is wrong with it
+    if isinstance(policy, Named):  # of a model file
+        policy = policy.policy
     if isinstance(policy, CodePolicy):
         policy.name = name  # results hold its source, so that it stays what it is
         return policy

@@ -81,10 +81,12 @@ class Answered(Findings):
 
     @cached_property
     def learned(self) -> tuple[str, ...]:
-        """The policies that have training runs, failed ones included."""
+        """The policies that have training runs, failed ones included, or are one trained model."""
         cells = [block.cell for block in self.episodes]
         cells += [failure.cell for failure in self.episodes.failures]
-        return tuple(dict.fromkeys(cell.policy for cell in cells if cell.run is not None))
+        bare = self.episodes.bare
+        trained = (c.policy for c in cells if c.run is not None or c.policy in bare)
+        return tuple(dict.fromkeys(trained))
 
     @cached_property
     def unregistered(self) -> tuple[str, ...]:
@@ -165,6 +167,9 @@ def _apart(study: Answered) -> Answer:
     training = {block.cell.run for block in study.episodes if block.cell.run is not None}
     training |= set(seeds.training)
     span = f"evaluation {seeds.evaluation.seeds[0]} to {seeds.evaluation.seeds[-1]}"
+    if study.episodes.bare:
+        names = ", ".join(study.episodes.bare)
+        return LACKING, f"{span}; training seeds of {names} are not given"
     if not training:
         return LACKING, f"{span}; training seeds are not given"
     shared = [str(seed) for seed in sorted(training) if seed in seeds.evaluation.seeds]
@@ -341,7 +346,9 @@ def _training_facts(study: Answered, name: str) -> Iterator[tuple[str, str]]:
     table, metas = study.episodes, study.metas((name,))
     cells = [block.cell for block in table if block.cell.policy == name]
     runs = sorted({cell.run for cell in cells if cell.run is not None})
-    yield "Training runs", ", ".join(map(str, runs))
+    bare = table.bare.get(name, "")
+    text = f"one trained model ({bare}), without a training seed" if bare else ""
+    yield "Training runs", text or ", ".join(map(str, runs))
     failed = [f"{f.cell.run} on {f.cell.task}" for f in table.failures if f.cell.policy == name]
     yield "Failed runs", ", ".join(failed) or "none"
     reached = trained_steps(study, name)

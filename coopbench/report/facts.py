@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coopbench.analysis.deviations import left_out_tasks
+from coopbench.analysis.deviations import bare_models, left_out_tasks
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.protocol.schema import Protocol
@@ -31,7 +31,8 @@ def verdict(findings: Findings) -> Verdict:
     if not deviations:
         return Verdict(STANDARD, ())
     if findings.protocol.ad_hoc:
-        return Verdict("Report of one environment", (_ONE_ENVIRONMENT,))
+        models = bare_models(findings.episodes)
+        return Verdict("Report of one environment", (_ONE_ENVIRONMENT, *models))
     others = set(deviations) - set(findings.missing_learners)
     if not others:
         return Verdict(_NOT_YET, deviations)

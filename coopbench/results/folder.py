@@ -140,6 +140,11 @@ def table_of(cells: Iterable[store.Stored]) -> EpisodeTable:
             for episodes, stored in played
             if stored.meta.get("training") is not None
         },
+        bare={
+            episodes.cell.policy: kind
+            for episodes, stored in played
+            if episodes.cell.run is None and (kind := store.model_kind(stored))
+        },
     )
 
 

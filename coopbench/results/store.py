@@ -52,6 +52,7 @@ from coopbench.files import (
     write_bytes,
 )
 from coopbench.playing.contestants import Checkpoints, Model
+from coopbench.playing.trained_models import KINDS, WEIGHTS, trained_kind
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
@@ -102,6 +103,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
     elif isinstance(model, Trained):
         policy = model.policy
     device = device_of(policy)
+    kind = trained_kind(policy) if episodes.cell.run is None else ""
     return _meta(protocol, episodes.cell, "finished") | {
         "agents": list(episodes.agents),
         "episodes": len(episodes),
@@ -113,6 +115,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         "seconds": played.seconds,
         "machine": dict(played.machine) | ({"device": device} if device else {}),
         **({"code": model.code} if isinstance(model, CodePolicy) else {}),
+        **({"model": kind} if kind else {}),  # one run of a learner, see ``trained_models``
         **({"environment": dict(episodes.environment)} if episodes.environment else {}),
         **({"outside": episodes.outside} if episodes.outside else {}),
         **({"rescaled": episodes.rescaled} if episodes.rescaled else {}),
@@ -129,6 +132,15 @@ def _chosen_step(protocol: Protocol, progress: Progress, model: Model | None) ->
     if isinstance(model, Trained) and "chosen_step" in model.facts:
         return int(model.facts["chosen_step"])
     return int(progress.steps[protocol.chosen(progress)])
+
+
+def model_kind(stored: Stored) -> str:
+    """Return what kind of trained model has played a cell without a training seed; "" for none.
+
+    Weights in the cell are a trained model also where the metadata do not call them one.
+    """
+    weights = WEIGHTS if stored.policy is not None else ""
+    return str(stored.meta.get("model") or weights)
 
 
 def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:
@@ -195,11 +207,7 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     meta = _read_meta(folder / "meta.json")
     _check_origin(folder, meta, protocol, cell)
     try:
-        for name in ("hyperparameters", "training"):
-            if not isinstance(meta.get(name), dict | None):
-                raise ValueError(f"{name!r} is not an object")
-        if not isinstance(meta.get("plays"), str | None):
-            raise ValueError("'plays' is not a name")
+        _check_facts(meta)
         if meta["status"] == "failed":
             return Stored(meta, None, None, Failure(cell, str(meta["reason"])))
         if meta["status"] != "finished":
@@ -245,6 +253,17 @@ def read_lines(folder: Path) -> bytes:
         return gunzipped(read_bounded(folder / _RESULTS))
     except ValueError as error:
         raise DamagedResultError(f"{folder / _RESULTS} cannot be read ({error}).") from None
+
+
+def _check_facts(meta: dict[str, Any]) -> None:
+    """Raise ``ValueError`` for metadata on the policy that are not what ``describe`` writes."""
+    for name in ("hyperparameters", "training"):
+        if not isinstance(meta.get(name), dict | None):
+            raise ValueError(f"{name!r} is not an object")
+    if not isinstance(meta.get("plays"), str | None):
+        raise ValueError("'plays' is not a name")
+    if meta.get("model") not in (None, *KINDS):
+        raise ValueError(f"'model' is none of {', '.join(KINDS)}")
 
 
 def _check_source(meta: dict[str, Any], source: bytes | None) -> None:

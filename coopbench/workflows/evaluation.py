@@ -118,7 +118,9 @@ def evaluate(
     on batches (episodes, agents, features), an object with ``act(observations)``, an object with
     ``initial(game, seeds)`` and ``act(observations, memory)`` that remembers within an episode, a
     model with ``predict``, such as Stable-Baselines3's, or a ``torch.nn.Module`` from observations
-    to actions, called on the device of its weights. ``ippo:FOLDER`` is what the learner ``ippo``
+    to actions, called on the device of its weights; ``FILE.zip`` is a model that Stable-Baselines3
+    has saved. One trained model is one run of a learner, unless ``Fixed`` says that it is a fixed
+    policy. ``ippo:FOLDER`` is what the learner ``ippo``
     has trained: one policy, if that is the folder of a run; all its runs, as ``Models``, if it is a
     results folder or a file of packed runs (``.runs.npz``).
 

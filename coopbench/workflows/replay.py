@@ -10,13 +10,13 @@ import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import seating
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.registry import from_code, make_policy, reads_file
+from coopbench.baselines.registry import make_policy, reads_file
 from coopbench.episodes.actions import Actions, largest
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.errors import DamagedResultError, ProtocolError, ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing import recording
-from coopbench.playing.contestants import PolicyLike, name_of
+from coopbench.playing.contestants import PolicyLike, loaded_policy, name_of
 from coopbench.playing.plan import game_of
 from coopbench.playing.recording import Recording, check_place, play
 from coopbench.playing.rollout import play_again
@@ -76,7 +76,7 @@ def record(
     number = int(seed_of(seed)[0])
     if path is not None:
         check_place(Path(path))
-    policy = from_code(policy)
+    policy = loaded_policy(policy)
     if isinstance(policy, str):  # errors are raised before the environment is compiled
         make_policy(policy, Game.at(env_id, **parameters))
     engine = Engine(env_id, **parameters)
@@ -196,7 +196,7 @@ def _drawn(task: Task) -> Task:
 def _from_protocol(name: str, address: _Address) -> Recording:
     protocol = _protocol(name)
     task = _drawn(protocol.task_of(address.task))
-    policy = from_code(address.policy)
+    policy = loaded_policy(address.policy)
     if isinstance(policy, str):
         make_policy(policy, game_of(task.as_played_by(policy)))
     k = _number(address.episode, protocol.episodes(task), task.id)

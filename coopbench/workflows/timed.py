@@ -18,12 +18,11 @@ import numpy as np
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import from_code
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trajectories import Recorder
 from coopbench.files import write_text
-from coopbench.playing.contestants import Models, PolicyLike
+from coopbench.playing.contestants import Models, PolicyLike, loaded_policy
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import outcome
 from coopbench.protocol.limits import LIMITS, Limits
@@ -185,7 +184,7 @@ def timed_evaluate(
         WorkerError: that process could not be started.
     """
     limited, bounds = _limited(protocol, limits, tasks or ())
-    policy = from_code(policy)
+    policy = loaded_policy(policy)
     _check(limited, policy)
     games = [_TimedTask(limited, task) for task in limited.task]
     clock = Clock() if clock is None else clock

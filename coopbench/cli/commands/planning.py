@@ -171,12 +171,11 @@ def register(
 
     Its contestants are those of 'evaluate': required baselines, too, unless --only is given.
     """
-    from coopbench.baselines.registry import from_code
-    from coopbench.playing.contestants import name_of
+    from coopbench.playing.contestants import loaded_policy, name_of
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import now, registration, write_registration
 
     loaded = load_protocol(protocol)
-    names = [name_of(from_code(name)) for name in _contestants(policy, loaded, only)]
+    names = [name_of(loaded_policy(name)) for name in _contestants(policy, loaded, only)]
     study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")

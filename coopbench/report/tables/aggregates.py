@@ -117,7 +117,7 @@ def _rows(
     ]
     ranked = {row.policy: row for row in findings.ranks if row.group == group}
     strong = [
-        _best(rows, statistic)
+        _best({n: row for n, row in rows.items() if n not in findings.episodes.bare}, statistic)
         for rows, statistic in zip(by_statistic, shown_statistics().values(), strict=True)
     ]
     strong[0] |= {name for name, row in ranked.items() if row.low == 1.0}

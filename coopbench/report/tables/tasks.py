@@ -209,10 +209,14 @@ def _score_table(findings: Findings, whose: str, tasks: Sequence[Task]) -> Table
 
 
 def _scores(findings: Findings, task: Task) -> Scores:
-    """Return the score of every policy on a task, and whether none is significantly better."""
+    """Return the score of every policy on a task, and whether none is significantly better.
+
+    One trained model, of which nothing can be significant, takes no part.
+    """
     settings = findings.protocol.report
     rows = {row.policy: row for row in findings.estimates_of(task.id, settings.score)}
-    defined = {name: row.mean for name, row in rows.items() if math.isfinite(row.mean)}
+    compared = {n: row.mean for n, row in rows.items() if n not in findings.episodes.bare}
+    defined = {name: mean for name, mean in compared.items() if math.isfinite(mean)}
     best = max(defined, key=defined.__getitem__, default="")
     even = {
         row.second if row.first == best else row.first
