@@ -271,7 +271,7 @@ def play(name: str) -> None:
 
 def tables(name: str) -> dict[str, str]:
     """Return the tables and pictures of a protocol, {path: content}."""
-    report = load_report(EPISODES / name, coopbench.load_protocol(source(name)).report.baselines)
+    report = load_report(EPISODES / name, coopbench.load_protocol(source(name)).report.fixed)
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         for file in report.save(place).values():

@@ -7,10 +7,12 @@ from builders import loaded, make_task, make_training, small_protocol
 import coopbench
 from coopbench.analysis.score_matrix import units_of
 from coopbench.baselines.game import Game
+from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.variants import with_tasks
 
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
 # A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
@@ -69,7 +71,7 @@ def report(small, mine):
 def test_its_seeds_are_nobody_elses(name):
     seeds = load_protocol(name).seeds
     own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
-    assert len(own) == 10 + 320 + 32
+    assert len(own) == len(seeds.training) + 320 + 32
     for other in set(coopbench.protocol_names()) - {name}:
         others = load_protocol(other).seeds
         assert own.isdisjoint({*others.training, *others.evaluation.seeds}), other
@@ -132,3 +134,61 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
     assert rows["trimmed_mean"].method == "two-way"
     assert rows["iqm"].estimate == pytest.approx(shares.mean())
     assert rows["iqm"].method == "percentile"  # as published, over runs alone
+
+
+# --- baselines of single groups ------------------------------------------------------------------
+
+
+SCRIPTED = SMALL | {
+    "tasks": [
+        make_task(group="pair", parameters=BAD, high=200),
+        make_task("3m", "coopbench/Skirmish-v1", group="battle", parameters={"map": "3m"}),
+    ],
+    "domain": {
+        "pair": {"metrics": ["final_trust"], "curve": "final_trust", "baselines": ["cooperator"]},
+        "battle": {"metrics": ["win"], "curve": "win", "baselines": ["kite"]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory):
+    """A protocol whose scripts play one group each: a game, or battles."""
+    return small_protocol(tmp_path_factory.mktemp("scripted"), "scripted", **SCRIPTED)
+
+
+def test_baselines_of_a_group_play_its_tasks_alone(scripted):
+    """No deviation says that they lack the others; tables leave these open."""
+    report = coopbench.evaluate(scripted, ["random"], baselines=True)
+    assert scripted.report.fixed == ("random", "cooperator", "kite")
+    assert set(report.episodes.pairs) == {
+        *((task, "random") for task in ("dilemma", "3m")),
+        *(("dilemma", "cooperator"), ("3m", "kite")),
+    }
+    lacking = [text for text in report.deviations if "cooperator" in text or "kite" in text]
+    assert not lacking
+    groups = {(row.group, row.policy) for row in report.aggregates}
+    assert {("pair", "cooperator"), ("battle", "kite")} <= groups
+    assert not {("pair", "kite"), ("battle", "cooperator")} & groups
+    assert "Required baselines of battle" in describe_protocol(scripted)
+    part = with_tasks(scripted, ["3m"])
+    assert part.report.fixed == ("random", "kite")
+
+
+def test_a_missing_baseline_of_a_group_is_a_deviation(scripted):
+    report = coopbench.evaluate(scripted, ["random"])
+    text = "the required baselines cooperator, kite are missing"
+    assert text in report.deviations
+
+
+def test_other_policies_have_to_play_all_tasks(scripted):
+    with pytest.raises(ValueError, match="matcher"):
+        coopbench.evaluate(scripted, ["random", "matcher"])
+
+
+def test_a_baseline_is_of_all_tasks_or_of_groups(tmp_path):
+    for name, learned in (("random", []), ("ippo", ["ippo"])):
+        pair = SCRIPTED["domain"]["pair"] | {"baselines": [name]}
+        content = SCRIPTED | {"domain": {"pair": pair}, "learned": learned}
+        with pytest.raises(ProtocolError, match=f"'{name}' is .*; keep it in one"):
+            small_protocol(tmp_path, "twice", **content)
