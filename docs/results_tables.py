@@ -16,7 +16,7 @@ from coopbench.report.plots import style
 OVERVIEW = {
     **{"coopetition-standard": "focal", "coopetition-team": "focal"},
     **{"coopetition-published": "games", "marl-standard": "coopetition"},
-    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "teams"},
+    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "maps"},
     **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
     **{"rail-standard": "malfunctions", "rail-scaling": ""},
 }
