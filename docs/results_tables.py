@@ -18,7 +18,7 @@ OVERVIEW = {
     **{"coopetition-published": "games", "marl-standard": "coopetition"},
     **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "maps"},
     **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
-    **{"rail-standard": "malfunctions", "rail-scaling": ""},
+    **{"rail-standard": "seven-trains", "rail-scaling": ""},
 }
 WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
 
