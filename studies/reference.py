@@ -58,6 +58,10 @@ REACTIVE = (
     *("generous_tit_for_tat", "suspicious_tit_for_tat", "grim_trigger", "win_stay_lose_shift"),
     *("trust_threshold", "cooperator", "matcher", "reciprocator", "unforgiving", "bully"),
 )
+TEAMS = (
+    *("random", "always_defect", "cooperator", "reciprocator", "best_script", "greedy"),
+    *("potential_field", "astar_pibt", "attack_nearest", "smac_heuristic", "focus_fire", "kite"),
+)
 # Policies that are not trained, by protocol: a name, or a file of ``protocols``.
 FIXED: dict[str, tuple[str, ...]] = {
     "routing-easy": PLANNERS,
@@ -66,7 +70,7 @@ FIXED: dict[str, tuple[str, ...]] = {
     "routing-standard": PLANNERS[:-1],
     "routing-learned": PLANNERS,
     "coopetition-published": PUBLISHED,
-    "marl-standard": PLANNERS[:1],
+    "marl-standard": TEAMS,
     "skirmish-small": BATTLERS,
     "skirmish-published": BATTLERS,
     "skirmish-standard": (*BATTLERS, "open_loop"),
@@ -127,9 +131,9 @@ TRAININGS = (
     Training("skirmish-standard", "qmix_shared", 5, 3.0),
     Training("skirmish-standard", "mappo_shared", 5, 1.3),
     Training("rail-standard", "ippo_shared", 5, 0.8),
-    Training("rail-standard", "iql_shared", 5, 2.0),
-    Training("routing-standard", "ippo_shared", 5, 2.0),
-    Training("routing-standard", "iql_shared", 5, 2.0),
+    Training("rail-standard", "iql_shared", 5, 2.4),
+    Training("routing-standard", "ippo_shared", 5, 1.2),
+    Training("routing-standard", "iql_shared", 5, 1.5),
     Training("marl-standard", "qmix_shared", 10, 7.0),
     Training("marl-standard", "mappo_shared", 10, 3.0),
     Training("marl-standard", "ippo_shared", 10, 3.0),
