@@ -1,4 +1,4 @@
-"""The published protocol: its numbers, and runs with checkpoints from end to end."""
+"""marl-standard and protocols of its form: numbers, checkpoints, scripts of single groups."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.variants import with_tasks
 
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
-# A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
+# A protocol of the published form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {
     "citation": "Gorsane et al. 2022",
     "tasks": [
@@ -77,23 +77,42 @@ def test_its_seeds_are_nobody_elses(name):
         assert own.isdisjoint({*others.training, *others.evaluation.seeds}), other
 
 
-def test_its_bounds_of_games_are_those_of_all_agents_in_the_standard_protocol():
-    """Returns of all agents are the mean own return times their number, up to rounding."""
+def test_its_bounds_are_fixed_and_those_of_games_come_from_their_certificates():
+    """1 is the joint optimum, the mean own return of the standard protocol times the agents."""
+    marl = load_protocol("marl-standard")
+    assert marl.report.normalisation is None
     standard = {task.id: task for task in load_protocol("coopetition-standard").task}
-    games = load_protocol("marl-standard").groups["coopetition"]
-    assert len(games) == 8
+    games = marl.groups["games"]
+    assert len(games) == 3
     for task in games:
         agents = len(Game.at(task.env, **task.parameters).agents)
-        bounds = standard[task.id].bounds
-        assert task.bounds.low == pytest.approx(agents * bounds.low, abs=0.006 * agents), task.id
-        assert task.bounds.high == pytest.approx(agents * bounds.high, abs=0.006 * agents), task.id
+        high = standard[task.id].bounds.high
+        assert task.bounds.high == pytest.approx(agents * high, abs=0.006 * agents), task.id
+
+
+def test_value_based_learners_can_play_all_its_tasks():
+    marl = load_protocol("marl-standard")
+    assert {name for name in marl.report.learned if name.startswith("qmix")}
+    assert marl.training.reward == "team"
+    for task in marl.task:
+        assert Game.at(task.env, **task.parameters).choices is not None, task.id
+
+
+@pytest.mark.parametrize("group", ["games", "pathfinding", "battles"])
+def test_scripts_play_the_tasks_of_their_group(group):
+    marl = load_protocol("marl-standard")
+    task = marl.groups[group][0]
+    scripts = marl.report.domain[group].baselines
+    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), reference=False)
+    assert report.episodes.policies == scripts
 
 
 def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
-    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
+    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n[report]\n'
+    text += 'normalisation = "minmax"\n'
     assert loaded(tmp_path, text, "other").report.normalisation == "minmax"
     with pytest.raises(ProtocolError, match="a margin is in units of the tasks' bounds"):
-        loaded(tmp_path, f"{text}[report]\nmargin = 0.1\n", "other")
+        loaded(tmp_path, f"{text}margin = 0.1\n", "other")
     domain = {"pear": SMALL["domain"]["pair"]}
     with pytest.raises(ProtocolError, match="'pair'"):
         small_protocol(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
@@ -105,16 +124,17 @@ def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
 def test_a_protocol_of_one_group_of_its_tasks_drops_the_other_domains(tmp_path):
     head = 'extends = "marl-standard"\n[protocol]\nname = "one"\n'
     task = '[[task]]\nid = "3m"\ngroup = "GROUP"\nenv = "coopbench/Skirmish-v1"\n'
-    report = loaded(tmp_path, head + task.replace("GROUP", "skirmish"), "one").report
+    task += "bounds = { low = 0.0, high = 20.0 }\n"
+    report = loaded(tmp_path, head + task.replace("GROUP", "battles"), "one").report
     assert {group: domain.metrics for group, domain in report.domain.items()} == {
-        "skirmish": ("win",)
+        "battles": ("win",)
     }
     curve = '[report]\ncurve = "win"\n'
     plain = loaded(tmp_path, head + curve + task.replace("GROUP", "mine"), "one")
     assert plain.report.domain is None
-    own = '[report.domain]\nskirmsh = { metrics = ["win"], curve = "win" }\n'
-    with pytest.raises(ProtocolError, match="Unknown group 'skirmsh'"):
-        loaded(tmp_path, head + own + task.replace("GROUP", "skirmish"), "one")
+    own = '[report.domain]\nbattls = { metrics = ["win"], curve = "win" }\n'
+    with pytest.raises(ProtocolError, match="Unknown group 'battls'"):
+        loaded(tmp_path, head + own + task.replace("GROUP", "battles"), "one")
 
 
 def test_scores_lie_between_the_lowest_and_highest_episode(report):
