@@ -1,6 +1,6 @@
 """The game that a policy plays, as far as a policy may look at it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,15 +58,13 @@ class Game:
     def _made(cls, environment: "EnvSpec", parameters: Any, constants: Any) -> "Game":
         agents = environment.agents(constants)
         spaces = [environment.action_space(constants, a) for a in range(len(agents))]
-        boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
         discrete = all(isinstance(space, gym.spaces.Discrete) for space in spaces)
-        bounded = boxes and len({space.shape for space in spaces}) == 1
-        low = np.stack([space.low for space in spaces]) if bounded else np.zeros(0)
-        high = np.stack([space.high for space in spaces]) if bounded else np.zeros(0)
-        codec = getattr(constants, "codec", None)
+        codec: Any = getattr(constants, "codec", None)
         levels: Choices | None = environment.choices if codec is None else codec.levels
-        if levels is not None:
+        if codec is None and levels is not None:
             low, high = levels.low, levels.high
+        else:
+            low, high = _bounds(spaces if levels is None else codec.boxes.action_spaces)
         action_layout = environment.action_layout
         return cls(
             environment.id,
@@ -98,3 +96,11 @@ class Game:
                 f"Policy {policy!r} cannot play {self.env_id}: it needs Box actions and the "
                 f"observation parts {', '.join(parts)}; there are {', '.join(self.layout)}."
             )
+
+
+def _bounds(spaces: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of Box spaces of one shape, (agents, *shape); empty for any others."""
+    boxes = all(isinstance(space, gym.spaces.Box) for space in spaces)
+    if not boxes or len({space.shape for space in spaces}) > 1:
+        return np.zeros(0), np.zeros(0)
+    return np.stack([space.low for space in spaces]), np.stack([space.high for space in spaces])

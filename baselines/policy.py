@@ -29,11 +29,13 @@ class Policy(Protocol):
         """Return actions and the new memory.
 
         ``observations`` is (lanes, agents, features) float32; actions are (lanes, agents, dim) in
-        the units of the action space, or (lanes, agents) integers for Discrete. A policy with a
-        true attribute ``uses_state`` is called with the environment's State as a third argument:
-        its arrays, lane first, which it can read and not write. A policy with a true attribute
-        ``uses_masks`` is called with the legal choices as its last argument: bool (lanes, agents,
-        choices), or None where actions are a Box.
+        the units of the action space, or (lanes, agents) integers for Discrete. In a game with the
+        parameter ``action_levels`` they may be either, and ``game.low`` and ``game.high`` are the
+        bounds; of numbers the nearest choices are played. A policy with a true attribute
+        ``uses_state`` is called with the environment's State as a third argument: its arrays, lane
+        first, which it can read and not write. A policy with a true attribute ``uses_masks`` is
+        called with the legal choices as its last argument: bool (lanes, agents, choices), or None
+        where actions are a Box.
         """
 
 

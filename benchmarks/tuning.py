@@ -7,11 +7,10 @@
 
 The first command draws settings at random from ``SPACE`` and trains each of them once on some
 tasks; the second trains the best of these on all trained tasks, with other seeds; the third tries
-settings that are named. Neither training seeds nor episodes are those of the protocol. Training
-meets the partners of the protocol, and the last policy plays what training meets: the trained task
-and, beside partners, the focal task of its game. The score of a trial is the mean of the normalised
-scores over these tasks. Trials already in the file are kept and not repeated. Finalists are the
-best of the stored trials of the same protocol and tasks.
+settings that are named. Neither training seeds nor episodes are those of the protocol. A task with
+partners is trained beside them, and the last policy plays the task as it was trained on. The score
+of a trial is the mean of the normalised scores over its tasks. Trials already in the file are kept
+and not repeated. Finalists are the best of the stored trials of the same protocol and tasks.
 """
 
 import argparse
@@ -83,24 +82,17 @@ def scored(
     seed: int,
     settings: dict[str, Any],
     episodes: int,
-) -> dict[str, float | None]:
-    """Normalised scores after training on a task, by tasks played; None if training diverges."""
-    tasks = (task, *protocol.tasks_with_partners(task.id))
-    beside: dict[str, Any] = {}
-    if partners := protocol.training_partners(task.id):
-        beside = {"partners": list(partners), "share": protocol.training.share or 0.0}
+) -> float | None:
+    """Return the normalised score after training on a task, as played; None if it diverges."""
+    beside = {"partners": list(task.partner_names)} if task.partners else {}
     made = make_learner(learner, task.env, task.parameters, seed, **settings, **beside)
     try:
         made.learn(steps)
     except Diverged:
-        return dict.fromkeys((played.id for played in tasks), None)
-    scores = {}
+        return None
     seeds = np.arange(FIRST_EPISODE, FIRST_EPISODE + episodes, dtype=np.uint64)
-    for played in tasks:
-        block = play(protocol, Cell(played.id, learner, seed), made.policy(), seeds=seeds)
-        returns = values(block, protocol.report.score)
-        scores[played.id] = float(played.bounds.normalise(returns).mean())
-    return scores
+    block = play(protocol, Cell(task.id, learner, seed), made.policy(), seeds=seeds)
+    return float(task.bounds.normalise(values(block, protocol.report.score)).mean())
 
 
 class Trial(NamedTuple):
@@ -116,11 +108,8 @@ class Trial(NamedTuple):
 
     @property
     def played(self) -> list[str]:
-        """The tasks that are played after the trainings."""
-        beside = [
-            played for task in self.tasks for played in self.protocol.tasks_with_partners(task.id)
-        ]
-        return sorted({task.id for task in (*self.tasks, *beside)})
+        """The tasks that are trained on, and played after their trainings."""
+        return sorted(task.id for task in self.tasks)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -145,9 +134,8 @@ class Trial(NamedTuple):
         scores: dict[str, list[float | None]] = {name: [] for name in self.played}
         how = (self.settings, self.episodes)
         for task, seed in product(self.tasks, self.seeds):
-            results = scored(self.protocol, task, self.learner, self.steps, seed, *how)
-            for name, score in results.items():
-                scores[name].append(score if score is None else round(score, 4))
+            score = scored(self.protocol, task, self.learner, self.steps, seed, *how)
+            scores[task.id].append(score if score is None else round(score, 4))
         every = [-1.0 if score is None else score for row in scores.values() for score in row]
         return self.described | {
             "scores": scores,

@@ -100,6 +100,7 @@ def compilations() -> dict[str, Callable[[], None]]:
             for policy in names:
                 parts[f"{policy} on {env_id}"] = partial(_play_policy, policy, env_id)
     parts[f"rule on {_RULED}"] = partial(_play_policy, _RULE, _RULED)
+    parts["choices"] = _compile_choices
     parts["networks"] = _run_network
     return parts
 
@@ -130,6 +131,12 @@ def _compile_environment(env_id: str, settings: Sequence[Mapping[str, Any]]) -> 
         engine.global_state()
         for parameters in settings:
             coopbench_envs.Engine(env_id, lanes, **parameters).compile()
+
+
+def _compile_choices() -> None:
+    """Compile what translates choices, for one lane and for many, whose arrays are laid out so."""
+    for lanes in (1, MANY_LANES):
+        coopbench_envs.Engine(_RULED, lanes, action_levels=2).compile()
 
 
 def _play_policy(policy: str, env_id: str) -> None:

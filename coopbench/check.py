@@ -14,6 +14,7 @@ import numpy as np
 
 import coopbench_envs
 from coopbench_envs.batches import BatchDriver, BatchKernels
+from coopbench_envs.choices import LEVELS, as_played, without_levels
 from coopbench_envs.core import EnvSpec, Kernels, streams
 from coopbench_envs.drivers import NEXT_STEP, RESET
 from coopbench_envs.engine import DISABLED, Engine
@@ -77,6 +78,9 @@ def check_environment(name: str, **parameters: Any) -> list[Fault]:
         permit(name)
         return list(_foreign(name, parameters))
     environment = coopbench_envs.spec(name)
+    if LEVELS in parameters:  # whose choices the kernels never see
+        as_played(environment, parameters)
+        parameters = without_levels(parameters)
     found = list(_signatures(environment, parameters))
     return found or list(_own(environment, parameters))
 
@@ -427,7 +431,7 @@ def _foreign(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
             "reset(seed=...) makes, for instance self.np_random of Gymnasium.",
         )
         return
-    world = make_world(name, parameters)
+    world = make_world(name, without_levels(parameters))
     digests = [digest_of(world.reset(reset_seed(seed, 0))) for seed in (0, 1, 0)]
     if digests[0] != digests[2]:
         yield Fault(name, "reset(seed=0) after another episode begins otherwise; reset all state.")

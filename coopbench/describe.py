@@ -21,6 +21,7 @@ from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
 from coopbench_envs.batches import BatchKernels
+from coopbench_envs.choices import offered
 from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
 from coopbench_envs.exactness import library_calls
@@ -97,7 +98,7 @@ def describe_environment(env_id: str) -> str:
         **({"Source": spec.source} if spec.source else {}),
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
-    parts = [_facts(facts), _parameter_table(spec.params)]
+    parts = [_facts(facts), _parameter_table(offered(spec))]
     if engine.action_layout:
         parts.append(rows_table(["Action part", "Index"], _places(engine.action_layout)))
     parts += [
@@ -212,9 +213,8 @@ def _further(protocol: Protocol) -> dict[str, str]:
     facts: dict[str, str] = {}
     if selection is not None:
         training, seeds = protocol.training, _seeds(selection)
-        share = f", {training.share:.0%} with partners" if training and training.share else ""
         facts["Checkpoints"] = (
-            f"the one with the highest mean `{report.score}` on the seeds {seeds}{share} is "
+            f"the one with the highest mean `{report.score}` on the seeds {seeds} is "
             "evaluated; ties go to the earliest"
         )
         if training is not None and training.evaluates == "last":

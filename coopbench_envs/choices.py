@@ -16,7 +16,8 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.core import EnvSpec
+from coopbench_envs.compiling import compiled
+from coopbench_envs.core import EnvSpec, kernel
 from coopbench_envs.foreign_names import Keywords, is_foreign
 from coopbench_envs.parameters import between, is_whole, resolve
 
@@ -24,10 +25,16 @@ __all__ = [
     "LEVELS",
     "MOST_CHOICES",
     "Choices",
+    "Values",
     "as_played",
     "choices_of",
+    "choose",
     "extended",
+    "offered",
     "resolved",
+    "translate",
+    "turn_of",
+    "with_choices",
     "without_levels",
 ]
 
@@ -172,6 +179,59 @@ def _grid(name: str, levels: int | tuple[int, ...], space: Any) -> list[np.ndarr
     return [np.rint(line) if whole else line for line in lines]
 
 
+# --- steps ----------------------------------------------------------------------------------------
+
+
+class Values(NamedTuple):
+    """What choices stand for, as compiled code reads it; see ``Choices``."""
+
+    counts: np.ndarray
+    values: np.ndarray
+    idle: np.ndarray
+
+
+class Turn(NamedTuple):
+    """Who chooses in a step; see ``drivers.Control``."""
+
+    alive: np.ndarray
+    done: np.ndarray
+    invalid: np.ndarray
+
+
+def turn_of(control: Any) -> Turn:
+    """Return the arrays of an engine's ``control`` that say who chooses."""
+    return Turn(control.alive, control.done, control.invalid)
+
+
+@kernel
+def choose(values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, i: int) -> None:
+    """Write the Box actions (lanes, agents, dim) that are ``chosen`` (lanes, agents) in lane ``i``.
+
+    What is illegal, and what a dead agent chooses, becomes -1, which stands for ``idle``; the
+    former is counted while the episode runs.
+    """
+    for a in range(chosen.shape[1]):
+        k = chosen[i, a]
+        legal = 0 <= k < values.counts[a]
+        if not (legal or turn.done[i]) and turn.alive[i, a]:
+            turn.invalid[i, a] += 1
+        if not (legal and turn.alive[i, a]):
+            chosen[i, a] = -1
+        for d in range(actions.shape[2]):
+            actions[i, a, d] = values.values[a, k, d] if legal else values.idle[a, d]
+
+
+def _translate(
+    values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, start: int, stop: int
+) -> None:
+    """Translate the choices in the lanes from ``start`` to ``stop``."""
+    for i in range(start, stop):
+        choose(values, turn, chosen, actions, i)
+
+
+translate: Any = compiled(_translate)
+
+
 # --- environments ---------------------------------------------------------------------------------
 
 
@@ -186,7 +246,16 @@ def resolved(environment: EnvSpec, parameters: Mapping[str, Any]) -> Any:
         given[LEVELS] = _whole(environment.id, given[LEVELS])
     if is_foreign(environment.id):
         return Keywords(environment.id, given)
-    params = extended(environment.params) if LEVELS in given else _listing(environment, given)
+    params: Any = environment.params
+    if LEVELS in params._fields:
+        raise ValueError(
+            f"Params of {environment.id} has a field {LEVELS!r}, the name of a parameter of all "
+            f"environments with Box actions. Give the field another name."
+        )
+    if LEVELS in given:
+        params = extended(params)
+    elif not set(given) <= set(params._fields):
+        params = offered(environment)  # whose names the message lists
     return resolve(params, given, environment.id)
 
 
@@ -203,15 +272,20 @@ def as_played(environment: EnvSpec, parameters: Mapping[str, Any]) -> tuple[EnvS
     agents = environment.agents(constants)
     boxes = [environment.action_space(constants, seat) for seat in range(len(agents))]
     choices = choices_of(environment.id, getattr(values, LEVELS), boxes)
-    spaces = choices.spaces()
-    chosen = replace(
+    return with_choices(environment, choices), values, constants
+
+
+def with_choices(environment: EnvSpec, choices: Choices | None) -> EnvSpec:
+    """Return an environment whose agents have these choices; itself for None."""
+    if choices is None:
+        return environment
+    return replace(
         environment,
         params=extended(environment.params),
         constants=functools.partial(_constants, environment),
-        action_space=functools.partial(_space, tuple(spaces)),
+        action_space=functools.partial(_space, tuple(choices.spaces())),
         choices=choices,
     )
-    return chosen, values, constants
 
 
 def _constants(environment: EnvSpec, values: Any) -> Any:
@@ -233,9 +307,10 @@ def extended(params: type) -> Any:
     """Return a ``Params`` class with the field ``action_levels`` behind its own fields."""
     hints = get_type_hints(params, include_extras=True)
     defaults = getattr(params, "_field_defaults", {})
-    kind: Any = namedtuple(  # type: ignore[misc]
+    made: Any = namedtuple(  # type: ignore[misc]
         "Params", (*hints, LEVELS), defaults=(*defaults.values(), None), module=params.__module__
     )
+    kind: Any = made  # which type checkers take for a class that they know
     kind.__annotations__ = {**hints, LEVELS: _LEVELS}
     kind.__doc__ = params.__doc__
     kind.plain = params
@@ -257,14 +332,15 @@ def _remade(params: type, values: tuple[Any, ...]) -> Any:
     return extended(params)(*values)
 
 
-def _listing(environment: EnvSpec, given: Mapping[str, Any]) -> Any:
-    """Return the ``Params`` whose names a message lists if one of those given is unknown."""
+def offered(environment: EnvSpec) -> Any:
+    """Return the ``Params`` of an environment, with ``action_levels`` if its actions are a Box.
+
+    Without it for an environment that cannot be made by its defaults alone.
+    """
     params: Any = environment.params
-    if set(given) <= set(params._fields):
-        return params
     try:
         constants = environment.constants(params())
         boxes = isinstance(environment.action_space(constants, 0), gym.spaces.Box)
-    except (TypeError, ValueError):  # of an environment that cannot be made without parameters
+    except (TypeError, ValueError):
         return params
     return extended(params) if boxes else params

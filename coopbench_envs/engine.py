@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
-from coopbench_envs.choices import Choices, as_played
+from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of, with_choices
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
 from coopbench_envs.drivers import (
@@ -60,7 +60,7 @@ _TAKEN = frozenset(
 # Attributes that a copy or a pickle leaves out and makes anew: compiled code, and views, which
 # would become arrays of their own.
 _DERIVED = (
-    *("_launch", "_look", "_views", "first", "_host", "state", "control", "actions"),
+    *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -167,7 +167,6 @@ class Engine:
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
-        self._chosen = np.zeros(self._shape, np.int64)  # with ``action_levels``: the ``actions``
         self._host = self._visible()
         self._expose(self._host)
         told = self._checked_info(self._told())
@@ -204,7 +203,16 @@ class Engine:
             control=arranged(control, self.order, self._row_order),
             actions=laid_out(np.zeros((lanes, *shape), kind), self.order),
             finals=arranged(finals, self.order, self._row_order),
+            **self._room_for_choices(lanes),
         )
+
+    def _room_for_choices(self, lanes: int) -> dict[str, Any]:
+        """Return the arrays of ``Host`` that translate choices, by name; none without them."""
+        if self.choices is None:
+            return {}
+        chosen = laid_out(np.zeros((lanes, *self._shape[1:]), np.int64), self.order)
+        choices = self.choices
+        return {"chosen": chosen, "values": Values(choices.counts, choices.values, choices.idle)}
 
     def _visible(self) -> Host:
         """Return views of the arrays without the padding."""
@@ -217,13 +225,14 @@ class Engine:
             control=shortened(whole.control, lanes),
             actions=whole.actions[:lanes],
             finals=shortened(whole.finals, lanes),
+            chosen=None if whole.chosen is None else whole.chosen[:lanes],
+            values=whole.values,
         )
 
     def _expose(self, arrays: Host) -> None:
         """Give these arrays the names by which users know them."""
-        self.state, self.actions = arrays.state, arrays.actions
-        if self.choices is not None:
-            self.actions = self._chosen
+        self.state = arrays.state
+        self.actions = arrays.actions if arrays.chosen is None else arrays.chosen
         self.control: Control = arrays.control
         # What SAME_STEP keeps of the last step of a finished episode.
         self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
@@ -261,6 +270,14 @@ class Engine:
         """Compiled code with its arrays, made when it is first needed: to look takes none."""
         whole = self._whole
         return self._bound(whole.state, whole.control)
+
+    @cached_property
+    def _translator(self) -> Callable[[int, int], int]:
+        """Compiled code that writes the Box actions which are chosen in the lanes (start, stop)."""
+        whole = self._whole
+        arrays = (whole.values, turn_of(whole.control), whole.chosen, whole.actions)
+        launch: Callable[[int, int], int] = translate.with_arrays(arrays, 2, "action_levels")
+        return launch
 
     def _bound(self, state: Any, control: Control) -> Callable[[int, int, int], int]:
         """Return compiled code with these arrays: (op, start, stop) -> 1, or 0 where it refuses."""
@@ -304,6 +321,8 @@ class Engine:
     def compile(self) -> None:
         """Load the compiled code, or compile it; otherwise the first reset does this."""
         self._launch  # noqa: B018
+        if self.choices is not None:
+            self._translator  # noqa: B018
 
     def set_opponent(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play against the agents from now on.
@@ -324,7 +343,7 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.spec, *_ = as_played(spec(state["spec"]), self.parameters._asdict())
+        self.spec = with_choices(spec(state["spec"]), self.choices)
         self._host = self._visible()
         self._expose(self._host)
 
@@ -383,24 +402,13 @@ class Engine:
         op = operation(mode)
         self.actions[...] = checked_actions(self, actions, self._shape)
         if self.choices is not None:
-            self._translate(self.choices)
+            checked(self._translator(0, self.lanes))
         if self._opponent is not None:
             check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
             self._opponent.act()
         self._advance(op)
         if mode == SAME_STEP and self.control.done.any():
             self._renew()
-
-    def _translate(self, choices: Choices) -> None:
-        """Write the Box actions that are chosen; what is illegal is counted and becomes -1."""
-        control, chosen = self.control, self.actions
-        beyond = (chosen < 0) | (chosen >= choices.most)
-        if beyond.any():
-            control.invalid[beyond & control.alive & ~control.done[:, None]] += 1
-        beyond |= ~control.alive
-        if beyond.any():
-            chosen[beyond] = -1
-        self._host.actions[...] = choices.actions(chosen)
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""

@@ -34,6 +34,9 @@ class Host(NamedTuple):
     control: Control
     actions: np.ndarray  # (lanes, agents) int64, or (lanes, agents, dim) float64
     finals: Finals
+    # With ``action_levels``: what agents choose, (lanes, agents) int64, and what it stands for.
+    chosen: np.ndarray | None = None
+    values: Any = None
 
 
 def laid_out(array: np.ndarray, order: str) -> np.ndarray:

@@ -48,7 +48,6 @@ _MEANINGS = {
     "Training.episodes": "episodes of every evaluation during training",
     "Training.budgets": "how long learners train, by kind of learner",
     "Training.runs": "training runs of a learner, one per training seed",
-    "Training.share": "share of the lanes with partners, in (0, 1]",
     "Bounds.low": "score that counts as 0",
     "Bounds.high": "score that counts as 1",
     "Instances.file": "file of start positions, next to the protocol's file",

@@ -3,7 +3,9 @@
 All figures and decisions are read from stored tables; nothing is decided here.
 """
 
+import csv
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import stored_results as stored
@@ -14,12 +16,13 @@ from coopbench.report.plots import style
 # Protocols of the overview with a group of tasks each; the others have no learner yet, or learners
 # for questions of their own.
 OVERVIEW = {
-    **{"coopetition-standard": "focal", "coopetition-team": "focal"},
+    **{"coopetition-standard": "focal"},
     **{"coopetition-published": "games", "marl-standard": "games"},
     **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "maps"},
     **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
     **{"rail-standard": "seven-trains", "rail-scaling": ""},
 }
+TEAM_REWARD = Path(__file__).parents[1] / "benchmarks" / "results" / "team-reward.csv"
 WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
 
 
@@ -27,6 +30,7 @@ def parts() -> dict[str, str]:
     """Return every generated part of the page: the overview, and a part for each protocol."""
     return {
         "overview": overview(),
+        "team_reward": team_reward(),
         **{name.replace("-", "_"): section(name) for name in stored.names()},
     }
 
@@ -40,6 +44,24 @@ def overview() -> str:
     return rows_table(
         ["Protocol", "Tasks", "`random`", "Best script or planner", "Best learner"], body
     )
+
+
+def team_reward() -> str:
+    """Normalised self-play of runs on own and on the team's reward: mean, lowest and highest run.
+
+    The runs are of an earlier revision of coopetition-standard with the same self-play tasks.
+    """
+    with TEAM_REWARD.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    body = []
+    for name in dict.fromkeys(row["task"] for row in rows):
+        bounds, cells = stored.protocol_of("coopetition-standard").task_of(name).bounds, []
+        for reward in ("own", "team"):
+            runs = [row for row in rows if (row["task"], row["reward"]) == (name, reward)]
+            scores = bounds.normalise(np.array([float(row["own_return"]) for row in runs]))
+            cells.append(f"{scores.mean():z.2f} ({scores.min():z.2f} to {scores.max():z.2f})")
+        body.append((f"`{name}`", *cells))
+    return rows_table(["Task", "Each agent's own reward", "Reward of the team"], body)
 
 
 def leaders(name: str, group: str) -> list[str]:

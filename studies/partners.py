@@ -3,7 +3,7 @@
     python -m studies.partners
     python -m studies.partners --task trust-dilemma --steps 100000 --partners /tmp/partners
 
-For every trained task of coopetition-standard a learner learns in all seats. Of each training one
+For every self-play task of coopetition-standard a learner learns in all seats. Of each training one
 policy is written into ``baselines/partners/NAME.npz``. Partners of the kinds that training may
 meet are trained by ``ippo``, from own and from the team's reward; their names say which, and
 whether it is the last policy or the one half-way: pools for training have those of seed a, held-out
@@ -135,7 +135,8 @@ def main() -> None:
     if arguments.steps and arguments.steps % PARTS:
         parser.error(f"--steps takes a multiple of {PARTS}")
     protocol = load_protocol(PROTOCOL)
-    tasks = [protocol.task_of(name) for name in arguments.task or ()] or protocol.trained_tasks
+    alone = [task for task in protocol.trained_tasks if not task.partners]
+    tasks = [protocol.task_of(name) for name in arguments.task or ()] or alone
     places = arguments.partners, arguments.states
     for task, partner in product(tasks, PARTNERS):
         if arguments.name and partner.name not in arguments.name:

@@ -77,7 +77,6 @@ FIXED: dict[str, tuple[str, ...]] = {
     "rail-standard": DISPATCHERS,
     "rail-scaling": DISPATCHERS,
     "coopetition-standard": REACTIVE,
-    "coopetition-team": ("random", "always_defect", "best_script", "cooperator", "reciprocator"),
 }
 PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
 # Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
@@ -137,11 +136,9 @@ TRAININGS = (
     Training("marl-standard", "qmix_shared", 10, 6.0),
     Training("marl-standard", "mappo_shared", 10, 2.3),
     Training("marl-standard", "ippo_shared", 10, 1.8),
-    Training("coopetition-standard", "ippo", 10, 7),
-    Training("coopetition-standard", "ippo_shared", 10, 6),
-    Training("coopetition-standard", "mappo_shared", 10, 7),
-    Training("coopetition-team", "ippo", 10, 3.5),
-    Training("coopetition-team", "ippo_shared", 3, 0.5, 0.1),
+    Training("coopetition-standard", "ippo", 10, 6.8),
+    Training("coopetition-standard", "ippo_shared", 10, 5.6),
+    Training("coopetition-standard", "mappo_shared", 10, 4.4),
     Training("coopetition-published", "ippo", 5, 5),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 3.3, 0.05),

@@ -58,8 +58,12 @@ def same(one, two):
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
 @pytest.mark.parametrize(
     ("env_id", "parameters"),
-    [("coopbench/Skirmish-v1", {"map": "3m", "horizon": 4}), ("test/Pennies-v0", {"horizon": 3})],
-    ids=["falling", "terminated"],
+    [
+        ("coopbench/Skirmish-v1", {"map": "3m", "horizon": 4}),
+        ("test/Pennies-v0", {"horizon": 3}),
+        ("coopbench/Routing-v1", {"num_agents": 3, "horizon": 3, "action_levels": 2}),
+    ],
+    ids=["falling", "terminated", "choices of numbers"],
 )
 def test_lanes_are_those_of_the_compiled_driver(batches, env_id, parameters, mode):
     import toy_pennies

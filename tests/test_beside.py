@@ -15,13 +15,12 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.variants import whole_of, with_tasks
 from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 
 POOL = ("always_defect", "cooperator", "unforgiving:0.4", "random")
 GAME = ("TrustDilemma-v1", {"horizon": 3})
-SETTINGS = {"lanes": 8, "partners": POOL, "share": 0.5}
+SETTINGS = {"lanes": 8, "partners": POOL}
 POOLED = """
 extends = "coopetition-published"
 [protocol]
@@ -51,16 +50,15 @@ def played(rows, steps):
         yield learning, before, rows.step(rng.uniform(-1, 1, (8, 2, 1)))
 
 
-def test_lanes_with_partners_go_through_all_line_ups():
+def test_all_lanes_go_through_all_line_ups():
     rows = rows_of(*GAME, **SETTINGS)
     met = {lane: [] for lane in range(8)}
     for learning, _, _ in played(rows, 3 * 8):
         for lane in range(8):
             met[lane].append(tuple(learning[lane]))
-    assert all(seats == (True, True) for lane in range(4) for seats in met[lane])
     table = [tuple(row) for row in seating(8, 2, 4) == OWN]
-    for lane in range(4, 8):  # 8 episodes of 3 steps
-        assert met[lane][::3] == [table[(lane - 4 + e * 4) % 8] for e in range(8)]
+    for lane in range(8):  # 8 episodes of 3 steps
+        assert met[lane][::3] == [table[(lane + e * 8) % 8] for e in range(8)]
 
 
 def test_rows_of_partners_are_not_learned_from():
@@ -71,19 +69,30 @@ def test_rows_of_partners_are_not_learned_from():
 
 def test_partners_act_as_they_do_elsewhere():
     """In a lane with partners the game goes as if they had been seated in a match."""
-    rows = rows_of(*GAME, lanes=8, partners=("always_defect",), share=1.0)
+    rows = rows_of(*GAME, lanes=8, partners=("always_defect",))
     for learning, _, _ in played(rows, 5):
         assert learning.sum() == 8
         if not rows.engine.control.done.any():
             assert (rows.engine.actions[~learning] == 0.0).all()
 
 
-def test_without_partners_nothing_changes():
-    plain, beside = rows_of(*GAME, lanes=8), rows_of(*GAME, **(SETTINGS | {"share": 0.25}))
-    for (_, _, first), (_, _, second) in zip(played(plain, 7), played(beside, 7), strict=True):
-        np.testing.assert_array_equal(first.rewards[:6], second.rewards[:6])
-        np.testing.assert_array_equal(first.following[:6], second.following[:6])
-    assert not any(name.startswith("partners") for name in plain.save())
+def test_without_partners_none_are_stored():
+    plain, beside = rows_of(*GAME, lanes=8), rows_of(*GAME, **SETTINGS)
+    names = [any(name.startswith("partners") for name in rows.save()) for rows in (plain, beside)]
+    assert names == [False, True]
+    assert plain.learning().all()
+
+
+@pytest.mark.parametrize("learner", ["ippo", "isac", "mappo", "maddpg"])
+def test_beside_partners_one_model_has_all_seats(learner):
+    """It learns from every episode, and is told its seat, as shared learners are."""
+    tiny = TINY.get(learner, {"layers": "8"})
+    alone = make_learner(learner, *GAME, 3, **tiny, lanes=8)
+    beside = make_learner(learner, *GAME, 3, **tiny, **SETTINGS)
+    assert [list(seats) for seats in alone._rows.groups] == [[0], [1]]
+    assert [list(seats) for seats in beside._rows.groups] == [[0, 1]]
+    assert beside._rows.inputs == alone._rows.inputs + 2
+    beside.policy().check(game_of(load_protocol("coopetition-standard").task[0]))
 
 
 @pytest.mark.parametrize("learner", TINY)
@@ -101,11 +110,11 @@ def test_a_resumed_training_is_the_same(learner):
     assert whole.policy().facts["hyperparameters"]["partners"] == list(POOL)
 
 
-def test_a_model_without_experience_is_not_updated():
+def test_a_replay_holds_the_steps_of_the_seat_of_the_learner():
     settings = SETTINGS | TINY["isac"] | {"lanes": 1, "warmup": 0, "train_every": 1}
     learner = make_learner("isac", *GAME, 3, **settings)
-    learner.learn(2)  # of the first episode, in which a partner has the other seat
-    assert [len(model.replay) for model in learner._models] == [2, 0]
+    learner.learn(6)  # of two episodes, in which a partner has the other seat
+    assert [len(model.replay) for model in learner._models] == [6]
 
 
 def test_a_player_continues_from_what_it_saved():
@@ -130,27 +139,18 @@ def test_a_player_continues_from_what_it_saved():
             np.testing.assert_array_equal(first, second, err_msg=name)
 
 
-def test_partners_and_share_go_together():
-    for settings in ({"partners": POOL}, {"share": 0.5}):
-        with pytest.raises(ValueError, match="partners with a share above 0, or neither"):
-            make_learner("ippo", *GAME, 0, **settings)
-
-
 # -- protocols -----------------------------------------------------------------------------------
 
 
-def pooled(
-    folder, met=("always_defect", "cooperator"), trained_on="alone", selection=None, **training
-):
-    """A protocol with partners that are met and one that is held out."""
+def pooled(folder, met=("always_defect", "cooperator"), new=("bully",), selection=None, **parts):
+    """A protocol of two tracks: self-play, and partners that are met, with others held out."""
+    group = parts.pop("group", "focal-held-out")
     tasks = [
         builders.make_task("alone", group="self-play"),
-        builders.make_task("met", partners=met, trained_on=trained_on, group="focal"),
-        builders.make_task(
-            "new", partners=["bully"], trained_on=trained_on, group="focal-held-out"
-        ),
+        builders.make_task("met", partners=met, group="focal"),
+        builders.make_task("new", partners=new, trained_on="met", group=group),
     ]
-    parts = {"training": builders.make_training(**training), "selection": selection}
+    parts = {"training": builders.make_training(**parts), "selection": selection}
     parts |= {"score": "own_return", "metrics": ["own_return"]}
     return builders.small_protocol(folder, tasks=tasks, learned=["ippo"], **parts)
 
@@ -158,72 +158,79 @@ def pooled(
 BUDGET = {"steps": 12_500, "interval": 12_500}
 
 
-def test_a_protocol_fixes_the_partners_of_all_learners(tmp_path):
-    protocol = pooled(tmp_path, partners="focal", share=0.25, **BUDGET)
-    jobs = runs(protocol, "ippo", tmp_path, Scope(), {})
-    assert len(jobs) == 2
-    assert all(job.settings["partners"] == ["always_defect", "cooperator"] for job in jobs)
-    assert all(job.settings["share"] == 0.25 for job in jobs)
-    with pytest.raises(ValueError, match=r"share was 0.5; .* trains every learner on 'partners of"):
-        runs(protocol, "ippo", tmp_path, Scope(), {"share": 0.5})
-
-
-def test_without_the_key_nobody_is_met_and_the_digest_stays(tmp_path):
-    plain = pooled(tmp_path, **BUDGET)
-    assert "partners" not in runs(plain, "ippo", tmp_path, Scope(), {})[0].settings
-    assert "share" not in plain.model_dump(mode="json")["training"]
+def test_every_task_is_trained_on_as_it_is_played(tmp_path):
+    jobs = runs(pooled(tmp_path, **BUDGET), "ippo", tmp_path, Scope(), {})
+    met = {job.cell.task: job.settings.get("partners") for job in jobs}
+    assert met == {"alone": None, "met": ["always_defect", "cooperator"]}
+    assert [cell.task for job in jobs if job.cell.task == "met" for cell in job.plays][:2] == [
+        "met",
+        "new",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"partners": "focal-held-out", "share": 0.5}, r"'focal-held-out', which are held out"),
-        ({"partners": "focal"}, "partners go with share"),
-        ({"partners": "fokal", "share": 0.5}, r"Did you mean 'focal'"),
-        ({"partners": "self-play", "share": 0.5}, r"no task with trained_on = 'alone'"),
-        ({"partners": "focal", "share": 0.5, "met": ("random", "bully")}, "held out in 'new'"),
-        (
-            {"partners": "focal", "share": 0.5, "met": {"firm": ["random"]}},
-            "task 'met' has partners by role",
-        ),
-    ],
+    ("task", "how"), [("alone", "in all seats"), ("met", "beside the partners of this task")]
 )
-def test_what_training_partners_may_not_be(tmp_path, parts, message):
-    with pytest.raises(ProtocolError, match=message):
-        pooled(tmp_path, **parts)
+def test_other_partners_than_those_of_the_task_are_refused(tmp_path, task, how):
+    scope = Scope(tasks=[task])
+    with pytest.raises(ValueError, match=rf"\['random'\]; .* '{task}' {how}\. Leave them out"):
+        runs(pooled(tmp_path, **BUDGET), "ippo", tmp_path, scope, {"partners": ("random",)})
 
 
-@pytest.mark.parametrize(("share", "best"), [(0.1, 0), (0.5, 2)])
-def test_checkpoints_are_chosen_by_the_lanes_of_training(tmp_path, share, best):
-    parts = {"episodes": 2, "selection": (900, 2)}
-    protocol = pooled(tmp_path, partners="focal", share=share, **parts, **BUDGET)
-    alone, beside = [[5.0, 5.0], [0.0, 0.0], [4.0, 4.0]], [[0.0, 0.0], [5.0, 5.0], [3.0, 5.0]]
-    metrics = {"return": alone, "own_return": alone, "own_return.focal": beside}
-    arrays = {name: np.array(rows) for name, rows in metrics.items()}
-    progress = Progress(Cell("alone", "ippo", 50), np.array([1, 2, 3]), arrays)
-    assert protocol.chosen(progress) == best
+@pytest.mark.parametrize("key", [{"partners": "focal"}, {"share": 0.5}])
+def test_keys_of_earlier_versions_are_refused_with_what_to_write(tmp_path, key):
+    words = r"is no key of \[training\] any more: .* leave trained_on out of a task"
+    with pytest.raises(ProtocolError, match=words):
+        pooled(tmp_path, **key)
 
 
-def test_checkpoints_of_a_part_of_a_protocol_are_those_of_the_whole():
-    whole = load_protocol("coopetition-standard")
-    part = with_tasks(whole, ["slcd"])
-    assert part.score_with_partners is None  # the tasks with the partners of training are left out
-    assert whole_of(part) is whole_of(whole) is whole
+@pytest.mark.parametrize("group", ["focal-held-out", "focal-unmet"])
+def test_held_out_partners_are_not_met_in_training(tmp_path, group):
+    with pytest.raises(ProtocolError, match=r"'bully' is held out in 'new' .* met in training"):
+        pooled(tmp_path, met=("random", "bully"), group=group)
 
 
-def test_a_run_stores_its_score_with_partners_partners(tmp_path):
+def test_other_groups_may_share_partners_with_training(tmp_path):
+    mixed = pooled(tmp_path, met=("random", "bully"), new=("bully",), group="mixed")
+    assert [task.id for task in mixed.trained_tasks] == ["alone", "met"]
+
+
+def test_partners_by_role_are_refused_in_training(tmp_path):
+    protocol = pooled(tmp_path, met={"firm": ["random"]}, **BUDGET)
+    with pytest.raises(ValueError, match=r"'met' of .* has partners by role, which cannot be used"):
+        runs(protocol, "ippo", tmp_path, Scope(), {})
+
+
+def test_checkpoints_are_chosen_in_the_task_that_is_trained_on(tmp_path):
     parts = {"episodes": 4, "selection": (900, 4), "steps": 200, "interval": 100}
-    protocol = pooled(tmp_path, partners="focal", share=0.5, **parts)
+    protocol = pooled(tmp_path, **parts)
     settings = TINY["ippo"] | {"lanes": 4}
     coopbench.train(protocol, "ippo", tmp_path / "out", seeds=[50], **settings)
-    stored = store.read(tmp_path / "out", protocol, Cell("alone", "ippo", 50))
-    metrics, chosen = stored.progress.metrics, protocol.chosen(stored.progress)
-    assert stored.meta["training"]["chosen_step"] == stored.progress.steps[chosen]
     seeds = np.arange(900, 904, dtype=np.uint64)
-    block = play(protocol, Cell("met", "ippo", 50), stored.policy, seeds=seeds)
-    np.testing.assert_array_equal(metrics["own_return.focal"][chosen], values(block, "own_return"))
-    assert not np.array_equal(metrics["own_return.focal"], metrics["own_return"])
+    for task in ("alone", "met"):
+        stored = store.read(tmp_path / "out", protocol, Cell(task, "ippo", 50))
+        course = stored.progress
+        chosen = protocol.chosen(course)
+        assert chosen == course.metrics["own_return"].mean(axis=1).argmax()
+        assert stored.meta["training"]["chosen_step"] == course.steps[chosen]
+        block = play(protocol, Cell(task, "ippo", 50), stored.policy, seeds=seeds)
+        scores = values(block, "own_return")
+        np.testing.assert_array_equal(course.metrics["own_return"][chosen], scores)
+    carried = store.read(tmp_path / "out", protocol, Cell("new", "ippo", 50))
+    assert carried.policy.pack() == stored.policy.pack()
+    assert carried.progress is None
     assert coopbench.verify(tmp_path / "out").identical
+
+
+def test_the_best_checkpoint_of_either_track_is_that_of_its_own_scores(tmp_path):
+    protocol = pooled(tmp_path, episodes=2, selection=(900, 2), **BUDGET)
+    for task, scores in {
+        "alone": [[5.0, 5.0], [0.0, 0.0]],
+        "met": [[0.0, 0.0], [4.0, 6.0]],
+    }.items():
+        metrics = {"return": np.array([[9.0, 9.0], [9.0, 9.0]]), "own_return": np.array(scores)}
+        progress = Progress(Cell(task, "ippo", 50), np.array([1, 2]), metrics)
+        assert protocol.chosen(progress) == int(task == "met")
 
 
 def written(folder, partners):
@@ -252,14 +259,13 @@ def test_pools_are_lists(tmp_path):
         load_protocol(file)
 
 
-@pytest.mark.parametrize("name", ["coopetition-standard", "coopetition-team"])
-def test_every_run_learns_from_the_reward_of_its_track(tmp_path, name):
-    protocol = load_protocol(name)
+def test_every_run_learns_from_the_reward_of_the_protocol(tmp_path):
+    protocol = load_protocol("coopetition-standard")
     jobs = runs(protocol, "ippo", tmp_path, Scope(tasks=["trust-dilemma"]), {})
     assert {job.settings.get("reward", "own") for job in jobs} == {protocol.training.reward}
 
 
-def test_the_reward_of_the_other_track_is_refused(tmp_path):
+def test_another_reward_is_refused(tmp_path):
     protocol = load_protocol("coopetition-standard")
     with pytest.raises(ValueError, match=r"reward was 'team'.*trains every learner on 'own'"):
         runs(protocol, "ippo", tmp_path, Scope(tasks=["trust-dilemma"]), {"reward": "team"})

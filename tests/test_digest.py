@@ -38,8 +38,6 @@ COVERED = {
         "episodes": 3,
         "budgets": {"learners": BUDGET},
         "reward": "team",
-        "partners": "v0",
-        "share": 0.5,
         "task": Task(id="other", env=builders.TRUST),
         "evaluates": "last",
         "preset": "routing",

@@ -166,7 +166,7 @@ def test_runs_of_another_protocol_stay_out_with_a_reason(shipped, tmp_path):
 
 def test_runs_need_checkpoints_where_the_whole_protocol_trains():
     whole = coopbench.load_protocol("coopetition-standard")
-    for task, asked in (("slcd", True), ("slcd.focal", False)):
+    for task, asked in (("slcd", True), ("slcd.focal", True), ("slcd.shifted", False)):
         part, cells = with_tasks(whole, [task]), [Cell(task, "ippo", 1000)]
         assert choosing(part, EpisodeTable(()), cells) == (cells if asked else [])
 

@@ -96,6 +96,13 @@ def test_programs_have_the_operations_of_the_cpu(env_id, arch, assembled, tmp_pa
 
 
 @pytest.mark.skipif(COMPILER is None and "CI" not in os.environ, reason="no C compiler here")
+def test_choices_are_translated_as_the_cpu_does(tmp_path, monkeypatch):
+    gpu = PtxGpu(tmp_path)
+    monkeypatch.setattr(engine, "open_gpu", lambda ordinal: gpu)
+    on_gpu.test_choices_are_translated_as_on_the_cpu("F")
+
+
+@pytest.mark.skipif(COMPILER is None and "CI" not in os.environ, reason="no C compiler here")
 @pytest.mark.parametrize("env_id", dict.fromkeys(case[0] for case in CASES))
 def test_programs_play_as_the_cpu_does(env_id, tmp_path, monkeypatch):
     """The code of a GPU, rewritten in C, gives every array of the CPU's engine."""

@@ -117,4 +117,4 @@ def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
 def test_a_share_arrived_needs_the_metric(tmp_path):
     limits = "planning = 1\nstep = 1\ntotal = 9\nstop_below = 0.5\n"
     with pytest.raises(ProtocolError, match="stop_below goes with tasks that have the metric"):
-        loaded(tmp_path, f'extends = "coopetition-team"\n[limits]\n{limits}', "mine")
+        loaded(tmp_path, f'extends = "coopetition-standard"\n[limits]\n{limits}', "mine")

@@ -94,7 +94,8 @@ def test_episodes_with_them_are_played_and_verified(name, tmp_path):
 
 def test_the_package_loads_what_it_ships():
     """Every shipped policy has a file for each game of the standard protocol, and fits it."""
-    tasks = load_protocol("coopetition-standard").trained_tasks
+    protocol = load_protocol("coopetition-standard")
+    tasks = [task for task in protocol.trained_tasks if not task.partners]
     for file in shipped.shipped_folder().glob("*.npz"):
         for task in tasks:
             made = f"shipped:{file.stem},{shipped.shipped_digest(shipped.read_files(file))[:12]}"

@@ -92,8 +92,8 @@ ALL = make_training(runs=3, episodes=4, steps=300, interval=100, plays="all")
             r"which has models of another task itself \('dilemma'\); allowed: dilemma$",
         ),
         (
-            {"dilemma": {"partners": ["random"]}},
-            r"which has partners and is not trained on; allowed: none here$",
+            {"dilemma": {"partners": ["random"], "trained_on": "dilemma.longer"}},
+            r"which has models of another task itself \('dilemma'\); allowed: none here$",
         ),
         ({"training": ALL}, r"on = 'each' and plays = 'all'; allowed: 'each' and"),
         (
@@ -124,6 +124,29 @@ def test_a_model_plays_all_tasks_that_name_its_own(protocol):
     assert set(cells) == {(task.id, run) for task in protocol.task for run in RUNS}
     for (task, run), model in cells.items():
         assert model == runs["slcd" if task == "slcd" else "dilemma"][run], (task, run)
+
+
+def test_models_of_two_tracks(tmp_path):
+    """Those of self-play, and those trained beside partners, which play other tasks as well."""
+    longer = LONGER | {"trained_on": "dilemma.focal", "partners": ["random"]}
+    tracks = content(focal={"partners": FOCAL["partners"]}, longer=longer)
+    protocol = small_protocol(tmp_path, "carried", **tracks)
+    assert names(protocol.trained_tasks) == ["dilemma", "slcd", "dilemma.focal"]
+    assert protocol.training_tasks == protocol.trained_tasks
+    assert names(protocol.played_by("dilemma")) == ["dilemma"]
+    assert names(protocol.played_by("dilemma.focal")) == ["dilemma.focal", "dilemma.longer"]
+    runs = {task: {100: f"constant:0.{k}"} for k, task in enumerate(names(protocol.trained_tasks))}
+    mine = coopbench.Models("mine", runs)
+    played = {cell.task: contestant.model for cell, contestant in plan(protocol, [mine])}
+    assert played == {
+        "dilemma": "constant:0.0",
+        "slcd": "constant:0.1",
+        "dilemma.focal": "constant:0.2",
+        "dilemma.longer": "constant:0.2",
+    }
+    alone = coopbench.Models("mine", {task: runs[task] for task in OWN_TASKS})
+    with pytest.raises(ValueError, match=r"mine has no model for dilemma\.focal"):
+        plan(protocol, [alone])
 
 
 def test_models_play_a_chosen_task_without_the_one_that_they_were_trained_on(protocol):
@@ -315,16 +338,13 @@ def test_training_on_other_tasks_is_described(protocol):
 # --- the protocols of this package ---------------------------------------------------------------
 
 
-TRACKS = ("coopetition-standard", "coopetition-team")
-
-
 def test_its_selection_seeds_are_in_no_other_protocol():
     selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
     assert len(selection) == 84
     for name in coopbench.protocol_names():
         seeds = load_protocol(name).seeds
         assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
-        if seeds.selection is not None and name not in TRACKS:
+        if seeds.selection is not None and name != "coopetition-standard":
             assert selection.isdisjoint(seeds.selection.seeds), name
 
 

@@ -90,6 +90,41 @@ class Mixed(pettingzoo.ParallelEnv):
         )
 
 
+class Sliders(pettingzoo.ParallelEnv):
+    """Two agents move sliders, one and two of them; each is paid the sum of its own."""
+
+    metadata = {"name": "sliders_v0"}  # noqa: RUF012
+    possible_agents = ("left_0", "right_0")
+
+    def observation_space(self, agent):
+        return spaces.Box(0.0, 1.0, (1,))
+
+    def action_space(self, agent):
+        count = 1 if agent == "left_0" else 2
+        return spaces.Box(np.zeros(count, np.float32), np.full(count, count, np.float32))
+
+    def reset(self, seed=None, options=None):
+        self.agents, self._time = list(self.possible_agents), 0
+        return self._observed(), {agent: {} for agent in self.agents}
+
+    def _observed(self):
+        return {agent: np.full(1, self._time / 4, np.float32) for agent in self.agents}
+
+    def step(self, actions):
+        assert all(self.action_space(agent).contains(move) for agent, move in actions.items())
+        self._time += 1
+        acted, rewards = self.agents, {agent: float(move.sum()) for agent, move in actions.items()}
+        observations, over = self._observed(), dict.fromkeys(acted, self._time >= 4)
+        self.agents = [] if self._time >= 4 else acted
+        return (
+            observations,
+            rewards,
+            dict.fromkeys(acted, False),
+            over,
+            {agent: {} for agent in acted},
+        )
+
+
 class Masked(gym.Env):
     """One agent chooses among the legal ones of five choices, forever."""
 

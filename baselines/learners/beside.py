@@ -1,4 +1,4 @@
-"""Partners beside a learner: fixed policies in all seats but one, in some lanes of its games."""
+"""Partners beside a learner: fixed policies in all seats of its games but one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,15 +13,14 @@ __all__ = ["Beside"]
 
 
 class Beside:
-    """Plays partners in the last lanes of an engine; in the first ones the learner has all seats.
+    """Plays partners in all lanes of an engine, in all seats but one.
 
-    The lanes with partners go through their line-ups in turn, one per episode: the e-th episode of
-    the j-th of C lanes has line-up j + e * C of ``match.seating``, so that the learner visits all
-    seats and meets every partner in every place equally often. Partners act on observations alone.
-    ``share`` is that of lanes with partners, rounded to whole lanes, at least one.
+    The lanes go through their line-ups in turn, one per episode: the e-th episode of the j-th of C
+    lanes has line-up j + e * C of ``match.seating``, so that the learner visits all seats and meets
+    every partner in every place equally often. Partners act on observations alone.
     """
 
-    def __init__(self, engine: Lanes, partners: Sequence[str], share: float) -> None:
+    def __init__(self, engine: Lanes, partners: Sequence[str]) -> None:
         agents = len(engine.agents)
         if agents < 2:
             raise ValueError(
@@ -29,8 +28,6 @@ class Beside:
                 f"with two or more."
             )
         self._engine, game = engine, Game.of(engine)
-        self._count = max(1, round(share * engine.lanes))  # lanes with partners
-        self._first = engine.lanes - self._count
         self._lineups = seating(agents * len(partners), agents, len(partners))
         self._players = [Player(name, game) for name in partners]
         self._seats = np.full((engine.lanes, agents), OWN)
@@ -44,25 +41,25 @@ class Beside:
     def begin(self, chosen: np.ndarray) -> None:
         """Seat partners in the ``chosen`` lanes (lanes,), whose episodes have just begun."""
         self._seat()
-        control, part = self._engine.control, slice(self._first, None)
-        if not chosen[part].any():
+        control = self._engine.control
+        if not chosen.any():
             return
         for stream, player in enumerate(self._players):
-            player.begin(control.seed[part], control.episode[part], chosen[part], stream)
+            player.begin(control.seed, control.episode, chosen, stream)
 
     def act(self, actions: np.ndarray) -> None:
         """Write the partners' actions over those in ``actions`` (lanes, agents, ...)."""
-        control, lanes = self._engine.control, slice(self._first, None)
+        control, lanes = self._engine.control, slice(None)
         for number, player in enumerate(self._players):
             # A player acts in every step of its episodes, or in none.
-            partner = Partner(player, lanes, self._seats[lanes] == number)
+            partner = Partner(player, lanes, self._seats == number)
             partner.act(actions, control.obs, None, control.masks)
 
     def _seat(self) -> None:
         """Seat everybody as the episodes of the lanes require."""
-        episodes = self._engine.control.episode[self._first :]
-        numbers = (np.arange(self._count) + episodes * self._count) % len(self._lineups)
-        self._seats[self._first :] = self._lineups[numbers]
+        lanes, episodes = self._engine.lanes, self._engine.control.episode
+        numbers = (np.arange(lanes) + episodes * lanes) % len(self._lineups)
+        self._seats[:] = self._lineups[numbers]
 
     def save(self) -> dict[str, np.ndarray]:
         """Return what the partners remember of the present episodes."""

@@ -53,9 +53,9 @@ class Transition(NamedTuple):
 class Rows:
     """The games of a training, all lanes at once, which restart as soon as they are over.
 
-    A name that ends in "_shared" means one model for all seats. Of the hyperparameters ``lanes``,
-    ``scale_observations`` and ``seat_number`` are read here, and ``blind``, ``history``,
-    ``reward``, ``partners``, ``share`` and ``time_limit`` of learners that have them.
+    A name that ends in "_shared" means one model for all seats, and so do partners. Of the
+    hyperparameters ``lanes``, ``scale_observations`` and ``seat_number`` are read here, and
+    ``blind``, ``history``, ``reward``, ``partners`` and ``time_limit`` of learners that have them.
 
     Inputs of a row are its latest ``history`` observations, the last one first and scaled as
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
@@ -68,7 +68,10 @@ class Rows:
     """
 
     def __init__(self, training: Training, *, global_state: bool = False) -> None:
-        params, shared = training.params, training.learner.endswith("_shared")
+        params, partners = training.params, getattr(training.params, "partners", ())
+        # Beside partners there is one seat in a game to learn from: a model for each of n seats
+        # would learn from every n-th episode alone.
+        shared = training.learner.endswith("_shared") or bool(partners)
         self.lanes: int = params.lanes
         game = training.env_id, self.lanes
         self.engine: Lanes = lanes_of(*game, global_state=global_state, **training.parameters)
@@ -99,8 +102,8 @@ class Rows:
         seeds = np.full(self.lanes, training.seed, np.uint64)
         self.engine.reset(streams(seeds, np.arange(self.lanes), _EPISODES))
         self._beside: Beside | None = None
-        if getattr(params, "partners", ()):
-            self._beside = Beside(self.engine, params.partners, params.share)
+        if partners:
+            self._beside = Beside(self.engine, partners)
             self._beside.begin(np.ones(self.lanes, np.bool_))
         self._frames = self._first(self.engine.control.obs)
         self._seen = self._inputs(self._frames, self.engine.control.alive)

@@ -25,12 +25,9 @@ Reward = Annotated[
     one_of(("own", "team"), "what agents maximize: own rewards, or the mean of all agents'"),
     LATER,
 ]
-# Beside whom is learned; a protocol can fix it for all learners ([training] partners and share).
-Partners = Annotated[tuple[str, ...], Allowed("partners in a share of the lanes, by name"), LATER]
-Share = Annotated[
-    float,
-    between(0, 1, "share of lanes with partners, where it has one seat: whole lanes, at least one"),
-    LATER,
+# Beside whom is learned; the tasks of a protocol fix it for all learners.
+Partners = Annotated[
+    tuple[str, ...], Allowed("partners in all seats but one, which the learner has in turn"), LATER
 ]
 
 # Of learners whose networks have layers of chosen widths.

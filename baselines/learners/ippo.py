@@ -44,7 +44,6 @@ class Params(NamedTuple):
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
     partners: h.Partners = ()
-    share: h.Share = 0.0
 
 
 def entry(name: str) -> LearnerEntry:

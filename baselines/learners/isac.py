@@ -60,7 +60,6 @@ class Params(NamedTuple):
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
     partners: h.Partners = ()
-    share: h.Share = 0.0
 
 
 # What the library reports of an update, and the names it has here.

@@ -28,12 +28,6 @@ class RowLearner:
                 f"seat_number was False with learner {name!r}, which has a model for every seat; "
                 f"allowed with '{name}_shared', whose only model then plays any number of agents."
             )
-        partners, share = getattr(params, "partners", ()), getattr(params, "share", 0.0)
-        if bool(partners) != (share > 0.0):
-            raise ValueError(
-                f"partners were {list(partners)} and share {share}; allowed: partners with a share "
-                f"above 0, or neither."
-            )
         self.name, self.seed, self.steps, self._params = name, training.seed, 0, params
         self._rows = Rows(training, global_state=global_state)
         self._numbers = torch_seed(training.seed)

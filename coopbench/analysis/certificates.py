@@ -14,8 +14,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Bounds, Task
+from coopbench_envs.choices import resolved
 from coopbench_envs.foreign_names import is_foreign
-from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
 
 FILE = "anarchy.json"  # prices of anarchy; ``python -m studies.equilibria --store`` writes it
@@ -86,9 +86,9 @@ def _battle(protocol: Protocol, task: Task) -> CertifiedTask | None:
     if protocol.report.score != "win" or task.partners:
         return None
     environment = spec(task.env)
-    wanted = resolve(environment.params, task.parameters, environment.id)
+    wanted = resolved(environment, task.parameters)
     for certificate in _battles(environment.id):
-        if resolve(environment.params, certificate.parameters, environment.id) == wanted:
+        if resolved(environment, certificate.parameters) == wanted:
             break
     else:
         return None
@@ -197,7 +197,8 @@ def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy,
             continue
         env_id = spec(task.env).id
         for parameters, figures in _prices().get(env_id, ()):
-            if _resolved(env_id, parameters) == _resolved(env_id, task.parameters):
+            wanted, given = (step_parameters(values) for values in (parameters, task.parameters))
+            if resolved(spec(env_id), wanted) == resolved(spec(env_id), given):
                 rows.append(Anarchy(task=task.id, **figures))
     return tuple(rows)
 
@@ -205,11 +206,6 @@ def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy,
 def step_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a game on which one of its steps can depend."""
     return {name: value for name, value in parameters.items() if name not in _OF_EPISODES}
-
-
-def _resolved(env_id: str, parameters: Mapping[str, Any]) -> Any:
-    """Return all parameters of a game's steps, defaults included."""
-    return resolve(spec(env_id).params, step_parameters(parameters), env_id)
 
 
 @cache

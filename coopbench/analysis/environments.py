@@ -46,7 +46,11 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
 
 
 def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
-    """Yield sentences on policies whose actions were scaled, or were not in the action space."""
+    """Yield sentences on policies whose actions were scaled or not in the action space.
+
+    Those of policies that act by numbers in a game of choices are among them.
+    """
+    yield from _nearest_notes(blocks)
     for policy in dict.fromkeys(block.cell.policy for block in blocks):
         played = [block for block in blocks if block.cell.policy == policy]
         scaled: dict[str, list[str]] = {}
@@ -69,6 +73,19 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
                 f"on {', '.join(tasks)}: numbers beyond the bounds were clipped, and illegal "
                 f"choices were replaced by doing nothing."
             )
+
+
+def _nearest_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
+    """Yield sentences on policies and partners that act by numbers in games of choices."""
+    tasks: dict[tuple[str, str], list[str]] = {}
+    for block in blocks:
+        for name, choices in block.nearest.items():
+            tasks.setdefault((name, choices), []).append(block.cell.task)
+    for (name, choices), where in tasks.items():
+        yield (
+            f"{name} acts by numbers on {', '.join(dict.fromkeys(where))} and plays the nearest of "
+            f"{choices}, of two equally near ones the lower."
+        )
 
 
 def code_text(code: Mapping[str, Any]) -> str:

@@ -41,12 +41,13 @@ def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
     For the completion of a shell; those of the map that ``--param map=`` chooses are among them.
     """
+    from coopbench_envs.choices import offered
     from coopbench_envs.parameters import describe as describe_parameters
     from coopbench_envs.pathfinding.routing import MAPS
     from coopbench_envs.registration import spec
 
     try:
-        fields = describe_parameters(spec(ctx.params.get("env") or "").params)
+        fields = describe_parameters(offered(spec(ctx.params.get("env") or "")))
     except ValueError:
         return []  # no environment yet
     names = list(fields)

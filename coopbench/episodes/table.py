@@ -72,6 +72,8 @@ class Episodes:
     environment: Mapping[str, Any] = field(default_factory=dict)
     outside: int = 0  # actions of the policy that were not in its action space; see rollout
     rescaled: str = ""  # how its actions were scaled to the bounds of the game, if they were
+    # Who acted by numbers in a game of choices and played the nearest ones: name -> "N choices".
+    nearest: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seeds)

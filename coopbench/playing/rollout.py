@@ -90,12 +90,19 @@ def play(
     trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
     facts, rescaled = environment_facts(engine), players[0].rescaled
     episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled)
+    episodes = replace(episodes, nearest=_nearest(cell, players))
     engine.close()
     if not with_actions:
         return episodes
     lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
     content = packed(prints.actions(lanes, episodes.lengths))
     return replace(episodes, trace=replace(trace, actions=content))
+
+
+def _nearest(cell: Cell, players: Sequence[Player]) -> dict[str, str]:
+    """Return who has played the choices nearest to its actions, name -> "N choices"."""
+    names = [cell.policy, *(player.label for player in players[1:])]
+    return {n: player.nearest for n, player in zip(names, players, strict=True) if player.nearest}
 
 
 class Keyed(NamedTuple):
@@ -267,8 +274,7 @@ class PlayJob(CellJob):
             return 0
         selection, episodes = self.protocol.seeds.selection, self.protocol.episodes(self.task)
         if isinstance(self.policy, Checkpoints) and selection is not None:
-            seated = self.protocol.tasks_with_partners(self.task.trained_on or self.cell.task)
-            episodes += selection.count * (1 + len(seated)) * len(self.policy.policies)
+            episodes += selection.count * len(self.policy.policies)
         return self.steps_of(episodes)
 
     def __str__(self) -> str:
@@ -301,28 +307,16 @@ def play_selection(
 ) -> dict[str, np.ndarray]:
     """Play the selection episodes; return what is stored of a checkpoint, {metric: (episodes,)}.
 
-    ``cell`` is on the task of the training. Where training meets partners, the same seeds are
-    played with them, and the score is stored apart (the mean over the tasks with partners).
-    ``metrics`` are those of checkpoints that are stored already; by default what the protocol
-    reports.
+    ``cell`` is on the task of the training, whose partners play as in the evaluation. ``metrics``
+    are those of checkpoints that are stored already; by default what the protocol reports.
     """
     selection, task = protocol.seeds.selection, protocol.task_of(cell.task)
     if selection is None:
         raise ValueError(f"{protocol.name} has no selection seeds to choose a checkpoint by.")
     seeds = np.array(selection.seeds, np.uint64)
     block = play(protocol, cell, policy, seeds=seeds)
-    with_partners = [
-        values(
-            play(protocol, replace(cell, task=task.id), policy, seeds=seeds), protocol.report.score
-        )
-        for task in protocol.tasks_with_partners(cell.task)
-    ]
-    return {
-        name: np.mean(with_partners, axis=0)
-        if name == protocol.score_with_partners
-        else values(block, name)
-        for name in tuple(metrics) or protocol.selection_metrics_of(task)
-    }
+    names = tuple(metrics) or protocol.selection_metrics_of(task)
+    return {name: values(block, name) for name in names}
 
 
 def play_checkpoints(

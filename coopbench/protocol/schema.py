@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from coopbench.baselines.registry import parse_name
-from coopbench.episodes.table import Cell, Progress, best_checkpoint
+from coopbench.episodes.table import Cell, Progress
 from coopbench.protocol.base import Strict, as_tuple, later
 from coopbench.protocol.limits import LIMITS, Limits, check_limits
 from coopbench.protocol.report import Reporting, check_report
 from coopbench.protocol.seeds import Seeds
 from coopbench.protocol.task import Budget, Task, check_tasks, groups_of
-from coopbench.protocol.training import Training, check_training, partners_met, tasks_with_partners
+from coopbench.protocol.training import Training, check_training
 from coopbench_envs.parameters import named
 
 _TASKS, _PARTNERS = 1000, 2000  # of a protocol
@@ -197,37 +197,16 @@ class Protocol(Strict):
     def chosen(self, progress: Progress) -> int:
         """Return the number of the checkpoint that plays the evaluation, the best or the last.
 
-        The best has the highest mean score over what its training plays: where lanes are shared
-        with partners, both means count by their shares of the lanes.
+        The best has the highest mean score on the selection seeds, in the task that it was trained
+        on: with its partners if it has some.
         """
-        training, score = self.training, self.report.score
-        if training is not None and training.evaluates == "last":
+        if self.training is not None and self.training.evaluates == "last":
             return len(progress) - 1
-        partnered = self.score_with_partners
-        if partnered is None or partnered not in progress.metrics:
-            return progress.best(score)
-        share = (training and training.share) or 0.0
-        means = (1.0 - share) * progress.means(score) + share * progress.means(partnered)
-        return best_checkpoint(means)
-
-    @property
-    def score_with_partners(self) -> str | None:
-        """Name of the score of checkpoints with the partners of training; None without them."""
-        partners = None if self.training is None else self.training.partners
-        return None if partners is None else f"{self.report.score}.{partners}"
+        return progress.best(self.report.score)
 
     def selection_metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics that are stored of the checkpoints of models trained on a task."""
-        partnered = () if self.score_with_partners is None else (self.score_with_partners,)
-        return tuple(dict.fromkeys(("return", *self.report.metrics_of(task), *partnered)))
-
-    def training_partners(self, task_id: str) -> tuple[str, ...]:
-        """Return the partners with which the models of a trained task are trained."""
-        return partners_met(self.training, self.task, task_id)
-
-    def tasks_with_partners(self, task_id: str) -> tuple[Task, ...]:
-        """Return the tasks whose partners the models of a trained task meet in training."""
-        return tuple(tasks_with_partners(self.training, self.task, task_id))
+        return tuple(dict.fromkeys(("return", *self.report.metrics_of(task))))
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.

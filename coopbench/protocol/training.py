@@ -1,7 +1,7 @@
 """Training of a protocol: what learned policies are trained on, with whom, and how long."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -9,12 +9,18 @@ import coopbench_envs
 from coopbench.baselines.registry import presets
 from coopbench.protocol.base import Strict, as_tuple, later
 from coopbench.protocol.seeds import Seeds
-from coopbench.protocol.task import Budget, Task, groups_of
+from coopbench.protocol.task import Budget, Task
 from coopbench_envs.parameters import named, unknown
+
+HELD_OUT = ("held-out", "unmet")  # ends of names of groups whose partners training may not meet
 
 
 class Training(Strict):
-    """What learned policies are trained on, how long, and which tasks they then play."""
+    """What learned policies are trained on, how long, and which tasks they then play.
+
+    A task is trained on as it is played: in all seats, or in one seat, in rotation, with its
+    partners in the others.
+    """
 
     on: Literal["each", "any"]  # one model per task; one model, on anything but what is held out
     plays: Literal["own", "all"] = "all"  # the task that the model was trained on, or every task
@@ -25,10 +31,6 @@ class Training(Strict):
     # What learners maximize: own, each agent its own rewards; team, all agents the mean of all
     # rewards. By default the learner's own setting.
     reward: Literal["own", "team"] | None = later()
-    # Group of tasks whose partners take part in training: in a share of the lanes the learner has
-    # one seat and partners of its own tasks have the others. By default it has all seats.
-    partners: str | None = later()
-    share: float | None = later(gt=0.0, le=1.0)
     # With on = "any": the setting on which the learners of this package train.
     task: Task | None = later()
     # The checkpoint that plays the evaluation episodes: "last"; by default the best in the
@@ -39,6 +41,19 @@ class Training(Strict):
     tuning: str | None = later()  # how hyperparameters were found, in words: trials, budget
 
     _lists = field_validator("held_out", mode="before")(as_tuple)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_partners(cls, values: Any) -> Any:
+        """Refuse keys of earlier versions with what to write instead."""
+        for name in ("partners", "share"):
+            if isinstance(values, dict) and name in values:
+                raise ValueError(
+                    f"{name!r} is no key of [training] any more: a task is trained on as it is "
+                    f"played, with its partners in all lanes; remove the key, leave trained_on out "
+                    f"of a task with these partners, and name it in trained_on of the others"
+                )
+        return values
 
     @field_validator("preset")
     @classmethod
@@ -58,8 +73,6 @@ class Training(Strict):
             raise ValueError(
                 "[training.task] goes with on = 'any'; with 'each' the tasks are trained on"
             )
-        if (self.partners is None) != (self.share is None):
-            raise ValueError("partners go with share, the share of lanes with partners; name both")
         return self
 
 
@@ -69,28 +82,14 @@ def held_out_parameters(tasks: Sequence[Task]) -> str:
     return " or ".join(filter(None, names))
 
 
-def partners_met(training: Training | None, tasks: Sequence[Task], trained: str) -> tuple[str, ...]:
-    """Return the partners with which the models of a task are trained; empty if there are none."""
-    partnered = tasks_with_partners(training, tasks, trained)
-    return tuple(dict.fromkeys(name for task in partnered for name in task.partner_names))
-
-
-def tasks_with_partners(
-    training: Training | None, tasks: Sequence[Task], trained: str
-) -> list[Task]:
-    """Return the tasks whose partners training on a task meets; empty if it meets none."""
-    group = None if training is None else training.partners
-    return [task for task in tasks if group and (task.group, task.trained_on) == (group, trained)]
-
-
 def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task]) -> None:
     """Check a training against seeds and tasks; raise ``ValueError`` if it does not fit."""
     if training is not None:
         _check_seeds(training, seeds)
         _check_held_out(training, tasks)
         _check_training_task(training, seeds)
-        _check_training_partners(training, tasks)
     _check_trained_on(training, tasks)
+    _check_training_partners(tasks)
     _check_budgets(training, tasks)
 
 
@@ -152,30 +151,22 @@ def _check_training_task(training: Training, seeds: Seeds) -> None:
         )
 
 
-def _check_training_partners(training: Training, tasks: Sequence[Task]) -> None:
-    """Check that every trained task has training partners, and that none of them is held out.
+def _check_training_partners(tasks: Sequence[Task]) -> None:
+    """Check that no partner that a task holds out is met in the training of its models.
 
-    Held out are the partners in groups whose name ends in "held-out".
+    Held out are the partners in groups whose name ends in one of ``HELD_OUT``.
     """
-    if training.partners is None:
-        return
-    groups = groups_of(tasks)
-    if training.partners not in groups:
-        raise ValueError(unknown("group", training.partners, groups, "the partners of training"))
-    if training.partners.endswith("held-out"):
-        raise ValueError(f"training has the partners of {training.partners!r}, which are held out")
+    by_id = {task.id: task for task in tasks}
     for task in tasks:
-        members = partners_met(training, tasks, task.trained_on or task.id)
-        if isinstance(task.partners, dict) and task.group == training.partners:
-            raise ValueError(f"task {task.id!r} has partners by role; allowed in training: a list")
-        if task.trained_on is None and not members:
+        if task.trained_on is None or not task.group.endswith(HELD_OUT):
+            continue
+        met = by_id[task.trained_on].partner_names
+        held = next((name for name in task.partner_names if name in met), None)
+        if held is not None:
             raise ValueError(
-                f"group {training.partners!r}, whose partners are used in training, has no task "
-                f"with trained_on = {task.id!r} and partners; add one"
+                f"{held!r} is held out in {task.id!r} (group {task.group!r}), but met in training: "
+                f"it is a partner in {task.trained_on!r}; remove it from one of them"
             )
-        held = [name for name in task.partner_names if name in members]
-        if held and task.group.endswith("held-out"):
-            raise ValueError(f"{held[0]!r} is held out in {task.id!r}, but met in training")
 
 
 def _check_budgets(training: Training | None, tasks: Sequence[Task]) -> None:
@@ -213,7 +204,7 @@ def _check_trainable(task: Task, other_id: str, tasks: Mapping[str, Task], where
     allowed = [
         other.id
         for other in tasks.values()
-        if other.trained_on is None and other.env == task.env and not other.partners
+        if other.trained_on is None and other.env == task.env and other is not task
     ]
     if other_id not in tasks:
         raise ValueError(unknown("task", other_id, allowed, where))
@@ -230,4 +221,4 @@ def _unfit(task: Task, other: Task) -> str:
         return f"which is {other.env}, not {task.env}"
     if other.trained_on is not None:
         return f"which has models of another task itself ({other.trained_on!r})"
-    return "which has partners and is not trained on" if other.partners else ""
+    return ""

@@ -64,7 +64,7 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     """Return a protocol with the tasks of these names, in its own order; with all, if none.
 
     A part of a protocol has another digest, and its report is not a standard one. It has no charts,
-    no training with partners or on tasks that are left out, and no comparison with such tasks.
+    no training on tasks that are left out, and no comparison with such tasks.
     Raises ``ValueError`` with the nearest task for an unknown name, and ``ProtocolError`` if the
     chosen tasks need others.
     """
@@ -79,8 +79,6 @@ def with_tasks(protocol: Protocol, names: Sequence[str]) -> Protocol:
     domains = {g: part for g, part in (protocol.report.domain or {}).items() if g in groups}
     # Charts are over the positions of all tasks.
     report = protocol.report.model_copy(update={"chart": (), "domain": domains or None})
-    if training is not None:
-        training = training.model_copy(update={"partners": None, "share": None})
     try:
         return protocol.changed(task=tuple(tasks), report=report, training=training)
     except ValidationError:

@@ -210,10 +210,8 @@ def _choice(study: Answered) -> Answer:
         return NOT_NEEDED, "none is chosen: the last policy of every run is evaluated"
     if span is None or not chosen.issuperset(cells):
         return LACKING, f"no checkpoints of {len(set(cells) - chosen)} of {len(cells)} runs"
-    share = training and training.share
-    partners = f", {share:.0%} of it with the partners of training" if share else ""
     seeds = f"{span.seeds[0]} to {span.seeds[-1]}"
-    return YES, f"highest mean {protocol.report.score} on the seeds {seeds}{partners}"
+    return YES, f"highest mean {protocol.report.score} on the seeds {seeds}"
 
 
 def _numbers(study: Answered) -> Answers:

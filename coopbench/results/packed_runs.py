@@ -62,8 +62,9 @@ def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
     facts: dict[str, dict[str, Any]] = {}
     kept, agents = _metrics(protocol), dict[str, int]()
     for task, runs in models.trained.items():
-        if protocol.report.score == _SHARE:
-            agents[task] = len(game_of(protocol.task_of(task)).agents)
+        whole = protocol.task_of(task)
+        if protocol.report.score == _SHARE and not whole.partners:
+            agents[task] = len(game_of(whole).agents)
         for seed, model in runs.items():
             place = f"{task}/{seed}"
             if isinstance(model, Failed):
@@ -114,8 +115,7 @@ def _is_one_for_all(protocol: Protocol) -> bool:
 
 def _metrics(protocol: Protocol) -> list[str]:
     """Return the metrics of selection episodes that learning curves and choices need."""
-    names = (_SUM, protocol.report.score, protocol.score_with_partners)
-    return [name for name in dict.fromkeys(names) if name is not None]
+    return [*dict.fromkeys((_SUM, protocol.report.score))]
 
 
 def read_runs(file: str | Path, protocol: Protocol) -> Models:

@@ -116,6 +116,7 @@ def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[st
         **({"environment": dict(episodes.environment)} if episodes.environment else {}),
         **({"outside": episodes.outside} if episodes.outside else {}),
         **({"rescaled": episodes.rescaled} if episodes.rescaled else {}),
+        **({"nearest": dict(episodes.nearest)} if episodes.nearest else {}),
     }
 
 
@@ -427,6 +428,7 @@ def _parsed(
         environment=_environment(meta),
         outside=meta.get("outside", 0),
         rescaled=meta.get("rescaled", ""),
+        nearest=meta.get("nearest", {}),
     )
     _check_shapes(block)
     _check_actions(block)
@@ -439,6 +441,10 @@ def _check_actions(block: Episodes) -> None:
         raise ValueError("'outside' is not a number of actions of the policy")
     if not isinstance(block.rescaled, str) or len(block.rescaled) > _RESCALED:
         raise ValueError("'rescaled' is not a description of bounds")
+    if not isinstance(block.nearest, dict) or not all(
+        isinstance(text, str) and len(text) <= _RESCALED for text in block.nearest.values()
+    ):
+        raise ValueError("'nearest' does not say how many choices policies have")
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

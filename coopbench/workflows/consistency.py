@@ -104,9 +104,8 @@ def size_discrepancies(protocol: Protocol, task: Task, stored: Stored) -> Iterat
     allowed = _STEPS + _PER_BYTE * stored.size
     claims = {"episodes": (len(block) + _LANES) * int(block.lengths.max())}
     if stored.policy is not None and stored.progress is not None and selection is not None:
-        sets = 1 + len(protocol.tasks_with_partners(task.trained_on or task.id))
         horizon = int(game.constants.horizon)
-        claims["selection episodes"] = sets * (selection.count + _LANES) * horizon
+        claims["selection episodes"] = (selection.count + _LANES) * horizon
     for what, steps in claims.items():
         if steps > allowed:
             yield Discrepancy(
@@ -142,8 +141,7 @@ def _progress_discrepancies(
         return
     task = protocol.task_of(progress.cell.task)
     # What a protocol reports may change after the training; what it chooses by may not.
-    partnered = () if protocol.score_with_partners is None else (protocol.score_with_partners,)
-    needed = {"return", protocol.report.score, *partnered}
+    needed = {"return", protocol.report.score}
     allowed = {*known_metrics(task.spec), *protocol.selection_metrics_of(task)}
     if not needed <= {*progress.metrics} <= allowed:
         yield Discrepancy(

@@ -125,15 +125,18 @@ def _learners_with_partners() -> list[str]:
 
 
 def _with_partners(protocol: Protocol, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run, with the partners that it meets.
+    """Return the settings of a run on a task, with its partners if it has some.
 
-    On a task with partners these sit in all lanes, else those of the protocol in a share of them.
+    Raises ``ValueError`` if other partners are named for it.
     """
-    partners, share = list(task.partner_names), 1.0
-    if not partners and protocol.training is not None:
-        partners = list(protocol.training_partners(task.id))
-        share = protocol.training.share or 0.0
-    return settings | {"partners": partners, "share": share} if partners else settings
+    partners = list(task.partner_names)
+    if settings.get("partners"):
+        how = "beside the partners of this task" if partners else "in all seats"
+        raise ValueError(
+            f"partners were {list(settings['partners'])}; {protocol.name} trains every learner on "
+            f"{task.id!r} {how}. Leave them out, or write a protocol whose task has these partners."
+        )
+    return settings | {"partners": partners} if partners else settings
 
 
 def _settings(
@@ -169,25 +172,23 @@ def _settings(
 
 
 def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reward that a protocol fixes for all learners; partners: ``_with_partners``.
+    """Return the reward that a protocol fixes for all learners.
 
     Raises ``ValueError`` if another value of what it fixes is named, or the learner lacks it.
     """
     training = protocol.training
     reward = None if training is None else training.reward
     fixed = {} if reward is None else {"reward": reward}
-    meets_partners = training is not None and training.partners is not None
-    for name in (*fixed, *(("partners", "share") if meets_partners else ())):
+    for name in fixed:
         if name not in describe(learner.params):
             raise ValueError(
                 f"{protocol.name} fixes {name} for every learner, and learner {learner.name!r} has "
                 f"no such hyperparameter; choose another learner or protocol."
             )
-        if name in values and values[name] != fixed.get(name):
+        if name in values and values[name] != fixed[name]:
             raise ValueError(
                 f"{name} was {values[name]!r}; {protocol.name} trains every learner on "
-                f"{fixed.get(name, 'partners of its own')!r}. Leave it out, or choose another "
-                f"protocol, for instance of the other track."
+                f"{fixed[name]!r}. Leave it out, or choose another protocol."
             )
     return fixed
 

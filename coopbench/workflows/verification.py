@@ -26,7 +26,6 @@ from coopbench.protocol.variants import (
     differing_keys,
     differing_wording,
     is_part,
-    whole_of,
     with_late_seeds,
 )
 from coopbench.results import store
@@ -192,9 +191,8 @@ def _cell_checks(
     trusted = _trusted(trust, [stored for _, stored in played])
     key = secrets.randbits(63) if key is None else key
     checks |= unplayable(protocol, cells, env)
-    whole = whole_of(protocol)
     jobs = [
-        CheckJob(_trained_under(whole, protocol, stored), cell, stored, trusted, key)
+        CheckJob(protocol, cell, stored, trusted, key)
         for cell, stored in played
         if checks[cell.folder].verdict != UNVERIFIABLE
     ]
@@ -208,15 +206,6 @@ def _cell_checks(
         reasons = (printable(reason), *check.reasons)
         checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
     return checks, cells
-
-
-def _trained_under(whole: Protocol, protocol: Protocol, stored: store.Stored) -> Protocol:
-    """Return which of both chose the checkpoint of a cell; others are of ``protocol``.
-
-    A run that comes with this package may have met partners of tasks that are left out here.
-    """
-    progress, score = stored.progress, whole.score_with_partners
-    return whole if progress is not None and score in progress.metrics else protocol
 
 
 def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, ...]:

@@ -39,11 +39,6 @@ class CudaEngine(Engine):
     ) -> None:
         ordinal = ordinal_of(device)
         super().__init__(env_id, lanes, order=order or "F", **parameters)
-        if self.choices is not None:
-            raise ValueError(
-                f"Parameter 'action_levels' of {self.spec.id} was {self.choices.levels!r}: choices "
-                f"are translated on the CPU; allowed: device='cpu', or Box actions without it."
-            )
         if isinstance(self.kernels, BatchKernels):
             raise ValueError(
                 f"{self.spec.id} is written in NumPy, for the CPU; allowed: device='cpu'."
@@ -54,7 +49,7 @@ class CudaEngine(Engine):
                 f"A policy plays against the agents of {self.spec.id} here, on the CPU; allowed: "
                 f"device='cpu', or an opponent by rules."
             )
-        drive = driver(self.kernels, self.discrete, self.spec.common_reward)
+        drive = driver(self.kernels, self._plays_choices, self.spec.common_reward)
         self._remote = Remote(open_gpu(ordinal), self._host, drive, stream=stream)
         self._expose(self._remote.arrays)
 

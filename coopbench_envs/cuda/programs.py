@@ -11,11 +11,12 @@ from typing import Any
 
 from coopbench_envs.marks import plain
 
-__all__ = ["Program", "keep", "play", "source_of", "take_boxes", "take_choices"]
+__all__ = ["Program", "keep", "play", "select", "source_of", "take_boxes", "take_choices"]
 
 # What the templates below call, bound where they are compiled.
 grid: Any = None  # numba.cuda.grid
 drive: Any = None  # the driver of an environment
+choose: Any = None  # what translates choices
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ def play(p, s, c, actions, refused, op, lanes):  # type: ignore[no-untyped-def]
     i = grid(1)
     if i < lanes and not drive(p, s, c, actions, op, i, i + 1):
         refused[i] += 1
+
+
+def select(values, turn, chosen, actions, lanes):  # type: ignore[no-untyped-def]
+    """Translate the choices in the lane of this thread; see ``choices.choose``."""
+    i = grid(1)
+    if i < lanes:
+        choose(values, turn, chosen, actions, i)
 
 
 def keep(c, f, lanes):  # type: ignore[no-untyped-def]

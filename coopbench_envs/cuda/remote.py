@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.choices import choose, translate, turn_of
 from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.buffers import DeviceArray, moved, strides_of
 from coopbench_envs.cuda.dlpack import CUDA, Tensor, tensor_in
@@ -15,12 +16,13 @@ from coopbench_envs.cuda.programs import (
     Program,
     keep,
     play,
+    select,
     source_of,
     take_boxes,
     take_choices,
 )
 from coopbench_envs.digests import digest
-from coopbench_envs.drivers import RENEW
+from coopbench_envs.drivers import RENEW, RESET
 from coopbench_envs.memory import Host
 
 __all__ = ["Remote"]
@@ -41,10 +43,12 @@ class Remote:
         self._arrays = arrays  # whose ids are not given to others as long as they live
         placed: Any = Host(*(self._remote(part) for part in host))
         self.arrays = placed  # as ``Host``, of ``DeviceArray``
-        self.actions: DeviceArray = self.arrays.actions
+        self.actions: DeviceArray = placed.actions if placed.chosen is None else placed.chosen
         self._operation, self._play = self._player(placed)
         self._keep = self._keeper(placed)
-        self._host, self._kinds = host, "iub" if host.actions.dtype.kind == "i" else "fiub"
+        self._select = None if placed.chosen is None else self._selector(placed)
+        self._host, self._given = host, host.actions if host.chosen is None else host.chosen
+        self._kinds = "iub" if self._given.dtype.kind == "i" else "fiub"
         self._takers: dict[np.dtype[Any], Callable[[Tensor], None]] = {}
         # What the memory of actions belongs to, with the event behind the launch that reads it.
         self._owners: deque[tuple[Any, Any]] = deque()
@@ -71,6 +75,12 @@ class Remote:
     def _keeper(self, placed: Any) -> Callable[[], None]:
         return self._launch(keep, {}, (placed.control, placed.finals, self.lanes))[0]
 
+    def _selector(self, placed: Any) -> Callable[[], None]:
+        """Return the launch that translates choices."""
+        turn = turn_of(placed.control)
+        arguments = (placed.values, turn, placed.chosen, placed.actions, self.lanes)
+        return self._launch(select, {"choose": choose}, arguments, digest(translate))[0]
+
     def _launch(
         self,
         template: Callable[..., None],
@@ -94,6 +104,8 @@ class Remote:
 
     def run(self, op: int) -> None:
         """Do in the lanes what a driver does for ``op``."""
+        if self._select is not None and op < RESET:
+            self._select()
         self._operation.value = op
         self._play()
 
@@ -113,8 +125,8 @@ class Remote:
                 f"{array.shape}."
             )
         if tensor is None:
-            self._host.actions[...] = array
-            self.send(self._host.actions)
+            self._given[...] = array
+            self.send(self._given)
             return
         if tensor.dtype not in self._takers:
             self._takers[tensor.dtype] = self._taker(tensor.dtype)

@@ -64,7 +64,8 @@ class PyMARLEnv(Opposed):
         if not self.engine.discrete:
             raise ValueError(
                 f"PyMARL has choices as actions, and {self.engine.spec.id} has vectors "
-                f"({self.engine.action_spaces[0]}); allowed: environments with Discrete actions."
+                f"({self.engine.action_spaces[0]}); allowed: environments with Discrete "
+                f"actions, and all others with the parameter action_levels."
             )
         self._old, self._common = style == "pymarl", common_reward
         self._seed, self._render_mode = seed, check_render_mode(render_mode)

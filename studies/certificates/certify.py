@@ -159,9 +159,8 @@ def _tasks(env_id: str, protocol: str, tasks: Sequence[str] | None) -> list[Task
 
 def _met_task(env_id: str, protocol: str) -> Task | None:
     """Return the task of a game whose partners training may meet, if the protocol has one."""
-    loaded = load_protocol(protocol)
-    group = loaded.training.partners if loaded.training else None
-    met = [task for task in loaded.task if spec(task.env).id == env_id and task.group == group]
+    trained = load_protocol(protocol).trained_tasks
+    met = [task for task in trained if spec(task.env).id == env_id and task.partners]
     return met[0] if met else None
 
 

@@ -150,6 +150,19 @@ def test_same_bits_as_on_the_cpu(env_id, mode):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
+def test_choices_are_translated_as_on_the_cpu(order):
+    cpu, gpu = pair(horizon=4, order=order, action_levels=3)
+    rng = np.random.default_rng(6)
+    for _ in range(6):
+        choices = rng.integers(-1, 4, cpu.actions.shape)  # some of them illegal
+        for game in (cpu, gpu):
+            game.step(choices)
+        assert differences(cpu, gpu) == []
+        assert np.array_equal(cpu.actions, np.asarray(gpu.actions))
+    assert cpu.control.invalid.any()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
 def test_more_lanes_than_a_block_and_finished_lanes_that_rest(order):
     cpu, gpu = pair(lanes=BLOCK + 3, horizon=3, order=order)
     rng = np.random.default_rng(0)
