@@ -226,6 +226,8 @@ def _further(protocol: Protocol) -> dict[str, str]:
         )
     for group, domain in (report.domain or {}).items():
         facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
+        if domain.baselines:
+            facts[f"Required baselines of {group}"] = _quoted(domain.baselines)
     if report.margin is not None:
         facts["Equivalence"] = f"within {report.margin:g} of normalized score"
     if report.effect:

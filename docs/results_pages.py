@@ -22,10 +22,6 @@ from studies.reference import PROFILES
 TRIALS = ROOT / "benchmarks" / "results"
 _UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
 _DEFINED = "In parentheses: the share of episodes in which the metric is defined, if not in all."
-_RELATIVE = (
-    "In curves and profiles, scores of 0 and 1 are the lowest and the highest return of a task in "
-    "all runs and episodes of this page."
-)
 _CURVES = (
     "The trimmed mean over the tasks of a group along the training, in the selection "
     "episodes, with a 95 % band. The area is that under the curve, divided by the steps that "
@@ -43,7 +39,6 @@ _WIDE, _HIGH = 3.4, 3.2  # inches of a panel of learning curves, with its share 
 def page(name: str) -> str:
     """Return the page of a protocol: every metric of its report for all policies and tasks."""
     protocol = stored.protocol_of(name)
-    relative = stored.is_relative(protocol)
     parts = [
         f"# Results: {name}",
         f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
@@ -52,17 +47,14 @@ def page(name: str) -> str:
         f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
         f"`python -m studies.reference {name}` makes them again.",
     ]
-    if relative:
-        parts.append(_RELATIVE)
     rows = stored.read(name, "estimates.csv")
     for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
         some = [row for row in rows if row["metric"] == metric]
         if some:
             scored = metric == protocol.report.score
-            normalized = scored and not relative
             title = f"Score: {metric}" if scored else metric
-            title += ", normalized by the bounds of each task" if normalized else ""
-            parts += [f"## {title}", by_task(protocol, metric, some, normalized)]
+            title += ", normalized by the bounds of each task" if scored else ""
+            parts += [f"## {title}", by_task(protocol, metric, some, scored)]
     parts += learners(name)
     parts += [text for picture, text in shown(name) if not picture.startswith(PROFILES)]
     trials = TRIALS / f"tuning_{name.replace('-', '_')}.jsonl"

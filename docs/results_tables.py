@@ -17,10 +17,10 @@ from coopbench.report.plots import style
 # for questions of their own.
 OVERVIEW = {
     **{"coopetition-standard": "focal"},
-    **{"coopetition-published": "games", "marl-standard": "coopetition"},
-    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "teams"},
+    **{"coopetition-published": "games", "marl-standard": "games"},
+    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "maps"},
     **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
-    **{"rail-standard": "malfunctions", "rail-scaling": ""},
+    **{"rail-standard": "seven-trains", "rail-scaling": ""},
 }
 TEAM_REWARD = Path(__file__).parents[1] / "benchmarks" / "results" / "team-reward.csv"
 WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
@@ -124,9 +124,7 @@ def chart(name: str) -> str:
     ax.set_ylim(len(order) - 0.5, -0.5)
     for y in range(len(order) + 1):
         ax.axhline(y - 0.5, color=style.FAINT, linewidth=0.6)
-    relative = stored.is_relative(stored.protocol_of(name))
-    ends = "lowest and the highest return in the table" if relative else "bounds of a task"
-    ax.set_xlabel(f"score: 0 and 1 are the {ends}", fontsize=style.SMALL)
+    ax.set_xlabel("score: 0 and 1 are the bounds of a task", fontsize=style.SMALL)
     handles, labels = ax.get_legend_handles_labels()
     page.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
     return style.svg(page, name)

@@ -38,11 +38,6 @@ def protocol_of(name: str) -> Protocol:
     return load_protocol(source(name))
 
 
-def is_relative(protocol: Protocol) -> bool:
-    """Whether scores 0 and 1 of a protocol are the lowest and the highest episode of its table."""
-    return protocol.report.normalisation == "minmax"
-
-
 def pictures() -> list[Path]:
     """Return the stored pictures of all protocols; the site has them as results/NAME/FILE."""
     return sorted(RESULTS.glob("*/plots/*.svg"))

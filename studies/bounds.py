@@ -2,11 +2,9 @@
 
     python -m studies.bounds coopetition-standard
     python -m studies.bounds coopetition-standard --write protocols/coopetition-standard.toml
-    python -m studies.bounds marl-standard --write protocols/marl-standard.toml
 
 prints one line per task, as the protocol's file holds it, or writes the bounds into that file.
-Certificates have the return of one agent: where a protocol scores the return of all, bounds are
-those times the number of agents. Tasks whose games have no certificate stay as they are.
+Tasks whose games have no certificate stay as they are.
 ``python -m studies.certificates GAME --out baselines/certificates/GAME.json`` makes certificates.
 """
 
@@ -14,7 +12,6 @@ import re
 import sys
 from pathlib import Path
 
-from coopbench.baselines.game import Game
 from coopbench.certificates import load_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.registration import spec
@@ -33,11 +30,7 @@ def bounds(name: str) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for task in protocol.task:
         if task.id in certified:
-            agents = len(Game.at(task.env, **task.parameters).agents)
-            factor = agents if protocol.report.score == "return" else 1
-            table[task.id] = {
-                key: round(factor * value, 4) for key, value in certified[task.id].items()
-            }
+            table[task.id] = {key: round(value, 4) for key, value in certified[task.id].items()}
     return table
 
 

@@ -73,7 +73,7 @@ def played(name, task_id, score=None):
     ("name", "task_id", "battle"),
     [
         ("skirmish-standard", "2s3z", "Skirmish-v1/2s3z-drawn"),
-        ("skirmish-standard", "zerg_10_vs_11", "Skirmish-v1/zerg-10-11-drawn"),
+        ("skirmish-standard", "3s_vs_5z", "Skirmish-v1/3s_vs_5z-drawn"),
         ("skirmish-published", "2s3z", "Skirmish-v0/2s3z"),
     ],
 )

@@ -72,8 +72,8 @@ BUDGETED = {  # the learner, the steps of its budget, and how many tasks a model
     "routing-easy": ("ippo", 20_000_000, 1),
     "routing-medium": ("ippo_shared", 20_000_000, 12),
     "routing-hard": ("isac_shared", 2_000_000, 6),
-    "routing-standard": ("ippo_shared", 20_000_000, 16),
-    "rail-standard": ("ippo_shared", 2_000_000, 1),
+    "routing-standard": ("ippo_shared", 2_000_000, 12),
+    "rail-standard": ("iql_shared", 1_000_000, 2),
     "rail-scaling": ("ippo_shared", 2_000_000, 6),
 }
 

@@ -1,4 +1,4 @@
-"""The published protocol: its numbers, and runs with checkpoints from end to end."""
+"""marl-standard and protocols of its form: numbers, checkpoints, scripts of single groups."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,15 @@ from builders import loaded, make_task, make_training, small_protocol
 import coopbench
 from coopbench.analysis.score_matrix import units_of
 from coopbench.baselines.game import Game
+from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.variants import with_tasks
 
 BAD = {"horizon": 8, "good": 0.0, "trembles": 0.0}  # who invests more earns less
-# A protocol of the same form as the published one: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
+# A protocol of the published form: 2 tasks of 2 groups, 3 runs, 4 checkpoints.
 SMALL = {
     "citation": "Gorsane et al. 2022",
     "tasks": [
@@ -69,29 +71,48 @@ def report(small, mine):
 def test_its_seeds_are_nobody_elses(name):
     seeds = load_protocol(name).seeds
     own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
-    assert len(own) == 10 + 320 + 32
+    assert len(own) == len(seeds.training) + 320 + 32
     for other in set(coopbench.protocol_names()) - {name}:
         others = load_protocol(other).seeds
         assert own.isdisjoint({*others.training, *others.evaluation.seeds}), other
 
 
-def test_its_bounds_of_games_are_those_of_all_agents_in_the_standard_protocol():
-    """Returns of all agents are the mean own return times their number, up to rounding."""
+def test_its_bounds_are_fixed_and_those_of_games_come_from_their_certificates():
+    """1 is the joint optimum, the mean own return of the standard protocol times the agents."""
+    marl = load_protocol("marl-standard")
+    assert marl.report.normalisation is None
     standard = {task.id: task for task in load_protocol("coopetition-standard").task}
-    games = load_protocol("marl-standard").groups["coopetition"]
-    assert len(games) == 8
+    games = marl.groups["games"]
+    assert len(games) == 3
     for task in games:
         agents = len(Game.at(task.env, **task.parameters).agents)
-        bounds = standard[task.id].bounds
-        assert task.bounds.low == pytest.approx(agents * bounds.low, abs=0.006 * agents), task.id
-        assert task.bounds.high == pytest.approx(agents * bounds.high, abs=0.006 * agents), task.id
+        high = standard[task.id].bounds.high
+        assert task.bounds.high == pytest.approx(agents * high, abs=0.006 * agents), task.id
+
+
+def test_value_based_learners_can_play_all_its_tasks():
+    marl = load_protocol("marl-standard")
+    assert {name for name in marl.report.learned if name.startswith("qmix")}
+    assert marl.training.reward == "team"
+    for task in marl.task:
+        assert Game.at(task.env, **task.parameters).choices is not None, task.id
+
+
+@pytest.mark.parametrize("group", ["games", "pathfinding", "battles"])
+def test_scripts_play_the_tasks_of_their_group(group):
+    marl = load_protocol("marl-standard")
+    task = marl.groups[group][0]
+    scripts = marl.report.domain[group].baselines
+    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), reference=False)
+    assert report.episodes.policies == scripts
 
 
 def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
-    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n'
+    text = 'extends = "marl-standard"\n[protocol]\nname = "other"\n[report]\n'
+    text += 'normalisation = "minmax"\n'
     assert loaded(tmp_path, text, "other").report.normalisation == "minmax"
     with pytest.raises(ProtocolError, match="a margin is in units of the tasks' bounds"):
-        loaded(tmp_path, f"{text}[report]\nmargin = 0.1\n", "other")
+        loaded(tmp_path, f"{text}margin = 0.1\n", "other")
     domain = {"pear": SMALL["domain"]["pair"]}
     with pytest.raises(ProtocolError, match="'pair'"):
         small_protocol(tmp_path, "marl-standard", **(SMALL | {"domain": domain}))
@@ -103,16 +124,17 @@ def test_scores_between_lowest_and_highest_need_no_publication(tmp_path):
 def test_a_protocol_of_one_group_of_its_tasks_drops_the_other_domains(tmp_path):
     head = 'extends = "marl-standard"\n[protocol]\nname = "one"\n'
     task = '[[task]]\nid = "3m"\ngroup = "GROUP"\nenv = "coopbench/Skirmish-v1"\n'
-    report = loaded(tmp_path, head + task.replace("GROUP", "skirmish"), "one").report
+    task += "bounds = { low = 0.0, high = 20.0 }\n"
+    report = loaded(tmp_path, head + task.replace("GROUP", "battles"), "one").report
     assert {group: domain.metrics for group, domain in report.domain.items()} == {
-        "skirmish": ("win",)
+        "battles": ("win",)
     }
     curve = '[report]\ncurve = "win"\n'
     plain = loaded(tmp_path, head + curve + task.replace("GROUP", "mine"), "one")
     assert plain.report.domain is None
-    own = '[report.domain]\nskirmsh = { metrics = ["win"], curve = "win" }\n'
-    with pytest.raises(ProtocolError, match="Unknown group 'skirmsh'"):
-        loaded(tmp_path, head + own + task.replace("GROUP", "skirmish"), "one")
+    own = '[report.domain]\nbattls = { metrics = ["win"], curve = "win" }\n'
+    with pytest.raises(ProtocolError, match="Unknown group 'battls'"):
+        loaded(tmp_path, head + own + task.replace("GROUP", "battles"), "one")
 
 
 def test_scores_lie_between_the_lowest_and_highest_episode(report):
@@ -132,3 +154,61 @@ def test_scores_lie_between_the_lowest_and_highest_episode(report):
     assert rows["trimmed_mean"].method == "two-way"
     assert rows["iqm"].estimate == pytest.approx(shares.mean())
     assert rows["iqm"].method == "percentile"  # as published, over runs alone
+
+
+# --- baselines of single groups ------------------------------------------------------------------
+
+
+SCRIPTED = SMALL | {
+    "tasks": [
+        make_task(group="pair", parameters=BAD, high=200),
+        make_task("3m", "coopbench/Skirmish-v1", group="battle", parameters={"map": "3m"}),
+    ],
+    "domain": {
+        "pair": {"metrics": ["final_trust"], "curve": "final_trust", "baselines": ["cooperator"]},
+        "battle": {"metrics": ["win"], "curve": "win", "baselines": ["kite"]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory):
+    """A protocol whose scripts play one group each: a game, or battles."""
+    return small_protocol(tmp_path_factory.mktemp("scripted"), "scripted", **SCRIPTED)
+
+
+def test_baselines_of_a_group_play_its_tasks_alone(scripted):
+    """No deviation says that they lack the others; tables leave these open."""
+    report = coopbench.evaluate(scripted, ["random"], baselines=True)
+    assert scripted.report.fixed == ("random", "cooperator", "kite")
+    assert set(report.episodes.pairs) == {
+        *((task, "random") for task in ("dilemma", "3m")),
+        *(("dilemma", "cooperator"), ("3m", "kite")),
+    }
+    lacking = [text for text in report.deviations if "cooperator" in text or "kite" in text]
+    assert not lacking
+    groups = {(row.group, row.policy) for row in report.aggregates}
+    assert {("pair", "cooperator"), ("battle", "kite")} <= groups
+    assert not {("pair", "kite"), ("battle", "cooperator")} & groups
+    assert "Required baselines of battle" in describe_protocol(scripted)
+    part = with_tasks(scripted, ["3m"])
+    assert part.report.fixed == ("random", "kite")
+
+
+def test_a_missing_baseline_of_a_group_is_a_deviation(scripted):
+    report = coopbench.evaluate(scripted, ["random"])
+    text = "the required baselines cooperator, kite are missing"
+    assert text in report.deviations
+
+
+def test_other_policies_have_to_play_all_tasks(scripted):
+    with pytest.raises(ValueError, match="matcher"):
+        coopbench.evaluate(scripted, ["random", "matcher"])
+
+
+def test_a_baseline_is_of_all_tasks_or_of_groups(tmp_path):
+    for name, learned in (("random", []), ("ippo", ["ippo"])):
+        pair = SCRIPTED["domain"]["pair"] | {"baselines": [name]}
+        content = SCRIPTED | {"domain": {"pair": pair}, "learned": learned}
+        with pytest.raises(ProtocolError, match=f"'{name}' is .*; keep it in one"):
+            small_protocol(tmp_path, "twice", **content)

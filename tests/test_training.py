@@ -767,7 +767,7 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
 def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
     monkeypatch.undo()
     entry, scope = registry.learners()[name], Scope(["trust-dilemma"], [2900], smoke=True)
-    for protocol in map(load_protocol, ("marl-standard", "coopetition-standard")):
+    for protocol in map(load_protocol, ("coopetition-published", "coopetition-standard")):
         job = training_plan.runs(protocol, name, tmp_path, scope, {})[0]
         assert entry.first_update(entry.params(**job.settings)) <= job.budget.interval
     learner = registry.make_learner(name, job.task.env, job.task.parameters, 2900, **job.settings)

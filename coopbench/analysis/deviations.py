@@ -237,12 +237,13 @@ def _shipped(protocol: Protocol) -> Protocol | None:
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:
     """Name baselines that are missing, and tasks that a policy has not played."""
     missing, reasons = [], []
-    for policy in dict.fromkeys((*protocol.report.baselines, *present)):
-        lacking = [task.id for task in protocol.task if not table.runs(task.id, policy)]
-        if len(lacking) == len(protocol.task):
+    for policy in dict.fromkeys((*protocol.report.fixed, *present)):
+        asked = [task.id for task in protocol.task if protocol.report.has_play(policy, task)]
+        lacking = [task for task in asked if not table.runs(task, policy)]
+        if len(lacking) == len(asked):
             missing.append(policy)
         elif lacking:
-            reasons.append(f"{policy} {_part_played(protocol, lacking)}")
+            reasons.append(f"{policy} {_part_played(asked, lacking)}")
     if missing:
         plural = ("s", "are") if len(missing) > 1 else ("", "is")
         names = ", ".join(missing)
@@ -250,11 +251,11 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
     return reasons
 
 
-def _part_played(protocol: Protocol, lacking: list[str]) -> str:
+def _part_played(asked: list[str], lacking: list[str]) -> str:
     """Name the tasks that a policy lacks or, where they are fewer, those that it has played."""
-    played = [task.id for task in protocol.task if task.id not in lacking]
+    played = [task for task in asked if task not in lacking]
     if len(played) < len(lacking):
-        return f"has played {len(played)} of {len(protocol.task)} tasks: {', '.join(played)}"
+        return f"has played {len(played)} of {len(asked)} tasks: {', '.join(played)}"
     return f"lacks the tasks {', '.join(lacking)}"
 
 

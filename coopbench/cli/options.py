@@ -126,7 +126,7 @@ Only = Annotated[
 
 def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:
     """Return the policies of the command line, or the protocol's required baselines."""
-    return [named_policy(text) for text in policy or protocol.report.baselines]
+    return [named_policy(text) for text in policy or protocol.report.fixed]
 
 
 def named_policy(text: str) -> Any:

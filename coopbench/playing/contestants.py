@@ -169,7 +169,7 @@ def with_baselines(protocol: schema.Protocol, policies: PolicyArguments) -> list
     """
     chosen = policy_list(policies)
     names = {name_of(policy) for policy in chosen if not isinstance(policy, Models)}
-    return [*chosen, *(name for name in protocol.report.baselines if name not in names)]
+    return [*chosen, *(name for name in protocol.report.fixed if name not in names)]
 
 
 def columns(

@@ -40,12 +40,13 @@ class Chart(Strict):
 
 
 class Domain(Strict):
-    """Additional metrics of the tasks of one group, and the curve of these tasks."""
+    """Additional metrics and baselines of the tasks of one group, and the curve of these tasks."""
 
     metrics: tuple[str, ...]  # shown after the metrics of the report
     curve: str  # replaces the curve of the report for these tasks
+    baselines: tuple[str, ...] | None = later()  # required on these tasks, and play no others
 
-    _lists = field_validator("metrics", mode="before")(as_tuple)
+    _lists = field_validator("metrics", "baselines", mode="before")(as_tuple)
 
 
 class Reproduction(Strict):
@@ -73,7 +74,7 @@ class Reporting(Strict):
     score: str  # metric that is normalized, compared and aggregated
     metrics: tuple[str, ...]
     curve: str  # metric whose course over an episode is drawn
-    baselines: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()  # required on all tasks; see ``Domain`` for those of groups
     learned: tuple[str, ...] = ()  # learners that a standard report must contain
     confidence: float = Field(default=0.95, gt=0.5, lt=1.0)
     resamples: int = Field(default=2000, ge=100, le=100_000)
@@ -83,7 +84,7 @@ class Reporting(Strict):
     # Scale of scores: by default the tasks' bounds; minmax: the report's extreme episodes.
     normalisation: Literal["minmax"] | None = later()
     margin: float | None = later(gt=0.0)  # normalized difference that counts as none
-    domain: dict[str, Domain] | None = later()  # metrics and curve by group of tasks
+    domain: dict[str, Domain] | None = later()  # metrics, curve and baselines by group of tasks
     chart: tuple[Chart, ...] = ()
     # Tables and methods of the publication that the protocol reproduces.
     reproduces: Reproduction = Field(default=Reproduction(), exclude_if=_asks_nothing)
@@ -92,12 +93,31 @@ class Reporting(Strict):
 
     @model_validator(mode="after")
     def _apart(self) -> "Reporting":
-        repeated = [name for name in self.learned if name in self.baselines]
+        repeated = [name for name in self.learned if name in self.fixed]
         if repeated:
             raise ValueError(
                 f"{repeated[0]!r} is listed in baselines and in learned; keep it in one"
             )
+        for group, domain in (self.domain or {}).items():
+            for name in domain.baselines or ():
+                if name in self.baselines:
+                    raise ValueError(
+                        f"{name!r} is a baseline of all tasks and of the group {group!r}; keep it "
+                        f"in one"
+                    )
         return self
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """Required policies that need no training: of all tasks, then of single groups of them."""
+        domains = [domain.baselines or () for domain in (self.domain or {}).values()]
+        return tuple(dict.fromkeys((*self.baselines, *itertools.chain.from_iterable(domains))))
+
+    def has_play(self, policy: str, task: Task) -> bool:
+        """Say whether a policy plays a task: all do, but baselines of groups only these groups."""
+        domains = (self.domain or {}).items()
+        groups = [group for group, domain in domains if policy in (domain.baselines or ())]
+        return not groups or task.group in groups
 
     def metrics_of(self, task: Task) -> tuple[str, ...]:
         """Return the metrics that are reported of a task: score, the report's, its group's, own."""

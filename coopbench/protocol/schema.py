@@ -166,7 +166,7 @@ class Protocol(Strict):
         """
         names = set(present)
         kinds = {parse_name(name).kind for name in names}
-        fixed = [name for name in self.report.baselines if name not in names]
+        fixed = [name for name in self.report.fixed if name not in names]
         return (*fixed, *(name for name in self.report.learned if name not in kinds))
 
     def family(self, policy: str) -> tuple[str, str]:

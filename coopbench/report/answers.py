@@ -137,7 +137,7 @@ def _tasks(study: Answered) -> Answers:
     followed = f"{_counted(deviations, 'deviation')}, named at the top"
     text = followed if deviations else "no deviations"
     yield "The protocol was followed", _yes_if(not deviations), text
-    required = (*protocol.report.baselines, *protocol.report.learned)
+    required = (*protocol.report.fixed, *protocol.report.learned)
     lacking = protocol.missing(study.episodes.policies)
     text = ", ".join(required) or "none required"
     text = f"lacking: {', '.join(lacking)}" if lacking else text

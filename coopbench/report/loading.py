@@ -55,7 +55,7 @@ def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Repor
 def _required_last(protocol: Protocol, policies: Iterable[str]) -> list[str]:
     """Return policies by name, then the required baselines and the required learners."""
     settings = protocol.report
-    required = [*settings.baselines, *settings.learned]
+    required = [*settings.fixed, *settings.learned]
     own = sorted(name for name in policies if parse_name(name).kind not in settings.learned)
     return [*(name for name in own if name not in required), *required]
 

@@ -70,7 +70,8 @@ def crossplay(
     if against:
         _check_sides(games)
     reduced = whole.model_copy(update={"task": games})
-    usual = [name for name in whole.report.baselines if not granted(name)]
+    usual = [name for name in whole.report.fixed if not granted(name)]
+    usual = [name for name in usual if all(whole.report.has_play(name, task) for task in games)]
     models = _policies(reduced, usual if policies is None else policies)
     names = tuple(dict.fromkeys(cell.policy for cell in models))
     places = [

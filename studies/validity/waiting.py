@@ -36,8 +36,12 @@ def waiting(arguments: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def play(task: Task, planner: str, steps: int) -> tuple[float, ...]:
-    """Play the episodes with agent 0 standing still for ``steps``; return the means of a row."""
-    engine = Engine(task.env, EPISODES, **task.parameters)
+    """Play the episodes with agent 0 standing still for ``steps``; return the means of a row.
+
+    Planners play the continuous actions that they are written for.
+    """
+    parameters = {key: value for key, value in task.parameters.items() if key != "action_levels"}
+    engine = Engine(task.env, EPISODES, **parameters)
     engine.reset(np.arange(EPISODES) + FIRST_SEED)
     player = Player(planner, Game.of(engine))
     player.begin(engine.control.seed, engine.control.episode, np.ones(EPISODES, bool))

@@ -26,7 +26,7 @@ def style_order(findings: Findings) -> tuple[str, ...]:
     stand by name, so that they do in all reports of the same policies, in whatever order.
     """
     names, settings = findings.policies, findings.protocol.report
-    required = (*settings.baselines, *settings.learned)
+    required = (*settings.fixed, *settings.learned)
     first = tuple(name for name in required if name in names)
     return (*first, *sorted(name for name in names if name not in first))
 
