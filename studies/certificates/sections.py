@@ -80,8 +80,19 @@ class SelfPlay(replay.SelfPlay):
             best = best_rule(self.arena, name, tried, effort.alone)
             rules[name] = _written(self.arena.table, best)
             tried.append(best)
-        best_script = _best_script(self.arena.table, effort)
-        return rules | {"script": dict.fromkeys(self.arena.table.forms, best_script)}
+        return rules | {"script": self.script(effort)}
+
+    def script(self, effort: Effort) -> dict[str, str]:
+        """Return the best script for all seats."""
+        return dict.fromkeys(self.arena.table.forms, _best_script(self.arena.table, effort))
+
+    def scripts(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
+        """Return the figures of a replay that depend on scripts alone."""
+        table, named = self.arena.table, {"script": rules["script"], "best_script": script}
+        return {
+            name: figure(replay.policy_returns(table, policy, sizes.others))
+            for name, policy in named.items()
+        }
 
 
 class Focal(replay.Focal):
@@ -105,6 +116,11 @@ class Focal(replay.Focal):
     def script(self, effort: Effort) -> dict[str, str]:
         """Return the best script for the seats of each role."""
         return {role: _best_script(arena.table, effort) for role, arena in self.arenas.items()}
+
+    def scripts(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
+        """Return the figures of a replay that depend on scripts alone."""
+        named = {"script": rules["script"], "best_script": script}
+        return {name: self.policy(policy, sizes.others) for name, policy in named.items()}
 
     def measure(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
         """Return the figures of a replay, and ``bayesian``: of a player that knows the pool."""
