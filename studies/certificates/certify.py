@@ -88,7 +88,7 @@ def _searched(
     """Search what is not kept, and measure it."""
     budgets = Effort.of(effort, len(work.game.agents))
     rules = work.search(budgets, say, kept)
-    script = work.script(rules, budgets, say)
+    script = work.script(budgets, say)
     constant, loop = work.actions(rules)
     figures = work.measure(rules, script, sizes or Sizes(), say, kept)
     return Certificate(
@@ -145,16 +145,12 @@ class _Work:
                 rules[name] = {**kept[name].rules, "script": section.script(effort)}
         return rules
 
-    def script(
-        self, rules: Mapping[str, Any], effort: Effort, say: Callable[[str], None]
-    ) -> dict[str, str]:
+    def script(self, effort: Effort, say: Callable[[str], None]) -> dict[str, str]:
         """Return the best script of each role with partners that training may meet."""
         if self._met is None:
             return {}
-        if self._met.id in rules:
-            return dict(rules[self._met.id]["script"])
         say(f"{self._met.id}: searching scripts")
-        return Focal(self._met, self.references).script(effort)
+        return Focal(self._met, self.references).script(effort, elsewhere=True)
 
     def measure(
         self,

@@ -64,6 +64,7 @@ GRIDS: dict[str, tuple[str, ...]] = {
 }
 _STRICT = "bar=0.8,ignore=0.16,follow=0.96"
 _STRICTLY = ("unforgiving", "reciprocator", "matcher", "gradual", "extorter", "alternator")
+_TIE = 0.002  # of the return: about two standard errors of the difference of two scripts
 _FINALISTS = 8  # scripts of which the best is chosen in more episodes
 
 
@@ -77,15 +78,24 @@ def best_script(
     values: Callable[[Sequence[str], int, int], np.ndarray],
     episodes: int,
     more: int,
+    *,
+    elsewhere: bool = False,
 ) -> str:
     """Return the name of the best script by ``values(names, episodes, stage)``.
 
-    All play ``episodes`` in stage 0; the best of them play ``more`` in stage 1, which decides.
+    All play ``episodes`` in stage 0; the best of them play ``more`` in stage 1, which decides. For
+    play ``elsewhere``, too, in ranges that it is not chosen in, a script with thresholds relative
+    to the first record is taken where it earns as much but for ``_TIE``.
     """
     order = np.argsort(-values(names, episodes, 0), kind="stable")
     finalists = [names[k] for k in order[:_FINALISTS]]
-    best: str = finalists[int(values(finalists, more, 1).argmax())]
-    return best
+    earned = values(finalists, more, 1)
+    if elsewhere:
+        ties = earned >= earned.max() * (1.0 - _TIE)
+        relative = np.array(["relative=1" in name for name in finalists])
+        if (ties & relative).any():
+            earned = np.where(ties & relative, earned, -np.inf)
+    return finalists[int(earned.argmax())]
 
 
 def _chooses(game: Game) -> bool:
