@@ -247,9 +247,16 @@ def test_the_name_of_a_pool_stands_for_its_partners(tmp_path):
     assert named.digest == listed.digest
 
 
-def test_an_unknown_pool_is_refused_with_the_nearest_name(tmp_path):
+def test_the_partners_of_a_role_can_be_a_pool(tmp_path):
+    for partners in ('{ firm = "strangers" }', '{ firm = ["random", "always_defect"] }'):
+        task = load_protocol(written(tmp_path, partners)).task[0]
+        assert task.pools == {"firm": ("random", "always_defect")}
+
+
+@pytest.mark.parametrize("partners", ['"stranger"', '{ firm = "stranger" }'])
+def test_an_unknown_pool_is_refused_with_the_nearest_name(tmp_path, partners):
     with pytest.raises(ProtocolError, match=r"'stranger'.*Did you mean 'strangers'"):
-        load_protocol(written(tmp_path, '"stranger"'))
+        load_protocol(written(tmp_path, partners))
 
 
 def test_pools_are_lists(tmp_path):

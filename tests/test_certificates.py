@@ -13,9 +13,12 @@ from coopbench.certificates import Figure, Sizes, load_certificate, read_certifi
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of
-from studies.certificates import certify
+from studies.certificates import certify, renewed
 from studies.certificates.criteria import criteria
 from studies.certificates.pages import certificate_page
+from studies.certificates.scripts import best_script
+from studies.certificates.search import Budget
+from studies.certificates.sections import Effort
 from studies.checks.folders import ROOT
 
 GAMES = sorted(
@@ -79,6 +82,43 @@ def test_stored_figures_are_played_again_to_the_bit(name, section):
     """What a best response gains, and what those earn who are all informed."""
     stored = load_certificate(name)
     assert replayed(stored, [section]) == {section: stored.figures[section]}
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "best"), [(False, "matcher:1"), (True, "unforgiving:0.7,relative=1")]
+)
+def test_for_other_ranges_a_relative_script_is_taken_if_it_earns_as_much(elsewhere, best):
+    earned = {
+        "matcher:1": 100.0,
+        "unforgiving:0.7,relative=1": 99.9,
+        "unforgiving:0.8,relative=1": 99.8,
+        "unforgiving:0.5,relative=1": 90.0,
+    }
+
+    def values(names, episodes, stage):
+        return np.array([earned[name] for name in names])
+
+    assert best_script(list(earned), values, 1, 1, elsewhere=elsewhere) == best
+    del earned["unforgiving:0.7,relative=1"], earned["unforgiving:0.8,relative=1"]
+    assert best_script(list(earned), values, 1, 1, elsewhere=elsewhere) == "matcher:1"
+
+
+@pytest.mark.slow("searches rules and scripts, more than 5 s")
+def test_what_is_not_searched_again_is_kept_but_for_scripts(monkeypatch):
+    """Partners of one task have changed, and there are scripts that there were not before."""
+    few = Budget(library=1, rounds=1, candidates=4, episodes=1, elite=2, choice=2)
+    monkeypatch.setattr(Effort, "of", lambda *_: Effort(few, few, few, (15, 30)))
+    stored, task = load_certificate("TrustDilemma-v1"), "trust-dilemma.unmet"
+    result = renewed(stored, [task], sizes=FEW)
+    for name, rules in stored.rules.items():
+        kept = {kind: result.rules[name][kind] == rules[kind] for kind in rules}
+        assert all(same for kind, same in kept.items() if kind != "script") == (name != task)
+        figures = result.figures[name]
+        changed = {k for k, value in stored.figures[name].items() if figures[k] != value}
+        assert changed == (set(figures) if name == task else changed & {"script", "best_script"})
+    assert result.best_script.keys() == {"firm"}
+    with pytest.raises(ValueError, match=r"trust-dilema.*Did you mean"):
+        renewed(stored, ["trust-dilema"])
 
 
 def test_the_command_shows_figures_that_are_not_the_stored_ones(command, monkeypatch):

@@ -20,6 +20,10 @@ POLICIES = [
     "alternator",
     "gradual",
     "extorter",
+    "prober",
+    "drifter",
+    "q_learner",
+    "tester",
     "switcher:cooperator,always_defect",
 ]
 
@@ -90,6 +94,31 @@ def test_an_unforgiving_agent_never_invests_again():
     assert played("unforgiving:0.4", high, low, high)[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
+def test_thresholds_can_be_shares_of_the_first_record():
+    records = [{"trust_in_others": r, "trust_in_me": 0.5} for r in (0.5, 0.4, 0.36, 0.34, 0.5)]
+    course = played("unforgiving:0.7,0.9,relative=1", *records)[:, 0]
+    np.testing.assert_allclose(course, [0.9, 0.9, 0.9, 0.0, 0.0])
+    graded = played("reciprocator:0.6,1,contrite=0,relative=1", *records)[:, 0]
+    np.testing.assert_allclose(graded, [1.0, 0.5, 0.3, 0.2, 1.0], atol=1e-6)
+
+
+def test_a_contrite_reciprocator_compares_both_records_with_the_first_ones():
+    """Its own record has lost a fifth, the others' too: their lack is excused."""
+    both = [{"trust_in_others": r, "trust_in_me": s} for r, s in ((0.5, 0.4), (0.4, 0.32))]
+    assert (played("reciprocator:0.6,1,relative=1", *both) == 1.0).all()
+
+
+def test_who_begins_without_a_record_is_not_blamed_for_it():
+    begins = [{"trust_in_others": r} for r in (0.0, 0.2, 0.1)]
+    assert (played("unforgiving:0.7,relative=1", *begins) == 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["unforgiving:0.4,last=2", "reciprocator:last=2"])
+def test_nothing_is_invested_in_the_last_steps(name):
+    steps = [{"trust_in_others": 1.0, "time": t} for t in (0.0, 0.97, 0.98, 0.99)]
+    assert played(name, *steps)[:, 0].tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
 def test_a_matcher_gives_a_share_of_what_it_got_in_good_times():
     steps = [
         {},
@@ -123,6 +152,50 @@ def test_an_extorter_gives_less_until_the_others_do():
     course = played("extorter:0.5,0.1", *({"others_actions": a} for a in actions))[:, 0]
     # its share is 1, falls by 0.1 three times, rises by 0.2 when they gave half of the usual
     np.testing.assert_allclose(course, [1.0, 0.9, 0.8, 0.7, 0.45, 0.5], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("others", "course"),
+    [
+        # Everything is accepted: .45, half of that and so on; then it gives a margin on top.
+        ([1.0] * 9, [1.0, 1.0, 0.45, 0.45, 0.175, 0.175, 0.0375, 0.0375, 0.1375]),
+        # They punish .45 and accept .725 and .5875, its last estimate.
+        (
+            [1.0, 1.0, 1.0, 0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            [1.0, 1.0, 0.45, 0.45, 1.0, 1.0, 0.725, 0.725, 0.5875, 0.5875, 0.6875],
+        ),
+    ],
+)
+def test_a_prober_searches_what_the_others_accept(others, course):
+    invested = played("prober:2,0.1", *({"others_actions": a} for a in others))[:, 0]
+    np.testing.assert_allclose(invested, course, atol=1e-6)
+
+
+def test_a_drifter_goes_on_while_it_fares_better():
+    actions = [1.0, 1.0, 1.0, 0.5, 0.5]
+    course = played("drifter:0.1,0.5,0", *({"others_actions": a} for a in actions))[:, 0]
+    # With more from the others it goes up; it turns when they give half, and turns again.
+    np.testing.assert_allclose(course, [0.5, 0.6, 0.7, 0.6, 0.7], atol=1e-6)
+
+
+def test_a_q_learner_returns_what_it_gets_until_it_has_learned_otherwise():
+    given = [1.0, 1.0, 0.5, 0.0]
+    course = played("q_learner:0.5,0", *({"others_actions": a} for a in given))[:, 0]
+    np.testing.assert_allclose(course, [1.0, 1.0, 0.5, 0.0], atol=1e-6)
+    # Who gives everything to those that give nothing is exploited in the end.
+    learned = played("q_learner:0.5,0.3", *[{"others_actions": 1.0}] * 150)[:, 0]
+    assert learned[:10].mean() > 0.7 > 0.4 > learned[-50:].mean()
+
+
+def test_a_tester_exploits_those_who_let_it():
+    steps = [{"others_actions": 1.0}] * 9
+    assert played("tester:2", *steps)[:, 0].tolist() == [0, 0, 1, 1, 0, 0, 1, 1, 0]
+
+
+def test_a_tester_matches_those_who_punish_after_it_has_made_amends():
+    actions = [1.0, 1.0, 0.2, 0.2, 0.8, 0.8, 0.8, 0.5]
+    course = played("tester:2", *({"others_actions": a} for a in actions))[:, 0]
+    np.testing.assert_allclose(course, [0, 0, 1, 1, 1, 1, 0.8, 0.5], atol=1e-6)
 
 
 def test_a_bully_gives_more_to_worse_records():

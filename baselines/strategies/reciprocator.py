@@ -14,8 +14,11 @@ from coopbench.baselines.strategies.ventures import (
     Bar,
     Follow,
     Ignore,
+    Last,
+    Relative,
     Trembles,
     Venture,
+    over_first,
     ramp,
     trembling,
 )
@@ -42,12 +45,15 @@ class Params(NamedTuple):
         float, between(-1, 1, "its opinion before the first step; negative: the first record")
     ] = -1.0
     trembles: Trembles = 0.0
+    relative: Relative = 0
+    last: Last = 0
 
 
 class Memory(NamedTuple):
     """What every seat remembers; axis 0 is the lane."""
 
     begun: np.ndarray  # (lanes,) bool
+    first: np.ndarray  # (lanes, agents, 2) record of the others and own one at the start
     opinion: np.ndarray  # (lanes, agents) smoothed record of the others
     random: np.ndarray  # (lanes, agents) uint64
 
@@ -64,20 +70,25 @@ class Reciprocator:
         """Return the memory before the first step."""
         random = streams(seeds[:, None], np.arange(len(game.agents))[None, :])
         opinion = np.full(random.shape, self._parameters.opinion)
-        return Memory(np.zeros(len(seeds), np.bool_), opinion, random)
+        first = np.ones((*random.shape, 2))
+        return Memory(np.zeros(len(seeds), np.bool_), first, opinion, random)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Compare the others' record with its own."""
         p, venture = self._parameters, self._venture
-        records = venture.records(observations, p.bar)
+        records, own = venture.records(observations, p.bar), venture.own_record(observations)
+        first = np.where(memory.begun[:, None, None], memory.first, np.stack([records, own], 2))
+        if p.relative:
+            records, own = over_first(records, first[..., 0]), over_first(own, first[..., 1])
         blank = ~memory.begun[:, None] & (p.opinion < 0.0)
         opinion = memory.opinion + p.smooth * (records - memory.opinion)
         opinion = np.where(blank, records, opinion)
-        excuse = p.contrite * np.maximum(p.high - venture.own_record(observations), 0.0)
+        excuse = p.contrite * np.maximum(p.high - own, 0.0)
         attitude = p.floor + (1.0 - p.floor) * ramp(opinion + excuse, p.low, p.high)
         attitude, random = trembling(attitude, p.trembles, memory.random)
+        attitude = np.where(venture.is_last(observations, p.last), 0.0, attitude)
         actions = venture.actions(observations, attitude, bar=p.bar)
-        return actions, Memory(np.ones_like(memory.begun), opinion, random)
+        return actions, Memory(np.ones_like(memory.begun), first, opinion, random)
 
 
 ENTRY = Entry(

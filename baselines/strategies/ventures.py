@@ -14,7 +14,18 @@ from coopbench.baselines.strategies.investments import CUSTOMARY, Fractions, mea
 from coopbench_envs.core import draw
 from coopbench_envs.parameters import between
 
-__all__ = ["Bar", "Demand", "Follow", "Ignore", "Trembles", "Venture", "ramp"]
+__all__ = [
+    "Bar",
+    "Demand",
+    "Follow",
+    "Ignore",
+    "Last",
+    "Relative",
+    "Trembles",
+    "Venture",
+    "over_first",
+    "ramp",
+]
 
 # Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
 WORTHWHILE = 0.5
@@ -25,6 +36,10 @@ Demand = Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the
 Ignore = Annotated[float, between(0, 1, "uninformed: informed investments up to this are no sign")]
 Follow = Annotated[float, between(0, 1, "uninformed: least investment that shows a good regime")]
 Trembles = Annotated[float, between(0, 1, "probability that it invests a uniform draw")]
+Relative = Annotated[
+    int, between(0, 1, "1: records count as shares of the first ones, 0: as they are")
+]
+Last = Annotated[int, between(0, 10_000, "steps at the end in which it invests nothing")]
 
 
 def ramp(values: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -32,6 +47,11 @@ def ramp(values: np.ndarray, low: float, high: float) -> np.ndarray:
     if high <= low:
         return (values >= low).astype(np.float64)
     return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def over_first(records: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return records as shares of the first ones, at most 1; 1 where both are 0."""
+    return np.asarray(np.where(records >= first, 1.0, records / np.maximum(first, 1e-9)))
 
 
 class Venture:
@@ -94,6 +114,12 @@ class Venture:
         """Return each agent's own record, (lanes, agents)."""
         view = self._game.layout["trust_in_me"].view(observations)[:, :, 0]
         return np.asarray(view.astype(np.float64))
+
+    def is_last(self, observations: np.ndarray, last: int) -> np.ndarray:
+        """Return whether the coming step is one of the ``last`` of the episode, (lanes, agents)."""
+        horizon = self._game.constants.horizon
+        played = self._game.layout["time"].view(observations)[:, :, 0] * horizon
+        return np.asarray(played > horizon - last - 0.5)
 
     def seen(self, observations: np.ndarray) -> np.ndarray:
         """Return the mean of the others' last investments as observed, (lanes, agents)."""

@@ -105,7 +105,7 @@ def _returns(arena: Arena, weights: Weights, episodes: int) -> np.ndarray:
     return arena.play(rows, lineups, -(-episodes // len(lineups)), JUDGED).returns
 
 
-def _policy_returns(table: Table, policy: str | Mapping[str, str], episodes: int) -> np.ndarray:
+def policy_returns(table: Table, policy: str | Mapping[str, str], episodes: int) -> np.ndarray:
     """Play a policy in the seats of rules."""
     return _returns(Arena(table.seating(policy)), {}, episodes)
 
@@ -145,14 +145,14 @@ class SelfPlay:
         """
         table, planner = self.arena.table, self.planner
         figures = {
-            "low": figure(_policy_returns(table, "always_defect", sizes.bounds)),
+            "low": figure(policy_returns(table, "always_defect", sizes.bounds)),
             "high": figure(_returns(planner, _read(planner.table, rules["planner"]), sizes.bounds)),
         }
         for name in CLASSES:
             figures[name] = figure(_returns(self.arena, _read(table, rules[name]), sizes.others))
         for name, policy in _policies(rules, script, self.reference).items():
             if name != "always_defect":  # whose return is the lower bound
-                figures[name] = figure(_policy_returns(table, policy, sizes.others))
+                figures[name] = figure(policy_returns(table, policy, sizes.others))
         return figures
 
 
@@ -209,13 +209,16 @@ class Focal:
         if self.task.group == "shifted":
             table = self_play_table(self.task.env, dict(self.task.parameters))
             for name, alike in (("cooperators", "cooperator"), ("defectors", "always_defect")):
-                figures[name] = figure(_policy_returns(table, alike, sizes.others))
+                figures[name] = figure(policy_returns(table, alike, sizes.others))
         for name, policy in _policies(rules, script, self.reference).items():
-            figures[name] = self._mean(
-                lambda arena, role, part, policy=policy: _policy_returns(arena.table, policy, part),
-                sizes.others,
-            )
+            figures[name] = self.policy(policy, sizes.others)
         return figures
+
+    def policy(self, policy: str | Mapping[str, str], episodes: int) -> Figure:
+        """Return the mean return of a policy, which can differ by role, in the rule's seats."""
+        return self._mean(
+            lambda arena, role, part: policy_returns(arena.table, policy, part), episodes
+        )
 
     def part(self, role: str, episodes: int) -> int:
         """Return the episodes of a role, as many as its part of the seats."""

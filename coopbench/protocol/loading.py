@@ -284,12 +284,20 @@ def _with_pools(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _with_partners(task: Any, pools: dict[str, Any], path: Path) -> Any:
-    """Return a task with its partners in place of the name of their pool."""
-    name = task.get("partners") if isinstance(task, dict) else None
-    if not isinstance(name, str):
+    """Return a task with its partners in place of the name of their pool, or of each role's."""
+    partners = task.get("partners") if isinstance(task, dict) else None
+    if not isinstance(partners, (str, dict)):
         return task
+
+    def listed(name: Any) -> Any:
+        if not isinstance(name, str):
+            return name
+        return named("pool", name, pools, f"task {task.get('id')!r}")
+
     try:
-        return task | {"partners": named("pool", name, pools, f"task {task.get('id')!r}")}
+        if isinstance(partners, str):
+            return task | {"partners": listed(partners)}
+        return task | {"partners": {role: listed(name) for role, name in partners.items()}}
     except ValueError as error:
         raise ProtocolError(f"{path}: {error}") from None
 

@@ -1,13 +1,15 @@
 """Searches the rules of a certificate, plays them, and judges the figures by the criteria."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from coopbench.certificates.arena import self_play_table
-from coopbench.certificates.games import REPEATED, Certificate, Figure
+from coopbench.certificates.games import REPEATED, Certificate, Criterion, Figure
 from coopbench.certificates.replay import Sizes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
+from coopbench_envs.parameters import named
 from coopbench_envs.registration import spec
 from coopbench_envs.roles import members_of_roles
 from studies.certificates.criteria import criteria
@@ -43,21 +45,55 @@ def certify(
     does not have.
     """
     say = tell or (lambda text: None)
-    if stored is not None and tasks is None:
+    if stored is None:
+        return _searched(_Work(env_id, protocol, tasks), effort, sizes, say, {})
+    if tasks is None:
         tasks = [name for name in stored.rules if name != REPEATED]
     work = _Work(env_id, protocol, tasks)
-    if stored is None:
-        budgets = Effort.of(effort, len(work.game.agents))
-        rules = work.search(budgets, say)
-        script = work.script(rules, budgets, say)
-        constant, loop = work.actions(rules)
-    else:
-        rules, effort, script = stored.rules, stored.effort, stored.best_script
-        constant, loop = stored.best_constant, stored.open_loop
-    figures = work.measure(rules, script, sizes or Sizes(), say)
+    figures = work.measure(stored.rules, stored.best_script, sizes or Sizes(), say, {})
+    return work.certificate(stored, figures)
+
+
+def renewed(
+    stored: Certificate,
+    again: Sequence[str],
+    *,
+    effort: int = 1,
+    sizes: Sizes | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Search the tasks ``again`` whose partners have changed, and the scripts of all tasks.
+
+    All other tasks keep the rules and figures of the ``stored`` certificate; see ``certify``.
+    Raises ``ValueError`` for a task that the certificate's protocol does not have.
+    """
+    work = _Work(stored.env_id, stored.protocol, None)
+    for task in again:
+        named("task", task, work.groups)
+    kept = {
+        name: _Kept(rules, stored.figures[name])
+        for name, rules in stored.rules.items()
+        if name not in again
+    }
+    return _searched(work, effort, sizes, tell or (lambda text: None), kept)
+
+
+def _searched(
+    work: "_Work",
+    effort: int,
+    sizes: Sizes | None,
+    say: Callable[[str], None],
+    kept: Mapping[str, "_Kept"],
+) -> Certificate:
+    """Search what is not kept, and measure it."""
+    budgets = Effort.of(effort, len(work.game.agents))
+    rules = work.search(budgets, say, kept)
+    script = work.script(budgets, say)
+    constant, loop = work.actions(rules)
+    figures = work.measure(rules, script, sizes or Sizes(), say, kept)
     return Certificate(
         env_id=work.env_id,
-        protocol=protocol,
+        protocol=work.protocol,
         effort=effort,
         references=work.references,
         best_script=script,
@@ -65,15 +101,22 @@ def certify(
         open_loop=loop,
         rules=rules,
         figures=figures,
-        criteria=criteria(figures, work.groups, work.hidden, len(work.game.agents)),
+        criteria=work.criteria(figures),
     )
+
+
+class _Kept(NamedTuple):
+    """What a stored certificate has of a section."""
+
+    rules: Mapping[str, Any]
+    figures: Mapping[str, Figure]
 
 
 class _Work:
     """The sections of a certificate."""
 
     def __init__(self, env_id: str, protocol: str, tasks: Sequence[str] | None) -> None:
-        self.env_id = spec(env_id).id
+        self.env_id, self.protocol = spec(env_id).id, protocol
         chosen = _tasks(self.env_id, protocol, tasks)
         self.groups = {task.id: task.group for task in chosen}
         self.game = self_play_table(self.env_id, {}).game
@@ -87,24 +130,27 @@ class _Work:
         self._sections |= {task.id: Focal(task, self.references) for task in rest}
         self._met = _met_task(self.env_id, protocol)
 
-    def search(self, effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:
-        """Search the rules of all sections, each by itself."""
-        rules = {}
+    def search(
+        self, effort: Effort, say: Callable[[str], None], kept: Mapping[str, _Kept]
+    ) -> dict[str, Any]:
+        """Search the rules of all sections, each by itself; only scripts in those that are kept."""
+        rules: dict[str, Any] = {}
         for name, section in self._sections.items():
             say(f"{name}: searching")
-            rules[name] = section.search(effort)
+            if name not in kept:
+                rules[name] = section.search(effort)
+            elif name == REPEATED:
+                rules[name] = kept[name].rules
+            else:
+                rules[name] = {**kept[name].rules, "script": section.script(effort)}
         return rules
 
-    def script(
-        self, rules: Mapping[str, Any], effort: Effort, say: Callable[[str], None]
-    ) -> dict[str, str]:
+    def script(self, effort: Effort, say: Callable[[str], None]) -> dict[str, str]:
         """Return the best script of each role with partners that training may meet."""
         if self._met is None:
             return {}
-        if self._met.id in rules:
-            return dict(rules[self._met.id]["script"])
         say(f"{self._met.id}: searching scripts")
-        return Focal(self._met, self.references).script(effort)
+        return Focal(self._met, self.references).script(effort, elsewhere=True)
 
     def measure(
         self,
@@ -112,13 +158,31 @@ class _Work:
         script: Mapping[str, str],
         sizes: Sizes,
         say: Callable[[str], None],
+        kept: Mapping[str, _Kept],
     ) -> dict[str, dict[str, Figure]]:
         """Play the rules of all sections; compare the fixed policies in shifted ranges, too."""
-        figures = {}
+        figures: dict[str, dict[str, Figure]] = {}
         for name, section in self._sections.items():
             say(f"{name}: measuring")
-            figures[name] = section.measure(rules[name], sizes, script)
+            if name not in kept:
+                figures[name] = section.measure(rules[name], sizes, script)
+            elif name == REPEATED:
+                figures[name] = dict(kept[name].figures)
+            else:
+                scripts = section.scripts(rules[name], sizes, script)
+                figures[name] = {**kept[name].figures, **scripts}
         return figures
+
+    def criteria(self, figures: Mapping[str, Mapping[str, Figure]]) -> tuple[Criterion, ...]:
+        """Compare figures with what is required."""
+        return criteria(figures, self.groups, self.hidden, len(self.game.agents))
+
+    def certificate(
+        self, stored: Certificate, figures: Mapping[str, Mapping[str, Figure]]
+    ) -> Certificate:
+        """Return a certificate with other figures of the same rules."""
+        judged = self.criteria(figures)
+        return replace(stored, references=self.references, figures=figures, criteria=judged)
 
     def actions(
         self, rules: Mapping[str, Any]

@@ -20,6 +20,7 @@ _RECORDS = (
     *("0.02", "0.03", "0.05", "0.08", "0.1", "0.15", "0.2", "0.25", "0.3"),
     *("0.35", "0.4", "0.45", "0.5", "0.55", "0.6", "0.7", "0.8"),
 )
+_SHARES_OF_FIRST = ("0.4", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9")
 _PHASES = ("cooperator", "reciprocator", "always_defect")
 GRIDS: dict[str, tuple[str, ...]] = {
     "always_defect": ("",),
@@ -27,14 +28,21 @@ GRIDS: dict[str, tuple[str, ...]] = {
     "bully": ("0.2,0.6", "0.1,0.4", "0.4,0.7"),
     "constant": _SHARES,
     "cooperator": _SHARES,
+    "drifter": ("0.1", "0.2,0.5"),
     "extorter": ("0.3", "0.6"),
     "generous_tit_for_tat": ("0.1", "0.3"),
     "gradual": ("0.3", "0.5", "0.7"),
     "grim_trigger": tuple(map(",".join, product(("0.5", "1"), ("0.1", "0.2", "0.3", "0.4")))),
     "matcher": ("1", "0.9", "0.8", "0.6", "1,0.5", "0.9,0.5"),
+    "prober": ("4", "8,0.2"),
+    "q_learner": ("",),
     "reciprocator": tuple(
         f"{pair},contrite={contrite},floor={floor}"
         for pair, contrite, floor in product(_PAIRS, ("0", "0.5", "1"), ("0", "0.3"))
+    )
+    + tuple(
+        f"{pair},contrite={contrite},relative={relative},last=2"
+        for pair, contrite, relative in product(_PAIRS, ("0", "0.5", "1"), ("0", "1"))
     ),
     "suspicious_tit_for_tat": ("",),
     "switcher": tuple(
@@ -43,13 +51,20 @@ GRIDS: dict[str, tuple[str, ...]] = {
         if first != second
         for time in ("0.1", "0.25", "0.5", "0.75", "0.9")
     ),
+    "tester": ("4", "8"),
     "tit_for_tat": ("",),
     "trust_threshold": tuple(map(",".join, product(("0.5", "1"), ("0.1", "0.3", "0.5")))),
-    "unforgiving": tuple(map(",".join, product(_RECORDS, ("1", "0.9", "0.8", "0.7")))),
+    "unforgiving": tuple(map(",".join, product(_RECORDS, ("1", "0.9", "0.8", "0.7"))))
+    + tuple(f"{record},0.9,last=2" for record in _RECORDS)
+    + tuple(
+        f"{share},{level},relative=1,last={last}"
+        for share, level, last in product(_SHARES_OF_FIRST, ("1", "0.9", "0.8"), ("0", "2"))
+    ),
     "win_stay_lose_shift": tuple(map(",".join, product(("0.5", "1"), ("0.2", "0.4")))),
 }
 _STRICT = "bar=0.8,ignore=0.16,follow=0.96"
 _STRICTLY = ("unforgiving", "reciprocator", "matcher", "gradual", "extorter", "alternator")
+_TIE = 0.002  # of the return: about two standard errors of the difference of two scripts
 _FINALISTS = 8  # scripts of which the best is chosen in more episodes
 
 
@@ -63,15 +78,24 @@ def best_script(
     values: Callable[[Sequence[str], int, int], np.ndarray],
     episodes: int,
     more: int,
+    *,
+    elsewhere: bool = False,
 ) -> str:
     """Return the name of the best script by ``values(names, episodes, stage)``.
 
-    All play ``episodes`` in stage 0; the best of them play ``more`` in stage 1, which decides.
+    All play ``episodes`` in stage 0; the best of them play ``more`` in stage 1, which decides. For
+    play ``elsewhere``, too, in ranges that it is not chosen in, a script with thresholds relative
+    to the first record is taken where it earns as much but for ``_TIE``.
     """
     order = np.argsort(-values(names, episodes, 0), kind="stable")
     finalists = [names[k] for k in order[:_FINALISTS]]
-    best: str = finalists[int(values(finalists, more, 1).argmax())]
-    return best
+    earned = values(finalists, more, 1)
+    if elsewhere:
+        ties = earned >= earned.max() * (1.0 - _TIE)
+        relative = np.array(["relative=1" in name for name in finalists])
+        if (ties & relative).any():
+            earned = np.where(ties & relative, earned, -np.inf)
+    return finalists[int(earned.argmax())]
 
 
 def _chooses(game: Game) -> bool:

@@ -54,8 +54,8 @@ def _written(table: Table, weights: Weights) -> dict[str, RuleData]:
     return {role: form.data(weights[role]) for role, form in table.forms.items()}
 
 
-def _best_script(table: Table, effort: Effort) -> str:
-    """Return the script with the highest mean return in the seats of rules."""
+def _best_script(table: Table, effort: Effort, *, elsewhere: bool = False) -> str:
+    """Return the script with the highest mean return in the seats of rules; see ``best_script``."""
 
     def values(names: Sequence[str], episodes: int, stage: int) -> np.ndarray:
         seated = table.seating(*names)
@@ -64,7 +64,7 @@ def _best_script(table: Table, effort: Effort) -> str:
         result: np.ndarray = played.returns.reshape(len(names), -1).mean(axis=1)
         return result
 
-    return best_script(scripts(table.game), values, *effort.scripts)
+    return best_script(scripts(table.game), values, *effort.scripts, elsewhere=elsewhere)
 
 
 class SelfPlay(replay.SelfPlay):
@@ -80,8 +80,19 @@ class SelfPlay(replay.SelfPlay):
             best = best_rule(self.arena, name, tried, effort.alone)
             rules[name] = _written(self.arena.table, best)
             tried.append(best)
-        best_script = _best_script(self.arena.table, effort)
-        return rules | {"script": dict.fromkeys(self.arena.table.forms, best_script)}
+        return rules | {"script": self.script(effort)}
+
+    def script(self, effort: Effort) -> dict[str, str]:
+        """Return the best script for all seats."""
+        return dict.fromkeys(self.arena.table.forms, _best_script(self.arena.table, effort))
+
+    def scripts(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
+        """Return the figures of a replay that depend on scripts alone."""
+        table, named = self.arena.table, {"script": rules["script"], "best_script": script}
+        return {
+            name: figure(replay.policy_returns(table, policy, sizes.others))
+            for name, policy in named.items()
+        }
 
 
 class Focal(replay.Focal):
@@ -102,9 +113,17 @@ class Focal(replay.Focal):
         rules["script"] = self.script(effort)
         return rules
 
-    def script(self, effort: Effort) -> dict[str, str]:
-        """Return the best script for the seats of each role."""
-        return {role: _best_script(arena.table, effort) for role, arena in self.arenas.items()}
+    def script(self, effort: Effort, *, elsewhere: bool = False) -> dict[str, str]:
+        """Return the best script for the seats of each role; see ``best_script``."""
+        return {
+            role: _best_script(arena.table, effort, elsewhere=elsewhere)
+            for role, arena in self.arenas.items()
+        }
+
+    def scripts(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
+        """Return the figures of a replay that depend on scripts alone."""
+        named = {"script": rules["script"], "best_script": script}
+        return {name: self.policy(policy, sizes.others) for name, policy in named.items()}
 
     def measure(self, rules: Rules, sizes: Sizes, script: Mapping[str, str]) -> dict[str, Figure]:
         """Return the figures of a replay, and ``bayesian``: of a player that knows the pool."""
