@@ -148,7 +148,7 @@ def test_a_short_training_is_the_recorded_one(golden):
 @pytest.mark.parametrize("name", learners())
 def test_a_game_that_cannot_be_learned_is_refused_with_learners_that_can(name):
     for game in {BOX, CHOICES}.difference(games(name)):
-        with pytest.raises(ValueError, match=r"learners of these are .*ippo.*mappo"):
+        with pytest.raises(ValueError, match=r"learners .*ippo.*mappo"):
             made(name, game)
 
 
