@@ -70,7 +70,7 @@ def test_three_runs_come_into_a_report(run, name, steps, tmp_path):
         == (first.splitlines()[:-1])
     )
     policy, *others = rows(first)
-    assert others == ["best_constant", "random", "ippo"]
+    assert others == ["best_constant", "random"]
     text = (tmp_path / "a" / "report" / "report.md").read_text(encoding="utf-8")
     assert "n = 3" in text
     report = coopbench.load_report(tmp_path / "a")
