@@ -178,7 +178,7 @@ class _Work:
         return criteria(figures, self.groups, self.hidden, len(self.game.agents))
 
     def certificate(
-        self, stored: Certificate, figures: Mapping[str, Mapping[str, Figure]]
+        self, stored: Certificate, figures: dict[str, dict[str, Figure]]
     ) -> Certificate:
         """Return a certificate with other figures of the same rules."""
         judged = self.criteria(figures)

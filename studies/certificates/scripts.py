@@ -95,7 +95,8 @@ def best_script(
         relative = np.array(["relative=1" in name for name in finalists])
         if (ties & relative).any():
             earned = np.where(ties & relative, earned, -np.inf)
-    return finalists[int(earned.argmax())]
+    best: str = finalists[int(earned.argmax())]
+    return best
 
 
 def _chooses(game: Game) -> bool:
