@@ -3,13 +3,14 @@
     python -m studies.partners
     python -m studies.partners --task trust-dilemma --steps 100000 --partners /tmp/partners
 
-For every self-play task of coopetition-standard a learner learns in all seats. Of each training one
-policy is written into ``baselines/partners/NAME.npz``. Partners of the kinds that training may
-meet are trained by ``ippo``, from own and from the team's reward; their names say which, and
-whether it is the last policy or the one half-way: pools for training have those of seed a, held-out
-ones those of seed b. Partners of kinds that training never meets have networks that all seats
-share, or memory, or are trained by ``mappo``. Weights are rounded to half precision, which makes
-the files smaller; policies are played from the files alone.
+For every self-play task of coopetition-standard a learner learns. Of each training one policy is
+written into ``baselines/partners/NAME.npz``. Some learn in all seats: from own and from the team's
+reward, as their names say, and whether it is the last policy or the one half-way. Pools for
+training have those of seed a. What is learned in all seats from own rewards often plays like a
+defector, and from the team's like a cooperator, which training meets: others learn in one seat
+beside scripts that punish, that bully, that change their conduct, or that do different things.
+Which of them are new in a game is measured (``studies.newness``). Weights are rounded to half
+precision, which makes the files smaller; policies are played from the files alone.
 
 Trainings are resumed after an interruption: their states are kept in ``--states``. At the end the
 names of all partners are printed with their digests, as protocols write them.
@@ -75,6 +76,29 @@ _MAPPO = {
 }
 _OWN, _TEAM = {"reward": "own"}, {"reward": "team"}
 _ENDED = {"time_limit": "terminal"}
+_STRICT = ("gradual:0.7", "unforgiving:0.65,relative=1", "matcher:0.95", "reciprocator:0.7,1")
+_BULLIES = ("bully:0.3,0.7", "extorter:0.3", "bully:0.1,0.5")
+_TURNING = (
+    "switcher:always_defect,cooperator,0.4",
+    "switcher:cooperator,always_defect,0.4",
+    "alternator:6",
+)
+_MIXED = (
+    "gradual:0.6",
+    "bully:0.3,0.7",
+    "cooperator:0.8",
+    "always_defect",
+    "unforgiving:0.7,relative=1",
+    "matcher:0.95",
+    "extorter:0.3",
+)
+
+
+def _beside(partners: tuple[str, ...]) -> dict[str, Any]:
+    """Return settings to learn from own rewards in one seat, beside partners in all lanes."""
+    return _OWN | _ENDED | {"partners": partners, "share": 1.0}
+
+
 PARTNERS = (
     Partner("own-full-a", "ippo", 2_000, _OWN, training="own-a"),
     Partner("team-half-a", "ippo", 2_000, _TEAM, of=PARTS // 2, training="team-a"),
@@ -89,7 +113,10 @@ PARTNERS = (
         steps=300_000,
     ),
     Partner("mappo-team", "mappo", 2_004, _TEAM, steps=300_000),
-    Partner("mappo-shared-own", "mappo_shared", 2_005, _OWN, steps=300_000),
+    Partner("own-among-mixed", "ippo_shared", 2_011, _beside(_MIXED), steps=200_000),
+    Partner("own-among-bullies", "ippo_shared", 2_012, _beside(_BULLIES), steps=100_000),
+    Partner("own-among-turning", "ippo_shared", 2_017, _beside(_TURNING), steps=200_000),
+    Partner("own-among-strict", "ippo_shared", 2_010, _beside(_STRICT), steps=300_000),
 )
 
 

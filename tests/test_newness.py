@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from coopbench.baselines.game import Game
+from coopbench.baselines.registry import parse_name
+from coopbench.catalogue import protocol_names
 from coopbench.protocol.loading import load_protocol
+from coopbench_envs.roles import members_of_roles
 from studies import newness
 
 STANDARD = load_protocol("coopetition-standard")
@@ -74,3 +78,39 @@ def test_every_new_partner_has_a_row_in_each_role():
         (role, name) for role in ("strong", "weak") for name in names
     }
     assert all(np.isfinite(row.distance) for row in rows)
+
+
+def _new_tasks():
+    """Tasks with new partners of all protocols; those with the same game and pools once."""
+    different = {}
+    for name in protocol_names():
+        protocol = load_protocol(name)
+        for task in newness.new_tasks(protocol):
+            met = newness.met_partners(protocol, task)
+            key = task.env, repr(task.parameters), repr(task.pools), repr(met)
+            different.setdefault(key, (protocol, task))
+    return list(different.values())
+
+
+@pytest.mark.slow("plays every partner of every pool with all probes, in all games")
+def test_partners_that_training_may_not_meet_are_new():
+    """In every role, by what they do."""
+    for protocol, task in _new_tasks():
+        rows = newness.newness(protocol, task)
+        assert {row.role for row in rows} == set(members_of_roles(_agents(task)))
+        assert not [row for row in rows if not row.new], task.id
+
+
+def test_most_partners_of_unmet_groups_are_of_kinds_that_training_never_meets():
+    tasks = [(protocol, task) for protocol, task in _new_tasks() if task.group.endswith("unmet")]
+    assert tasks
+    for protocol, task in tasks:
+        met = newness.met_partners(protocol, task)
+        known = {parse_name(name).kind for pool in met.values() for name in pool}
+        for pool in task.pools.values():
+            new = [name for name in pool if parse_name(name).kind not in known]
+            assert 2 * len(new) >= len(pool), task.id
+
+
+def _agents(task):
+    return Game.at(task.env, **task.parameters).agents

@@ -4,7 +4,8 @@
     python -m studies.certificates TrustDilemma-v1 --play   # measures the rules of the package
     python -m studies.certificates TrustDilemma-v1 --again trust-dilemma.unmet --out FILE
 
-``--again`` searches these tasks and the scripts of all, and keeps the rest as the package has it.
+``--again`` searches these tasks and the scripts of all, and keeps the rest as the package has it;
+``--scripts`` searches scripts alone, for instance after strategies have joined the grid.
 Each prints the criteria, the scores of every task and their bounds, as a protocol's file holds
 them. The exit status is 1 if a criterion does not hold.
 """
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--task", action="append", metavar="ID", help="only this; repeat for more")
     parser.add_argument("--play", action="store_true", help="play stored rules, search nothing")
     parser.add_argument("--again", action="append", metavar="ID", default=[], help="search this")
+    parser.add_argument("--scripts", action="store_true", help="search the scripts of all tasks")
     parser.add_argument("--effort", type=int, default=1, help="budget, times the usual")
     parser.add_argument("--out", type=Path, help="file for the certificate, as JSON")
     options = parser.parse_args()
@@ -34,7 +36,7 @@ def main() -> None:
     def tell(text: str) -> None:
         print(f"{text} ...", file=sys.stderr)
 
-    if options.again:
+    if options.again or options.scripts:
         stored = load_certificate(options.env)
         certificate = renewed(stored, options.again, effort=options.effort, tell=tell)
     else:

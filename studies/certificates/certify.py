@@ -178,7 +178,7 @@ class _Work:
         return criteria(figures, self.groups, self.hidden, len(self.game.agents))
 
     def certificate(
-        self, stored: Certificate, figures: Mapping[str, Mapping[str, Figure]]
+        self, stored: Certificate, figures: dict[str, dict[str, Figure]]
     ) -> Certificate:
         """Return a certificate with other figures of the same rules."""
         judged, copied = self.criteria(figures), {name: dict(of) for name, of in figures.items()}

@@ -15,7 +15,9 @@ from coopbench.baselines.registry import make_policy
 # Parameters of each strategy, as they stand after the colon; those with ``bar`` are also tried as
 # they stand in pools of platforms, where the strict choose whom they deal with.
 _SHARES = ("1", "0.8", "0.6", "0.4")
-_PAIRS = ("0.2,0.6", "0.3,0.9", "0.4,1", "0.5,0.5", "0.5,0.9", "0.6,0.6", "0.6,0.9", "0.7,1")
+_PAIRS = (
+    *("0.2,0.6", "0.3,0.9", "0.4,1", "0.5,0.5", "0.5,0.9", "0.6,0.6", "0.6,0.9", "0.7,1", "0.8,1"),
+)
 _RECORDS = (
     *("0.02", "0.03", "0.05", "0.08", "0.1", "0.15", "0.2", "0.25", "0.3"),
     *("0.35", "0.4", "0.45", "0.5", "0.55", "0.6", "0.7", "0.8"),
