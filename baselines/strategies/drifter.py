@@ -11,11 +11,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.ventures import Bar, Demand, Follow, Ignore, Venture
+from coopbench.baselines.strategies.ventures import Bar, Demand, Follow, Ignore, Venture, income
 from coopbench_envs.core import draw, streams
 from coopbench_envs.parameters import between
 
-COST = 0.4  # of a unit invested, over what a unit of the others' brings
 WEIGHT = 0.4  # of the last step in the income that it compares with
 
 
@@ -52,20 +51,18 @@ class Drifter:
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:
         """Return the memory before the first step: upwards, as if the others had given as much."""
         random = streams(seeds[:, None], np.arange(len(game.agents))[None, :])
-        level = np.full(random.shape, self._parameters.start)
-        return Memory(
-            np.zeros(random.shape), level, np.ones(random.shape), level * (1.0 - COST), random
-        )
+        level, upwards = np.full(random.shape, self._parameters.start), np.ones(random.shape)
+        return Memory(np.zeros(random.shape), level, upwards, income(level, level), random)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Turn if the income of the last good step was below the usual one, then move on."""
         p, m, venture = self._parameters, memory, self._venture
         good, relative = venture.answered(observations, m.worth)
-        income = relative - COST * m.level
+        earned = income(relative, m.level)
         random = m.random.copy()
-        turns = (income < m.usual) ^ (draw(random) < p.turn)
+        turns = (earned < m.usual) ^ (draw(random) < p.turn)
         direction = np.where(good & turns, -m.direction, m.direction)
-        usual = np.where(good, m.usual + WEIGHT * (income - m.usual), m.usual)
+        usual = np.where(good, m.usual + WEIGHT * (earned - m.usual), m.usual)
         moved = np.clip(m.level + p.step * direction, 0.0, 1.0)
         level = np.where(good, moved, m.level)
         actions = venture.actions(observations, level, bar=p.bar, demand=p.demand)

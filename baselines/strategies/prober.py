@@ -35,7 +35,7 @@ class Memory(NamedTuple):
     """What every seat remembers, (lanes, agents)."""
 
     worth: np.ndarray  # fraction that was worth investing in the last step
-    length: np.ndarray  # int64, good steps of the present part: full investment, or an attempt
+    steps: np.ndarray  # int64, good steps of the present part: full investment, or an attempt
     trying: np.ndarray  # bool, whether this part is an attempt
     before: np.ndarray  # what the others invested in the part of full investment, smoothed
     now: np.ndarray  # what they last invested
@@ -54,17 +54,17 @@ class Prober:
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:
         """Return the memory before the first step: everything is accepted, nothing refused."""
         shape = (len(seeds), len(game.agents))
-        whole, length = np.ones(shape), np.zeros(shape, np.int64)
+        whole, steps = np.ones(shape), np.zeros(shape, np.int64)
         trying, refused = np.zeros(shape, np.bool_), np.full(shape, LOWEST)
-        return Memory(np.zeros(shape), length, trying, whole, whole, refused, whole)
+        return Memory(np.zeros(shape), steps, trying, whole, whole, refused, whole)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
         """Go on with the present part, or judge an attempt and begin the next part."""
         p, m, venture = self._parameters, memory, self._venture
         good, relative = venture.answered(observations, m.worth)
         now = np.where(good, relative, m.now)
-        length = m.length + good
-        over = length >= p.length
+        steps = m.steps + good
+        over = steps >= p.length
         estimate = np.clip(0.5 * (m.refused + m.accepted), 0.0, 1.0)
         fell = now < m.before - DROP
         failed, held = over & m.trying & fell, over & m.trying & ~fell
@@ -78,9 +78,9 @@ class Prober:
         share = np.where(trying & ~settled, attempt, 1.0)
         share = np.where(settled, np.minimum(accepted + p.margin, 1.0), share)
         actions = venture.actions(observations, share, bar=p.bar, demand=p.demand)
-        length = np.where(over, 0, length)
+        steps = np.where(over, 0, steps)
         worth = venture.worth(observations)
-        return actions, Memory(worth, length, trying, before, now, refused, accepted)
+        return actions, Memory(worth, steps, trying, before, now, refused, accepted)
 
 
 ENTRY = Entry(

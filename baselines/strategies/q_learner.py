@@ -11,12 +11,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from coopbench.baselines.policy import Entry, Game
-from coopbench.baselines.strategies.ventures import Bar, Demand, Follow, Ignore, Venture
+from coopbench.baselines.strategies.ventures import Bar, Demand, Follow, Ignore, Venture, income
 from coopbench_envs.core import draw, streams
 from coopbench_envs.parameters import between
 
 LEVELS = np.array([0.0, 0.5, 1.0])  # investments, and centers of what the others gave
-COST = 0.4  # of a unit invested, over what a unit of the others' brings
 LIKING = 0.3  # by which the value of what returns the others' investment is higher at first
 
 
@@ -64,7 +63,7 @@ class QLearner:
         p, m, venture = self._parameters, memory, self._venture
         good, relative = venture.answered(observations, m.worth)
         seen = np.where(good, np.rint(relative * (len(LEVELS) - 1)).astype(np.int64), m.given)
-        reward = relative - COST * LEVELS[m.chosen]
+        reward = income(relative, LEVELS[m.chosen])
         reached = np.take_along_axis(m.values, seen[..., None, None], axis=2)[..., 0, :]
         target = (1.0 - p.discount) * reward + p.discount * reached.max(axis=-1)
         lanes, agents = np.ogrid[: len(seen), : seen.shape[1]]

@@ -23,6 +23,7 @@ __all__ = [
     "Relative",
     "Trembles",
     "Venture",
+    "income",
     "over_first",
     "ramp",
 ]
@@ -30,6 +31,7 @@ __all__ = [
 # Productivity p is observed as p / (1 + p): above 0.5 a unit is worth more than a unit.
 WORTHWHILE = 0.5
 GOOD = 0.25  # fraction worth investing above which the regime counts as good
+COST = 0.4  # of a unit invested, over what a unit of the others' brings
 
 Bar = Annotated[float, between(0, 1, "least record of those it deals with, where it can choose")]
 Demand = Annotated[float, between(0, 1, "demand where partners bargain; 0.5: the contract")]
@@ -47,6 +49,15 @@ def ramp(values: np.ndarray, low: float, high: float) -> np.ndarray:
     if high <= low:
         return (values >= low).astype(np.float64)
     return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def income(received: np.ndarray, invested: np.ndarray) -> np.ndarray:
+    """Return what a step brings an agent: what it gets of the others', less what its own costs.
+
+    Both are fractions of what was worth investing, as observed, so that it is known where incomes
+    are not shown. It is in units of what the others bring by investing everything.
+    """
+    return np.asarray(received - COST * invested)
 
 
 def over_first(records: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -201,11 +201,7 @@ def _check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:
 
 def _check_trainable(task: Task, other_id: str, tasks: Mapping[str, Task], where: str) -> None:
     """Check that the task ``other_id`` is trained on, in the game of ``task``."""
-    allowed = [
-        other.id
-        for other in tasks.values()
-        if other.trained_on is None and other.env == task.env and other is not task
-    ]
+    allowed = [other.id for other in tasks.values() if not _unfit(task, other)]
     if other_id not in tasks:
         raise ValueError(unknown("task", other_id, allowed, where))
     reason = _unfit(task, tasks[other_id])
