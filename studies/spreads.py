@@ -10,8 +10,9 @@ differences from episode to episode is the median over pairs: some scripts, such
 vary much more than others. It follows from the deviations of both policies and the correlation of
 their scores of the same seed, where it is known; the deviation of a learner is that within a run,
 which is not smaller than that of its mean over runs. Protocols whose scale is the range of a table
-have no such deviations. Spreads of a protocol whose learners
-are being trained anew stay as they are until its tables have learners again.
+have no such deviations. Spreads of a protocol whose learners are being trained anew stay as they
+are, those of its earlier revision, until its tables have learners again; those of tasks that no
+protocol has any more go.
 
 The second writes ``benchmarks/results/power.csv``: for groups, and for every task, the share of
 simulated reports that decide the difference between a learner with ten runs of .9 and a script, or
@@ -123,7 +124,12 @@ def main() -> None:
         with SHIPPED.open(encoding="utf-8", newline="") as file:
             earlier = list(csv.DictReader(file))
         found = {name: rows_of(name) for name in names}
-        kept = [row for row in earlier if not found.get(str(row["protocol"]))]
+        tasks = {(name, task.id) for name in names for task in load_protocol(source(name)).task}
+        kept = [
+            row
+            for row in earlier
+            if not found.get(row["protocol"]) and (row["protocol"], row["task"]) in tasks
+        ]
         rows = [*kept, *(row for some in found.values() for row in some)]
         _write(SHIPPED, sorted(rows, key=lambda row: str(row["protocol"])))
 
