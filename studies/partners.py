@@ -96,7 +96,7 @@ _MIXED = (
 
 def _beside(partners: tuple[str, ...]) -> dict[str, Any]:
     """Return settings to learn from own rewards in one seat, beside partners in all lanes."""
-    return _OWN | _ENDED | {"partners": partners, "share": 1.0}
+    return _OWN | _ENDED | {"partners": partners}
 
 
 PARTNERS = (

@@ -11,9 +11,11 @@ from test_network import network, policy
 import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.networks import shipped
-from coopbench.baselines.registry import hyperparameters, make_policy
+from coopbench.baselines.registry import hyperparameters, learners, make_policy
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
+from coopbench_envs.parameters import resolve
+from studies import partners
 
 NETWORK = policy(network(features=7))
 
@@ -90,6 +92,13 @@ def test_episodes_with_them_are_played_and_verified(name, tmp_path):
     coopbench.evaluate(protocol, ["always_defect", name], out=tmp_path / "results")
     assert coopbench.verify(tmp_path / "results").identical
     assert hyperparameters(name)["name"] == "tiny"
+
+
+@pytest.mark.parametrize("partner", partners.PARTNERS, ids=lambda partner: partner.name)
+def test_the_settings_of_every_training_are_those_of_its_learner(partner):
+    settings = partner.hyperparameters()
+    resolved = resolve(learners()[partner.learner].params, settings, partner.name)
+    assert settings.items() <= resolved._asdict().items()
 
 
 def test_the_package_loads_what_it_ships():
