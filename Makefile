@@ -13,7 +13,7 @@ STEPS ?= 4000
 .PHONY: docs docs-anew wheel interop interop-envs cuda cuda-ptx clean
 
 report: $(VENV)/.core
-	@echo "Playing $(PROTOCOL); coopetition-standard takes six minutes of one core."
+	@echo "Playing $(PROTOCOL); coopetition-standard takes a minute and a half of one core."
 	@echo "Finished cells are kept in results/$(PROTOCOL): the same command resumes."
 	$(BIN)/coopbench evaluate $(PROTOCOL)
 

@@ -31,6 +31,7 @@ from coopbench.baselines.player import Player
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
+from coopbench.protocol.training import HELD_OUT
 from coopbench_envs.engine import Engine
 from coopbench_envs.roles import members_of_roles
 from studies.checks.folders import ROOT
@@ -132,7 +133,7 @@ def met_partners(protocol: Protocol, task: Task) -> dict[str, tuple[str, ...]]:
 
 def is_new_group(group: str) -> bool:
     """Return whether the partners of a group must be new: training may not meet them."""
-    return group.endswith(("held-out", "unmet"))
+    return group.endswith(HELD_OUT)
 
 
 def new_tasks(protocol: Protocol) -> list[Task]:

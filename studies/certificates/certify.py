@@ -181,8 +181,8 @@ class _Work:
         self, stored: Certificate, figures: dict[str, dict[str, Figure]]
     ) -> Certificate:
         """Return a certificate with other figures of the same rules."""
-        judged, copied = self.criteria(figures), {name: dict(of) for name, of in figures.items()}
-        return replace(stored, references=self.references, figures=copied, criteria=judged)
+        judged = self.criteria(figures)
+        return replace(stored, references=self.references, figures=figures, criteria=judged)
 
     def actions(
         self, rules: Mapping[str, Any]
