@@ -234,11 +234,12 @@ def test_files_that_are_no_models_are_refused(name, message, tmp_path, monkeypat
         coopbench.evaluate(builders.TRUST, {"mine": name}, episodes=2)
 
 
-def test_a_folder_of_one_run_is_one_run(protocol, tmp_path):
+def test_a_folder_of_one_run_is_one_run(protocol, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a terminal would break a long name
     policy = builders.trained_to_invest(0.5, 7)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "policy.npz").write_bytes(policy.pack())
-    name = f"{policy.name}:{tmp_path / 'run'}"
+    name = f"{policy.name}:run"
     _bare(coopbench.evaluate(protocol, [name, "random"], tmp_path / "r"), name)
     _bare(load_report(tmp_path / "r"), name)
     assert coopbench.verify(tmp_path / "r").identical
