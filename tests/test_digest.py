@@ -56,6 +56,7 @@ COVERED = {
         "maps": "0" * 64,
         "trained_on": "8m",
         "budget": BUDGET,
+        "preset": "routing",
         "info": {"a": "last"},
         "steps": 5,
     },
@@ -232,6 +233,31 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
         (job, _) = runs(protocol, "ippo", tmp_path, Scope(), {})
         return job.settings["learning_rate"]
 
-    assert rate(preset="coopetition-standard") == 0.0005
+    assert rate(preset="coopetition-self-play") == 0.0005
     assert rate() == 0.0003
-    assert registry.preset("coopetition-standard", "qmix") == {}
+    assert registry.preset("coopetition-self-play", "qmix") == {}
+
+
+def test_a_task_can_have_a_preset_of_its_own(tmp_path):
+    tasks = [
+        builders.make_task("first"),
+        builders.make_task("second", preset="coopetition-self-play"),
+    ]
+    training = builders.make_training(steps=5000, interval=5000)
+    protocol = builders.protocol_of(tasks=tasks, training=training)
+    jobs = runs(protocol, "ippo", tmp_path, Scope(), {})
+    rates = {job.cell.task: job.settings["learning_rate"] for job in jobs}
+    assert rates == {"first": 0.0003, "second": 0.0005}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"preset": "routin"}, "Did you mean 'routing'"),
+        ({"preset": "routing", "trained_on": "first"}, "is played by models of 'first'"),
+    ],
+)
+def test_the_preset_of_a_task_is_checked(tmp_path, fields, message):
+    tasks = [builders.make_task("first"), builders.make_task("second", **fields)]
+    with pytest.raises(ProtocolError, match=message):
+        builders.small_protocol(tmp_path, tasks=tasks, training=builders.make_training())

@@ -64,7 +64,10 @@ def settings_of(name, **change):
     entry = learners()[name]
     settings = entry.shortened(entry.params(), 48)._asdict()
     settings |= {"reward": "team"} if of_episodes(name) else {}
-    return settings | {key: value for key, value in LARGE_STATE.items() if key in settings} | change
+    settings |= {key: value for key, value in LARGE_STATE.items() if key in settings}
+    if settings.get("recurrent") and "history" in settings:
+        settings["history"] = 1  # a network that remembers gets the present observation alone
+    return settings | change
 
 
 def made(name, game, seed=5, **change):

@@ -3,7 +3,8 @@
 The update is that of Stable-Baselines3: a test compares the parameters after one.
 """
 
-from typing import Annotated, NamedTuple
+from collections import namedtuple
+from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.learner import LATER, LearnerEntry
 from coopbench.baselines.learners import hyperparameters as h
@@ -13,6 +14,9 @@ from coopbench_envs.parameters import between
 LEARNERS = {
     "ippo": "proximal policy optimization, separate networks for each agent",
     "ippo_shared": "proximal policy optimization, shared networks for all agents",
+    "ippo_recurrent": "proximal policy optimization, separate recurrent networks for each agent",
+    "ippo_recurrent_shared": "proximal policy optimization, "
+    "shared recurrent networks for all agents",
 }
 
 
@@ -46,6 +50,15 @@ class Params(NamedTuple):
     partners: h.Partners = ()
 
 
+def _with_defaults(**changes: Any) -> type:
+    """Return the same hyperparameters with other defaults."""
+    defaults = Params._field_defaults | changes
+    changed = namedtuple("Params", defaults, defaults=defaults.values())
+    changed.__annotations__ = Params.__annotations__
+    return changed
+
+
 def entry(name: str) -> LearnerEntry:
     """Return the registry's entry of a variant."""
-    return entry_of(name, LEARNERS[name], Params)
+    recurrent = "recurrent" in name
+    return entry_of(name, LEARNERS[name], _with_defaults(recurrent=True) if recurrent else Params)

@@ -127,11 +127,6 @@ class Protocol(Strict):
         """Name with version, for instance ``coopetition-standard-v1``."""
         return f"{self.protocol.name}-v{self.protocol.version}"
 
-    @property
-    def preset(self) -> str | None:
-        """Name of the preset of hyperparameters that its training has; None without one."""
-        return None if self.training is None else self.training.preset
-
     @cached_property
     def groups(self) -> dict[str, tuple[Task, ...]]:
         """Tasks by group, in the order of the file; one group named "" if there are none."""
@@ -158,6 +153,12 @@ class Protocol(Strict):
         if task.budget is not None:
             return {"": task.budget}
         return {} if self.training is None else self.training.budgets
+
+    def preset_of(self, task: Task) -> str | None:
+        """Name of the preset of hyperparameters for trainings on a task; None without one."""
+        if self.training is None or task.preset is not None:
+            return task.preset
+        return self.training.preset
 
     def missing(self, present: Iterable[str]) -> tuple[str, ...]:
         """Return the required baselines that are not among the policies ``present``.

@@ -160,6 +160,8 @@ class Task(Strict):
     varies: str | None = later()  # id of the task whose game it plays with other parameters
     # How long every learner trains on it; None: as [training] says.
     budget: Budget | None = later()
+    # Preset of the learners that are trained on it; None: as [training] says.
+    preset: str | None = later()
     # For environments of other packages: numbers in ``info`` that are metrics, and how their
     # values over an episode are reduced.
     info: dict[MetricName, How] | None = later()

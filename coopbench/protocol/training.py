@@ -90,7 +90,7 @@ def check_training(training: Training | None, seeds: Seeds, tasks: Sequence[Task
         _check_training_task(training, seeds)
     _check_trained_on(training, tasks)
     _check_training_partners(tasks)
-    _check_budgets(training, tasks)
+    _check_own_training(training, tasks)
 
 
 def _check_seeds(training: Training, seeds: Seeds) -> None:
@@ -169,17 +169,22 @@ def _check_training_partners(tasks: Sequence[Task]) -> None:
             )
 
 
-def _check_budgets(training: Training | None, tasks: Sequence[Task]) -> None:
-    """Check that only tasks on which a model of their own is trained have a budget."""
-    for task in tasks:
-        where = f"task {task.id!r} has a budget"
-        if task.budget is not None and (training is None or training.on != "each"):
+def _check_own_training(training: Training | None, tasks: Sequence[Task]) -> None:
+    """Check that only tasks on which a model of their own is trained have budget and preset."""
+    own = [(task, key) for task in tasks for key in ("budget", "preset")]
+    for task, key in own:
+        if getattr(task, key) is None:
+            continue
+        where = f"task {task.id!r} has a {key}"
+        if training is None or training.on != "each":
             raise ValueError(f"{where}, which goes with on = 'each' in [training]; remove it")
-        if task.budget is not None and task.trained_on is not None:
+        if task.trained_on is not None:
             raise ValueError(
                 f"{where}, but is played by models of {task.trained_on!r}; remove it, or give "
                 f"{task.trained_on!r} one"
             )
+        if key == "preset":
+            named("preset", task.preset, presets(), where)
 
 
 def _check_trained_on(training: Training | None, tasks: Sequence[Task]) -> None:

@@ -47,7 +47,8 @@ def runs(
     budgets, settings = {}, {}
     for task in tasks:
         budget = budget_of(protocol, entry, scope.steps, scope.smoke, task)
-        chosen = _settings(protocol, entry, budget, scope.smoke, hyperparameters)
+        chosen = preset(protocol.preset_of(task), learner) | dict(hyperparameters)
+        chosen = _settings(protocol, entry, budget, scope.smoke, chosen)
         budgets[task.id], settings[task.id] = budget, _with_partners(protocol, task, chosen)
     seeds = _seeds(protocol, scope.seeds)
     for task in tasks:  # raises if a game cannot be learned, or a value does not fit
@@ -146,11 +147,11 @@ def _settings(
     smoke: bool,
     hyperparameters: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return all hyperparameters: those named, else of the protocol's preset, else the default.
+    """Return all hyperparameters: those named, else what the protocol fixes, else the default.
 
     Raises ``ValueError`` if nothing would be learned within the budget.
     """
-    values = preset(protocol.preset, learner.name) | dict(hyperparameters)
+    values = dict(hyperparameters)
     values |= _fixed(protocol, learner, values)
     params = resolve(learner.params, values, f"learner {learner.name!r}")
     if smoke:
