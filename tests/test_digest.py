@@ -241,7 +241,7 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
 def test_a_task_can_have_a_preset_of_its_own(tmp_path):
     tasks = [
         builders.make_task("first"),
-        builders.make_task("second", preset="coopetition-self-play"),
+        builders.make_task("second", horizon=7, preset="coopetition-self-play"),
     ]
     training = builders.make_training(steps=5000, interval=5000)
     protocol = builders.protocol_of(tasks=tasks, training=training)
@@ -258,6 +258,6 @@ def test_a_task_can_have_a_preset_of_its_own(tmp_path):
     ],
 )
 def test_the_preset_of_a_task_is_checked(tmp_path, fields, message):
-    tasks = [builders.make_task("first"), builders.make_task("second", **fields)]
+    tasks = [builders.make_task("first"), builders.make_task("second", horizon=7, **fields)]
     with pytest.raises(ProtocolError, match=message):
         builders.small_protocol(tmp_path, tasks=tasks, training=builders.make_training())
