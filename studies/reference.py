@@ -127,7 +127,7 @@ FURTHER = (
 # In the order of the work: each is complete before the next begins. Hours are those of a core that
 # does nothing else, from the rates that docs/protocol-designs.md states.
 TRAININGS = (
-    Training("coopetition-standard", "ippo_recurrent", 10, 8.0),
+    Training("coopetition-standard", "ippo_recurrent", 10, 6.0),
     Training("coopetition-standard", "ippo", 10, 4.3),
     Training("coopetition-standard", "mappo_shared", 10, 4.8),
     Training("skirmish-standard", "qmix_shared", 5, 3.0),
