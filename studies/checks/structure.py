@@ -23,15 +23,15 @@ FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
         ("errors", "reading", "packages", "scenes", "packing", "targets"),
-        ("parameters", "layouts", "roles", "rendering", "arrays", "objects"),
-        ("merging", "explaining"),
+        ("parameters", "layouts", "roles", "rendering", "arrays", "calls"),
+        ("merging", "explaining", "objects"),
         ("lowering", "store", "threads"),
         ("marks",),
         ("digests",),
         ("compiling",),
         ("foreign_names", "core", "states"),
         ("drivers", "elementary", "choices"),
-        ("memory", "elementary_arrays", "exactness", "batches"),
+        ("memory", "elementary_arrays", "exactness", "batches", "direct"),
         (FAMILIES,),
         ("registration",),
         ("engine",),
