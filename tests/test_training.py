@@ -605,7 +605,7 @@ def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     assert {b.cell.policy for b in report.episodes} == {"random", "reciprocator", "steady"}
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
     drawn = plots.learning_curves(report, "trust")
-    rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
+    rulers = {level.ends[0] for level in drawn.levels}
     means = {
         block.returns.mean()
         for policy in ("random", "reciprocator")
