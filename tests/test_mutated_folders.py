@@ -15,9 +15,8 @@ import coopbench
 from coopbench.errors import CoopbenchError
 from coopbench.workflows.verification import verify
 
-CELLS = [f"{cell}/{name}" for cell in (FIXED, LEARNED) for name in ("meta.json", "trace.npz")]
-EPISODES = [f"{cell}/results.jsonl.gz" for cell in (FIXED, LEARNED)]
-FILES = [*CELLS, *EPISODES, f"{LEARNED}/progress.npz", f"{LEARNED}/actions.npz"]
+CELLS = [f"{cell}/{name}" for cell in (FIXED, LEARNED) for name in ("meta.json", "episodes.npz")]
+FILES = [*CELLS, f"{LEARNED}/actions.npz"]
 WORDS = ["protocol.json", "manifest.json", "report.json"]
 NAMES = [*FILES, *WORDS]
 # What nobody expects in place of a number, a text or a list.

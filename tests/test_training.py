@@ -140,7 +140,7 @@ def protocol(tmp_path):
 
 def cells(root):
     """Content of every file of the cells below a folder that does not tell of times."""
-    names = ("results.jsonl.gz", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
+    names = ("episodes.npz", "policy.npz")
     files = [file for name in names for file in root.glob(f"*/**/{name}")]
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
@@ -247,7 +247,7 @@ def test_a_second_call_trains_nothing(protocol, tmp_path, monkeypatch):
     )
     assert not CALLS
     assert [what for _, _, what in calls] == ["kept", "kept"]
-    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl.gz").unlink()
+    (tmp_path / "trust.beside" / "steady" / "run-6" / "episodes.npz").unlink()
     other = run_of(tmp_path, run=6)
     (other / "policy.npz").write_bytes((run_of(tmp_path) / "policy.npz").read_bytes())
     sign(other, protocol)
