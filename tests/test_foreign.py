@@ -8,8 +8,8 @@ import builders
 import gymnasium as gym
 import numpy as np
 import pytest
-from results_folder import edit_row
 import toy_foreign
+from results_folder import edit_row
 
 import coopbench
 import coopbench_envs

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from results_folder import edit_row
 from builders import Invests, make_task, small_protocol
+from results_folder import edit_row
 
 import coopbench
 from coopbench.playing.contestants import Failed, Models

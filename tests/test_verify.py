@@ -41,7 +41,6 @@ from coopbench.workflows.verdicts import (
     UNVERIFIABLE,
 )
 from coopbench.workflows.verification import verify
-from coopbench_envs.arrays import pack, unpack
 
 
 def edit_array(cell, key, change):
