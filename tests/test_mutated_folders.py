@@ -156,7 +156,9 @@ def check(source, changes, signed):
             result = verify(root)
             json.loads(result.to_json())
             edited = {name for name in FILES if before.get(root / name) != genuine[root / name]}
-            forged = {n for n in edited if not signed or n in EPISODES and altered(root, n, source)}
+            forged = {
+                n for n in edited if not signed or (n in EPISODES and altered(root, n, source))
+            }
             assert not (forged and result.holds), forged
             assert all(text.isprintable() for part in result.checks for text in part.reasons)
         for ask in (coopbench.load_report, lambda folder: coopbench.leaderboard([folder])):
