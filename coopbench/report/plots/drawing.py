@@ -181,8 +181,8 @@ class LineChart(Drawing):
     def _curves(self, x: Axis, y: Axis) -> Iterator[str]:
         for line in self.lines:
             if line.low is not None and line.high is not None:
-                sides = ([y(value) for value in side] for side in (line.low, line.high))
-                yield band([x(value) for value in line.x], *sides, line.look)
+                low, high = ([y(value) for value in side] for side in (line.low, line.high))
+                yield band([x(value) for value in line.x], low, high, line.look)
         for k, line in enumerate(self.lines):
             points = [(x(a), y(b)) for a, b in zip(line.x, line.y, strict=True)]
             stride = max(1, len(points) // _MARKS)
