@@ -6,6 +6,7 @@ whose axis 0 is the lane. So one object serves many games, and an episode depend
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -72,6 +73,7 @@ class PolicyName(NamedTuple):
     values: str = ""  # as written behind the colon
 
     @classmethod
+    @lru_cache(maxsize=4096)  # a report asks for the same names a thousand times
     def parse(cls, text: str) -> "PolicyName":
         """Split a name at its first colon; values may hold others."""
         kind, _, values = text.partition(":")

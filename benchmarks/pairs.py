@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import speed
 
+from coopbench.report.plots.drawing import Line, LineChart
+from coopbench.report.plots.style import styles
 from coopbench_envs import Engine
 from coopbench_envs.drivers import RESTORE
 
@@ -52,26 +54,14 @@ def seconds(work: Callable[[int], None]) -> float:
 
 def draw(times: dict[str, np.ndarray], file: Path) -> None:
     """Write the curves of all games as SVG."""
-    from matplotlib.figure import Figure
-
-    from coopbench.report.plots import style
-
-    ax = Figure(figsize=(6.4, 3.6), layout="constrained").add_subplot()
-    style.frame(ax)
-    looks = style.styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
-    for env_id, table in times.items():
-        for k, part in enumerate(PARTS[:2]):
-            look = looks[f"{env_id} {part}"]
-            name = f"{env_id.split('/')[1]}, {part}"
-            ax.plot(SIZES, table[:, k], look.marker, color=look.colour, ls=look.line, label=name)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(SIZES, [str(size) for size in SIZES], fontsize=style.SMALL)
-    ax.minorticks_off()
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("agents", fontsize=style.SMALL)
-    ax.set_ylabel("ns per ordered pair and step", fontsize=style.SMALL)
-    ax.legend(frameon=False, fontsize=style.SMALL)
-    file.write_text(style.svg(ax.figure, "pairs"), encoding="utf-8")
+    looks = styles([f"{env_id} {part}" for env_id in times for part in PARTS[:2]])
+    lines = tuple(
+        Line(f"{env_id.split('/')[1]}, {part}", looks[f"{env_id} {part}"], SIZES, table[:, k])
+        for env_id, table in times.items()
+        for k, part in enumerate(PARTS[:2])
+    )
+    chart = LineChart(lines, "", "agents", "ns per ordered pair and step", places=SIZES, log=True)
+    file.write_text(chart.svg, encoding="utf-8")
 
 
 def main() -> None:

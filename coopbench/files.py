@@ -1,10 +1,8 @@
 """Files: writing in one atomic step, and reading no more than a file of results may hold."""
 
-import gzip
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from coopbench.errors import DamagedResultError
-from coopbench_envs.arrays import proportional
 from coopbench_envs.reading import read_regular
 
 # Bytes that a file of results may have at most, packed, by its name or else its suffix.
@@ -21,8 +18,6 @@ LIMITS = {
     "manifest.json": 1 << 24,
     "protocol.json": 1 << 23,
     ".json": 1 << 26,
-    ".jsonl": 1 << 28,
-    ".gz": 1 << 28,
     ".npz": 1 << 28,
     ".txt": 1 << 20,
 }
@@ -38,8 +33,6 @@ UNREADABLE = (
     MemoryError,
     OSError,
 )
-# Of every gzip file written here: deflate, no name, no time, system unknown.
-_GZIP = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
 _LEVELS = 50  # of a JSON file; functions that call themselves for each of them have to end
 
@@ -99,38 +92,6 @@ def read_bounded(path: Path) -> bytes:
         raise DamagedResultError(f"{path} is missing.") from None
     except OSError as error:
         raise DamagedResultError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def gzipped(content: bytes) -> bytes:
-    """Return ``content`` as a gzip file, always with the same bytes.
-
-    What could be packed further than ``gunzipped`` unpacks is stored unpacked in it.
-    """
-    packed = gzip.compress(content, 6, mtime=0)
-    if len(content) > proportional(packed):
-        packed = gzip.compress(content, 0, mtime=0)
-    return _GZIP + packed[len(_GZIP) :]  # versions of Python name the system in different ways
-
-
-def gunzipped(content: bytes) -> bytes:
-    """Return what a gzip file of unknown origin holds.
-
-    Raises ``ValueError`` if it is not in the form in which ``gzipped`` writes it, is damaged, or
-    unpacks to more bytes than a file of its size may, or than ``LIMITS`` allows unpacked.
-    """
-    if content[: len(_GZIP)] != _GZIP:
-        raise ValueError("it is not a gzip file without a name and a time")
-    limit = min(LIMITS[".jsonl"], proportional(content))
-    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    try:
-        unpacked = unpacker.decompress(content, limit + 1)
-    except zlib.error as error:
-        raise ValueError(f"it is damaged: {error}") from None
-    if len(unpacked) > limit:
-        raise ValueError(f"it unpacks to more than {limit:,} bytes")
-    if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("it is cut off, or something follows its end")
-    return unpacked
 
 
 def write_text(path: Path, text: str) -> None:

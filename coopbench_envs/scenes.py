@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Battle", "Discs", "Grid", "Railway", "Scene", "Scripted"]
+__all__ = ["Bars", "Battle", "Discs", "Grid", "Panels", "Railway", "Scene", "Scripted", "Table"]
 
 
 class Discs(NamedTuple):
@@ -92,6 +92,31 @@ class Grid(NamedTuple):
     marked: np.ndarray | None = None  # (agents,) bool, drawn with a ring, such as those with a load
 
 
+class Bars(NamedTuple):
+    """A panel with a bar for each agent. All but ``title`` and ``end`` may change in an episode."""
+
+    title: str
+    end: str  # what a full bar means
+    shares: np.ndarray  # (agents,) of the bar that are filled; 1 is the end
+    ticks: np.ndarray  # (agents,) share from which a bar is blue; below it is red
+    words: tuple[str, ...]  # (agents,) the number of each bar
+
+
+class Table(NamedTuple):
+    """A panel with what each agent (row) thinks of each other one (column)."""
+
+    title: str
+    values: np.ndarray  # (agents, agents) from 0 to 1; the diagonal says nothing
+    colour: tuple[int, int, int]  # of 1
+
+
+class Panels(NamedTuple):
+    """A game without places: numbers of all agents, in panels side by side."""
+
+    facts: tuple[tuple[str, ...], ...]  # lines of short texts
+    panels: tuple[Bars | Table, ...]
+
+
 class Scripted(NamedTuple):
     """A scene of a kind of one's own: arrays, and the script that draws them.
 
@@ -105,4 +130,4 @@ class Scripted(NamedTuple):
     legend: str = ""  # what the colours and forms mean, below the values of the present step
 
 
-Scene = Discs | Battle | Railway | Grid | Scripted
+Scene = Discs | Battle | Railway | Grid | Panels | Scripted

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import drawn
+import figures
 import numpy as np
 
 import coopbench_envs
@@ -21,7 +22,8 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.report.plots import style
+from coopbench.report.plots.marks import INK, SMALL, Style
+from coopbench.report.plots.style import COLOURS, styles
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
 from coopbench_envs.scenes import Battle
@@ -37,7 +39,7 @@ WIDTH, HEIGHT = 6.4, 5.0  # inches
 LABELS = ("mean trust (0 to 1)", "mean reward per agent (units)")
 # In order of preference; the first one that can play the game is shown.
 RECIPROCAL = ("reciprocator", "tit_for_tat")
-LOOKS = style.styles(["random", "always_defect", *RECIPROCAL])
+LOOKS = styles(["random", "always_defect", *RECIPROCAL])
 
 SHEET, BATTLES, FIGHTS = "maps.png", "battles.png", "battles_v1.png"
 AROUND = 1.5  # cells around the units of a battle
@@ -136,23 +138,23 @@ def figure(env_id: str) -> Any:
         for ax, values in zip(axes, (played.trust, played.reward), strict=True):
             _line(ax, values, LOOKS[name], name, horizon)
     for ax, label in zip(axes, LABELS, strict=True):
-        style.frame(ax)
-        ax.set_ylabel(label, fontsize=style.SMALL)
+        figures.frame(ax)
+        ax.set_ylabel(label, fontsize=SMALL)
     axes[0].set_ylim(-0.03, 1.03)
     axes[1].set_xlim(-0.01 * horizon, 1.01 * horizon)
-    axes[1].set_xlabel("step", fontsize=style.SMALL)
+    axes[1].set_xlabel("step", fontsize=SMALL)
     page.legend(
         *axes[0].get_legend_handles_labels(),
         loc="outside upper left",
         ncols=3,
         frameon=False,
-        fontsize=style.SMALL,
+        fontsize=SMALL,
         handlelength=3.2,
     )
     return page
 
 
-def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: int) -> None:
+def _line(ax: Any, values: np.ndarray, look: Style, name: str, horizon: int) -> None:
     stride = math.ceil((len(values) - 1) / MOST)
     steps = np.unique([0, *range(1, len(values), stride), len(values) - 1])
     part = values[steps]
@@ -163,7 +165,7 @@ def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: in
         steps,
         part.mean(axis=1),
         color=look.colour,
-        linestyle=look.line,
+        linestyle=figures.dashes(look),
         linewidth=1.8,
         label=name,
     )
@@ -173,7 +175,7 @@ def _line(ax: Any, values: np.ndarray, look: style.Style, name: str, horizon: in
 
 def written(env_id: str) -> str:
     """Draw an environment's plot as SVG, with coordinates to a hundredth of a point."""
-    text = style.svg(figure(env_id), stem(env_id))
+    text = figures.svg(figure(env_id), stem(env_id))
     return re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)
 
 
@@ -201,7 +203,7 @@ def _map(ax: Any, name: str) -> None:
     engine.reset(np.zeros(1, np.uint64))
     fields, c = engine.lane_state(), engine.constants
 
-    colours = [style.COLOURS[a % 6] for a in range(len(engine.agents))]
+    colours = [COLOURS[a % 6] for a in range(len(engine.agents))]
     # Enlarged where they would be too small to see.
     least = 0.008 * max(c.map.width, c.map.height)
     agents = np.maximum(fields["agent_rad"], least)
@@ -210,14 +212,12 @@ def _map(ax: Any, name: str) -> None:
     for line, colour in zip(lines, colours, strict=True):
         ax.plot(*line.T, color=colour, alpha=0.45, linewidth=0.9)
     _discs(ax, fields["goal_pos"], agents, facecolors="white", edgecolors=colours, linewidths=1.2)
-    _discs(
-        ax, fields["agent_pos"], agents, facecolors=colours, edgecolors=style.INK, linewidths=0.6
-    )
+    _discs(ax, fields["agent_pos"], agents, facecolors=colours, edgecolors=INK, linewidths=0.6)
     edge = c.map.landmark_rad
     ax.set_xlim(-0.5 * c.map.width - edge, 0.5 * c.map.width + edge)
     ax.set_ylim(-0.5 * c.map.height - edge, 0.5 * c.map.height + edge)
     ax.set_aspect("equal")
-    ax.set_title(name, fontsize=style.SMALL + 1, color=style.INK)
+    ax.set_title(name, fontsize=SMALL + 1, color=INK)
 
 
 def _discs(ax: Any, at: np.ndarray, radius: Any, **look: Any) -> None:
@@ -251,10 +251,10 @@ def battles(env_id: str, fights: Mapping[str, Mapping[str, Any]]) -> bytes:
         battle = battle_of(engine.constants, engine.lane_state())
         kinds |= zip(battle.letters, battle.kinds, strict=True)
         _battle(ax, battle)
-        ax.set_title(title, fontsize=style.SMALL + 3, color=style.INK)
+        ax.set_title(title, fontsize=SMALL + 3, color=INK)
     words = [f"{letter} {kind.replace('_', ' ')}" for letter, kind in sorted(kinds.items())]
     legend = ["discs: agents blue, enemies orange; gray: walls", *_lines(words, 4)]
-    page.suptitle("\n".join(legend), fontsize=style.SMALL + 3, color=style.INK)
+    page.suptitle("\n".join(legend), fontsize=SMALL + 3, color=INK)
     buffer = io.BytesIO()
     page.savefig(buffer, format="png", dpi=180, metadata={"Software": None})
     return buffer.getvalue()
@@ -284,7 +284,7 @@ def _battle(ax: Any, battle: Battle) -> None:
     ax.set_ylim(middle[1] - half, middle[1] + half)
     ours = np.arange(len(battle.places)) < battle.num_agents
     colours = np.where(ours, "#56b4e9", "#e69f00")
-    look = {"facecolors": colours, "edgecolors": style.INK, "linewidths": 0.3}
+    look = {"facecolors": colours, "edgecolors": INK, "linewidths": 0.3}
     _discs(ax, battle.places, battle.radii, **look)
     for place, radius, letter in zip(battle.places, battle.radii, battle.letters, strict=True):
         size = 112.0 * radius / half  # points: about the height of the disc

@@ -16,7 +16,9 @@ from checkout import ROOT
 
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
-from coopbench.report.plots import style
+from coopbench.report.plots.drawing import Line, LineChart, Sheet
+from coopbench.report.plots.learning import short
+from coopbench.report.plots.style import styles
 from studies.reference import PROFILES
 
 TRIALS = ROOT / "benchmarks" / "results"
@@ -33,7 +35,6 @@ _PROFILE = (
     "with a 95 % band at each threshold: the higher the line, the better."
 )
 _IMPROVEMENT = "The probability that a run of the first learner scores more than one of the second."
-_WIDE, _HIGH = 3.4, 3.2  # inches of a panel of learning curves, with its share of the legend
 
 
 def page(name: str) -> str:
@@ -84,15 +85,10 @@ def shown(name: str) -> list[tuple[str, str]]:
 
 def curves(name: str) -> str:
     """Draw the learning curves of all learners in every group of tasks; return the SVG."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
     rows = [row for row in stored.read(name, "learning.csv") if not row["task"]]
-    looks = style.styles(list(dict.fromkeys(row["policy"] for row in rows)))
-    groups = {group: list(some) for group, some in itertools.groupby(rows, lambda r: r["group"])}
-    page = Figure(figsize=(_WIDE * len(groups), _HIGH), layout="constrained")
-    panels = page.subplots(1, len(groups), squeeze=False)[0]
-    for ax, (group, some) in zip(panels, groups.items(), strict=True):
+    looks = styles(list(dict.fromkeys(row["policy"] for row in rows)))
+    panels = []
+    for group, some in itertools.groupby(rows, lambda row: row["group"]):
         lines = []
         for policy, points in itertools.groupby(some, lambda row: row["policy"]):
             table = list(points)
@@ -100,17 +96,10 @@ def curves(name: str) -> str:
                 np.array([stored.number(row[key]) for row in table])
                 for key in ("step", "estimate", "low", "high")
             ]
-            lines.append(style.Line(policy, looks[policy], *numbers))
-        style.draw_lines(lines, ax)
-        style.share_limits(ax)
-        ax.get_legend().remove()  # one legend names the lines of all panels
-        ax.xaxis.set_major_locator(MaxNLocator(4))
-        ax.set_xlabel("steps", fontsize=style.SMALL)
-        style.write_title(ax, group or "all tasks")
-    panels[0].set_ylabel("score", fontsize=style.SMALL)
-    handles, labels = panels[0].get_legend_handles_labels()
-    page.legend(handles, labels, loc="outside lower left", ncols=4, frameon=False)
-    return style.svg(page, f"{name}-learning")
+            lines.append(Line(policy, looks[policy], *numbers))
+        title = group or "all tasks"
+        panels.append(LineChart(tuple(lines), title, "steps", "score", shares=True, written=short))
+    return Sheet(tuple(panels), beside=True).svg
 
 
 def areas(name: str) -> str:

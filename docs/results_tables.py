@@ -7,11 +7,13 @@ import csv
 from functools import partial
 from pathlib import Path
 
+import figures
 import numpy as np
 import stored_results as stored
 
 from coopbench.report.markdown import rows_table
-from coopbench.report.plots import style
+from coopbench.report.plots.marks import FAINT, SMALL
+from coopbench.report.plots.style import styles
 
 # Protocols of the overview with a group of tasks each; the others have no learner yet, or learners
 # for questions of their own.
@@ -98,9 +100,9 @@ def chart(name: str) -> str:
     unit = SPACE + OFFSET * len(columns)
     page = Figure(figsize=(WIDTH, len(order) * unit + 1.1), layout="constrained")
     ax = page.subplots()
-    style.frame(ax)
+    figures.frame(ax)
     ax.yaxis.grid(False)
-    for k, (group, look) in enumerate(style.styles(columns).items()):
+    for k, (group, look) in enumerate(styles(columns).items()):
         rows = [(y, policies[p][group]) for y, p in enumerate(order) if group in policies[p]]
         low, middle, high = (
             np.array([stored.number(row[key]) for _, row in rows])
@@ -123,11 +125,11 @@ def chart(name: str) -> str:
         label.set_style("italic" if firsts[policy]["unit"] == stored.RUNS else "normal")
     ax.set_ylim(len(order) - 0.5, -0.5)
     for y in range(len(order) + 1):
-        ax.axhline(y - 0.5, color=style.FAINT, linewidth=0.6)
-    ax.set_xlabel("score: 0 and 1 are the bounds of a task", fontsize=style.SMALL)
+        ax.axhline(y - 0.5, color=FAINT, linewidth=0.6)
+    ax.set_xlabel("score: 0 and 1 are the bounds of a task", fontsize=SMALL)
     handles, labels = ax.get_legend_handles_labels()
     page.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
-    return style.svg(page, name)
+    return figures.svg(page, name)
 
 
 def groups(name: str) -> str:

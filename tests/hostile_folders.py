@@ -21,11 +21,11 @@ import numpy as np
 from results_folder import LEARNED, sign
 
 import coopbench
-from coopbench.files import gzipped
+from coopbench_envs.arrays import pack
 
 Attack = Callable[[Path, np.random.Generator], None]
-RESULTS = f"{LEARNED}/results.jsonl.gz"
-ARRAYS = ("curves.npz", "trace.npz", "actions.npz")
+RESULTS = f"{LEARNED}/episodes.npz"
+ARRAYS = ("episodes.npz", "actions.npz")
 
 
 @cache
@@ -53,14 +53,13 @@ def bombs(name: str, size: int) -> Attack:
 
 def many_arrays(root: Path, rng: np.random.Generator) -> None:
     """Store very many empty arrays in one file."""
-    np.savez(root / LEARNED / "trace.npz", **{f"a{k}": np.zeros(0) for k in range(3000)})
+    np.savez(root / LEARNED / "episodes.npz", **{f"a{k}": np.zeros(0) for k in range(3000)})
     sign(root)
 
 
 def flipped(root: Path, rng: np.random.Generator) -> None:
     """Flip bits of a file, with all digests made to fit."""
-    names = ("results.jsonl.gz", *ARRAYS)
-    file = root / LEARNED / str(rng.choice(names))
+    file = root / LEARNED / str(rng.choice(ARRAYS))
     content = bytearray(file.read_bytes())
     for k in rng.integers(0, len(content), 4):
         content[k] ^= int(rng.integers(1, 256))
@@ -70,7 +69,7 @@ def flipped(root: Path, rng: np.random.Generator) -> None:
 
 def link(target: str) -> Attack:
     def attack(root: Path, rng: np.random.Generator) -> None:
-        file = root / LEARNED / str(rng.choice(("meta.json", "results.jsonl.gz", *ARRAYS)))
+        file = root / LEARNED / str(rng.choice(("meta.json", *ARRAYS)))
         file.unlink()
         file.symlink_to(target)
 
@@ -79,7 +78,7 @@ def link(target: str) -> Attack:
 
 def pipe(root: Path, rng: np.random.Generator) -> None:
     """Put a pipe, which never ends, in the place of a file."""
-    names = ("meta.json", "results.jsonl.gz", *ARRAYS)
+    names = ("meta.json", *ARRAYS)
     places = [f"{LEARNED}/{name}" for name in names] + ["manifest.json", "report.json"]
     file = root / str(rng.choice(places))
     file.unlink(missing_ok=True)
@@ -88,7 +87,7 @@ def pipe(root: Path, rng: np.random.Generator) -> None:
 
 def folder(root: Path, rng: np.random.Generator) -> None:
     """Put a folder in the place of a file."""
-    file = root / LEARNED / str(rng.choice(("results.jsonl.gz", *ARRAYS)))
+    file = root / LEARNED / str(rng.choice(ARRAYS))
     file.unlink()
     file.mkdir()
 
@@ -145,11 +144,10 @@ ATTACKS: dict[str, Attack] = {
     "link to itself": link("meta.json"),
     "pipe": pipe,
     "folder": folder,
-    "long line": writes(RESULTS, gzipped(b"[" * (1 << 21))),
-    "lists": writes(RESULTS, gzipped(b'{"episode":[' + b"[]," * 300_000 + b"[]]}\n")),
-    "lines": writes(RESULTS, gzipped(b"{}\n" * 300_000)),
-    "packed lines": writes(RESULTS, gzip.compress(bytes(1 << 28), mtime=0)),
-    "endless lines": sparse(RESULTS, 1 << 40),
+    "no arrays": writes(RESULTS, pack({})),
+    "packed zeros": writes(RESULTS, gzip.compress(bytes(1 << 28), mtime=0)),
+    "endless arrays": sparse(RESULTS, 1 << 40),
+    "names of series": metadata(arrays={"metrics": ["a"] * 40_000}),
     "deep metadata": writes(f"{LEARNED}/meta.json", b'{"a":' * 200_000),
     "wide metadata": writes(f"{LEARNED}/meta.json", b'{"a":[' + b"[]," * 1_300_000 + b"[]]}"),
     "wide manifest": writes("manifest.json", b'{"cells":[' + b"{}," * 5_000_000 + b"{}]}"),

@@ -14,14 +14,15 @@ import pytest
 
 import coopbench
 from coopbench.errors import ProtocolError
-from coopbench.files import gunzipped, gzipped, write_text
+from coopbench.files import write_text
 from coopbench.playing.contestants import Checkpoints, Failed, Models
 from coopbench.report.serialise import as_json
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.verification import verify
+from coopbench_envs.arrays import pack, unpack
 
-Change: TypeAlias = Callable[[dict[str, Any]], object]  # of a line of the results of a cell
+Change: TypeAlias = Callable[[dict[str, Any]], object]  # of what is stored of an episode
 Edit: TypeAlias = Callable[[Path], None]  # of a results folder
 FIXED, LEARNED, BESIDE = "dilemma/random", "dilemma/learner/run-50", "partners/learner/run-50"
 
@@ -89,20 +90,48 @@ def meta_of(root: Path, cell: str, **changes: Any) -> dict[str, Any]:
     return builders.edit_meta(root / cell, **changes)
 
 
-def edit_row(cell: str, number: int, change: Change) -> Edit:
-    """Return an edit of one line of the results of a cell."""
+def edit_arrays(cell: str, change: Callable[[dict[str, np.ndarray]], object]) -> Edit:
+    """Return an edit of the numbers of a cell; series are under ARRAY/NAME."""
 
     def edit(root: Path) -> None:
-        file = root / cell / "results.jsonl.gz"
-        rows = [json.loads(line) for line in gunzipped(file.read_bytes()).splitlines()]
-        change(rows[number])
-        file.write_bytes(gzipped("".join(json.dumps(row) + "\n" for row in rows).encode()))
+        file, names = root / cell / "episodes.npz", meta_of(root, cell)["arrays"]
+        arrays = unpack(file)
+        series = {f"{a}/{n}": (a, k) for a in names for k, n in enumerate(names[a])}
+        views = arrays | {key: arrays[array][k] for key, (array, k) in series.items()}
+        change(views)
+        file.write_bytes(pack({n: v for n, v in views.items() if n not in series}))
 
     return edit
 
 
+def edit_row(cell: str, number: int, change: Change) -> Edit:
+    """Return an edit of what is stored of one episode of a cell."""
+
+    def edited(views: dict[str, np.ndarray]) -> None:
+        row: dict[str, Any] = {
+            "seed": views["seeds"][number].item(),
+            "length": views["lengths"][number].item(),
+            "seats": views["seats"][number].tolist(),
+            "trajectory": views["trajectories"][number].tobytes().hex(),
+            "returns": views["returns"][number].tolist(),
+            "metrics": {
+                name.removeprefix("metrics/"): values[number].item()
+                for name, values in views.items()
+                if name.startswith("metrics/")
+            },
+        }
+        change(row)
+        views["seeds"][number], views["lengths"][number] = row["seed"], row["length"]
+        views["seats"][number], views["returns"][number] = row["seats"], row["returns"]
+        views["trajectories"][number] = list(bytes.fromhex(row["trajectory"]))
+        for name, value in row["metrics"].items():
+            views[f"metrics/{name}"][number] = value
+
+    return edit_arrays(cell, edited)
+
+
 def add(place: str, key: Any, amount: float) -> Change:
-    """Return a change of one number of a line."""
+    """Return a change of one number of an episode."""
 
     def change(row: dict[str, Any]) -> None:
         row[place][key] += amount

@@ -24,7 +24,8 @@ from coopbench.report.blocks import (
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html, as_notebook
-from coopbench.report.plots.style import Picture, new_axes
+from coopbench.report.plots.drawing import IntervalChart
+from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.terminal import as_text
 
@@ -52,7 +53,7 @@ def table(title):
 def document():
     folded = Details("closed", (Text("hidden text"),), "task")
     unfolded = Details("open one", (Text("visible text"),), open=True)
-    picture = Picture("drawing", "caption of it", lambda: new_axes(2.0))
+    picture = Picture("drawing", "caption of it", lambda: IntervalChart((), "", ""))
     beware = Text("beware", warning=True)
     played = Deferred(lambda: (Player("<p>player</p>"),))
     return Document(

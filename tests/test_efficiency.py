@@ -201,8 +201,6 @@ def make_report(table, **settings):
 
 
 def test_tables_and_plots_show_what_was_found(means):
-    from matplotlib.figure import Figure
-
     report = make_report(
         make_table({"mine": means, "other": means / 2}), reproduces={"medians": True}
     )
@@ -220,11 +218,11 @@ def test_tables_and_plots_show_what_was_found(means):
         row.leads for row in report.final_medians
     ]
     assert stored["efficiency"][0]["area"] == report.efficiency[0].area
-    ax = plots.learning_curves(report, "first", ax=Figure().add_subplot())
-    assert [line.get_label() for line in ax.lines] == ["mine", "other"]
-    assert list(ax.lines[0].get_xdata()) == STEPS.tolist()
-    ax = plots.efficiency(report, ax=Figure().add_subplot())
-    assert ax.lines[1].get_ydata()[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
+    chart = plots.learning_curves(report, "first")
+    assert [line.label for line in chart.lines] == ["mine", "other"]
+    assert list(chart.lines[0].x) == STEPS.tolist()
+    chart = plots.efficiency(report)
+    assert chart.lines[1].y[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
 
 
 def test_medians_follow_the_training(means):

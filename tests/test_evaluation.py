@@ -118,8 +118,8 @@ def test_rows_are_equal_where_every_field_is_and_nan_equals_nan(kind):
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("results.jsonl.gz", lambda text: text[: len(text) // 2]),
-        ("curves.npz", lambda text: b"nothing"),
+        ("episodes.npz", lambda text: text[: len(text) // 2]),
+        ("episodes.npz", lambda text: b"nothing"),
         ("meta.json", lambda text: b"[]"),
     ],
 )

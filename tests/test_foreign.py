@@ -9,12 +9,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import toy_foreign
+from results_folder import edit_row
 
 import coopbench
 import coopbench_envs
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import ProtocolError, ReplayError
-from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import ad_hoc
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
@@ -405,9 +405,7 @@ def test_verify_executes_only_what_the_user_names(results):
 
 def test_verify_sees_a_changed_episode_and_other_code(results):
     row = store.cell_of(next(results.glob("*/lit/meta.json")))
-    file = results / row.folder / "results.jsonl.gz"
-    changed = gunzipped(file.read_bytes()).replace(b'"length": 6', b'"length": 5', 1)
-    file.write_bytes(gzipped(changed))
+    edit_row(row.folder, 0, lambda episode: episode.update(length=5))(results)
     meta = builders.edit_meta(results / "toy_foreign" / "random")
     code = meta["environment"] | {"code": meta["environment"]["code"] | {"pettingzoo": "0.1"}}
     builders.edit_meta(results / "toy_foreign" / "random", environment=code)

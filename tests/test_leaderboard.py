@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 from builders import Invests, make_task, small_protocol
+from results_folder import edit_row
 
 import coopbench
-from coopbench.files import gunzipped, gzipped
 from coopbench.playing.contestants import Failed, Models
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.leaderboard import tables
@@ -112,9 +112,7 @@ def test_what_differs_is_refused_and_what_lacks_is_marked(folders):
     with pytest.raises(FileNotFoundError, match="three does not exist"):
         coopbench.leaderboard([one, two.with_name("three")])
     (two / "other.json").rename(two / "protocol.json")
-    file = two / "short" / "random" / "results.jsonl.gz"
-    lines = gunzipped(file.read_bytes())
-    file.write_bytes(gzipped(lines.replace(b'"length": 6', b'"length": 5', 1)))
+    edit_row("short/random", 0, lambda episode: episode.update(length=5))(two)
     board = coopbench.leaderboard(folders, unverified="mark")
     assert len(board.sources) == 1
     assert "two did not pass verification: short/random" in board.notes[0]

@@ -153,8 +153,8 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "& Worst task &" in report.latex()
     assert "trimmed mean, worst task and rank" in report.latex()
     assert explanations(report)["Worst task"].endswith("where it is lowest.")
-    axes = plots.aggregate(report, statistic="worst_task")
-    assert axes.get_xlabel().startswith("worst task, mean of normalized")
+    chart = plots.aggregate(report, statistic="worst_task")
+    assert chart.x_label.startswith("worst task, mean of normalized")
     (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]
     assert drawn.caption.startswith("Mean, trimmed mean and worst task of")
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import builders
 import numpy as np
 import pytest
+import toy_pennies  # noqa: F401  (registers test/Pennies-v0)
 import toy_team
 from PIL import Image
 from results_folder import BESIDE, FIXED, add, edit_row, remove_actions, sign
@@ -32,7 +34,8 @@ from coopbench_envs.scenes import Scripted
 
 ROOT = Path(__file__).resolve().parent.parent
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
-SCENES = [name for name in coopbench_envs.ids() if coopbench_envs.spec(name).scene is not None]
+PLACES = ("Rail-", "Routing-", "Skirmish-")  # games whose scenes have places
+SCENES = [name for name in coopbench_envs.ids() if name.split("/")[1].startswith(PLACES)]
 POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
 
 
@@ -314,13 +317,13 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
 
 
 def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
-    made = coopbench.record("TrustDilemma-v1", "tit_for_tat", seed=0, horizon=7)
+    made = coopbench.record("test/Pennies-v0", "random", seed=0, horizon=7)
     _, data = _page(made, tmp_path)
     assert data["steps"] == list(range(8))
     drawn = [Image.open(io.BytesIO(_png(text))) for text in data["stage"]["pictures"]]
     engines = made.play()
     for picture, engine in zip(drawn, engines, strict=True):
-        true = engine.spec.picture(engine.constants, engine.lane_state(), engine.agents)
+        true = drawn_picture(engine)
         assert np.abs(np.asarray(picture.convert("RGB")).astype(int) - true).mean() < 3
     kept = [_png(data["stage"]["pictures"][k]) for k in (0, 4, 7)]
     monkeypatch.setattr(pictures, "MOST_BYTES", sum(map(len, kept)))
@@ -345,6 +348,33 @@ def test_every_scene_holds_all_steps(name, tmp_path):
     assert len(places) >= 2 * len(made.agents) * len(data["steps"])
     assert "pictures" not in data["stage"]
     assert len(text) < 100_000
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_panels_hold_the_numbers_of_all_steps(version, tmp_path):
+    made = coopbench.record(f"TrustDilemma-v{version}", "random", seed=2, horizon=6)
+    text, data = _page(made, tmp_path)
+    stage, scenes = data["stage"], []
+    for engine in made.play():
+        scenes.append(deepcopy(engine.spec.scene(engine.constants, engine.state, 0)))
+    assert [[list(line) for line in scene.facts] for scene in scenes] == stage["facts"]
+    assert len({str(facts) for facts in stage["facts"]}) > 1
+    for n, panel in enumerate(stage["panels"]):
+        course = [scene.panels[n] for scene in scenes]
+        if "values" in panel:
+            held, true = panel["values"], [step.values for step in course]
+        else:
+            held, true = panel["shares"], [step.shares for step in course]
+            assert [list(step.words) for step in course] == panel["words"]
+        assert _numbers(held, "<f4") == pytest.approx(np.ravel(true), abs=1e-6)
+    assert len(text) < 60_000
+
+
+def test_panels_of_many_agents_have_no_words(tmp_path):
+    size = {"horizon": 2, "num_agents": 20}
+    made = coopbench.record("DynamicPartnerSelection-v1", "random", seed=2, **size)
+    panels = _page(made, tmp_path)[1]["stage"]["panels"]
+    assert [panel["words"] for panel in panels] == [None] * 3
 
 
 # --- worlds of cells, and scenes with a script of their own ---------------------------------------

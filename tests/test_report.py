@@ -6,7 +6,6 @@ import io
 import json
 import math
 import re
-import warnings
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -25,7 +24,16 @@ from coopbench.report.document import document
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall, style
+from coopbench.report.plots import overall
+from coopbench.report.plots.drawing import (
+    HeatMap,
+    IntervalChart,
+    Line,
+    LineChart,
+    Row,
+    has_interval,
+)
+from coopbench.report.plots.marks import ticks
 from coopbench.report.plots.overall import drawn_pairs
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
@@ -419,11 +427,11 @@ def test_every_group_has_its_plot(many):
     kinds = ("profiles", "improvements")
     assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
     for statistic in ("trimmed_mean", "optimality_gap"):
-        ax = plots.aggregate(many, new_axes(), "large", statistic)
-        assert ax.get_title(loc="left") == "large"
+        drawn = plots.aggregate(many, "large", statistic)
+        assert drawn.title == "large"
         wanted = ("large", NOISY, statistic)
         row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
-        assert list(series(ax)[NOISY].get_xdata()) == [row.estimate]
+        assert row_of(drawn, NOISY).ends == (row.estimate, row.low, row.high)
     with pytest.raises(ValueError, match="large"):
         plots.profiles(many, "larg")
     with pytest.raises(ValueError, match="trimmed_mean"):
@@ -431,14 +439,14 @@ def test_every_group_has_its_plot(many):
 
 
 def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
-    ax = plots.improvements(many, "large", new_axes())
-    assert [label.get_text().count("\nover ") for label in ax.get_yticklabels()] == [1] * 3
+    chart = plots.improvements(many, "large")
+    assert [row.label.count("\nover ") for row in chart.rows] == [1] * 3
     monkeypatch.setattr(overall, "PAIRS", 2)
     drawn = drawn_pairs(many, "large")
     assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
-    ax = plots.improvements(many, "large", new_axes())
-    assert ax.get_yticklabels()[0].get_text() == NOISY
-    assert STILL in ax.get_xlabel()
+    chart = plots.improvements(many, "large")
+    assert chart.rows[0].label == NOISY
+    assert STILL in chart.x_label
     # The same pair seen from the other side.
     first = next(row for row in many.improvements if row.group == "large")
     assert (first.first, first.estimate) == (NOISY, 0.0)
@@ -612,52 +620,23 @@ def test_page_is_self_contained(page, checked):
 # --- plots ---------------------------------------------------------------------------------------
 
 
-def new_axes():
-    from matplotlib.figure import Figure
-
-    return Figure().add_subplot()
+def row_of(chart, policy):
+    return next(row for row in chart.rows if row.label == policy)
 
 
-def series(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
-
-DRAW = [
-    plots.aggregate,
-    lambda report, ax: plots.scores(report, "first", ax=ax),
-    lambda report, ax: plots.curves(report, "first", ax=ax),
-]
-
-
-def test_plots_draw_every_policy_alike_on_the_given_axes(report):
-    from matplotlib import _pylab_helpers
-
-    managed, looks = len(_pylab_helpers.Gcf.figs), set()
-    for draw in DRAW:
-        ax = new_axes()
-        assert draw(report, ax) is ax
-        lines = series(ax).values()
-        assert len(lines) == 3  # the fourth policy has no results
-        looks.add(tuple((line.get_color(), line.get_marker()) for line in lines))
-    (look,) = looks  # a policy looks the same everywhere
-    assert len(set(look)) == 3
-    assert len(_pylab_helpers.Gcf.figs) == managed
+def test_plots_draw_every_policy_alike(report):
+    charts = plots.aggregate(report), plots.scores(report, "first")
+    looks = {tuple((row.label, row.look) for row in chart.rows) for chart in charts}
+    (rows,) = looks  # a policy looks the same everywhere
+    lines = plots.curves(report, "first").lines
+    # The fourth policy has no results.
+    assert [(line.label, line.look) for line in lines] == list(rows[:3])
+    assert len({look for _, look in rows}) == 4
 
 
 def test_sixty_policies_look_different():
     names = [f"policy {k}" for k in range(60)]
     assert len({(s.colour, s.marker) for s in styles(names).values()}) == 60
-
-
-def test_settings_of_a_user_change_no_picture(report):
-    import matplotlib
-
-    def drawn():
-        return style.Picture("score", "", lambda: plots.scores(report, "first")).svg
-
-    with matplotlib.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
-        changed = drawn()
-    assert changed == drawn()
 
 
 def test_policies_keep_their_looks_in_whatever_order_they_come(report):
@@ -674,36 +653,79 @@ def test_long_names_that_differ_at_their_ends_differ_in_plots():
 
 
 def test_intervals_are_drawn_only_where_they_are(report):
-    ax = plots.scores(report, "first", ax=new_axes())
-    points = series(ax)
-    assert points[NOISY].get_markerfacecolor() == points[NOISY].get_color()
-    assert points[STILL].get_markerfacecolor() == points[STILL].get_color()  # within a bound
+    chart = plots.scores(report, "first")
     row = next(row for row in report.estimates if row.policy == NOISY)
-    ends = [tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
-    assert ends[0] == (row.low, row.high)
-    assert "missing" in {text.get_text() for text in ax.texts}
+    assert row_of(chart, NOISY).ends == (row.mean, row.low, row.high)
+    assert has_interval(row_of(chart, STILL).ends)  # within a bound
+    assert chart.rows[-1].text == "missing"
+    marks = [IntervalChart((one,), "", "").svg.count("<path") for one in chart.rows]
+    bare = IntervalChart((chart.rows[0]._replace(ends=(1.0, math.nan, math.nan)),), "", "")
+    assert 'fill="#ffffff"' in bare.svg  # an open marker
+    assert 'fill="#ffffff"' not in IntervalChart(chart.rows[:1], "", "").svg
+    assert marks[-1] < bare.svg.count("<path")  # nothing is drawn of what is missing
 
 
 def test_curves_start_after_the_first_step(report):
-    line = series(plots.curves(report, "first", ax=new_axes()))[STILL]
-    assert list(line.get_xdata()) == [1, 2, 3, 4]
-    assert line.get_ydata()[-1] == 0.5
+    line = next(line for line in plots.curves(report, "first").lines if line.label == STILL)
+    assert list(line.x) == [1, 2, 3, 4]
+    assert line.y[-1] == 0.5
 
 
-def test_names_in_other_scripts_are_drawn_without_a_warning():
-    ax = style.new_axes(2.0)
-    ax.set_yticks([0, 1], labels=["多智能体", "سلام"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        written = style.Picture("names", "", lambda: ax).svg
-    assert "多智能体" in written
+def texts_of(svg):
+    """Return the texts of an SVG with the places of their middles."""
+    root = ElementTree.fromstring(svg)
+    return {e.text: (float(e.get("x")), float(e.get("y"))) for e in root.iter() if e.get("x")}
+
+
+def test_values_lie_where_the_numbers_of_their_axis_say():
+    line = Line("a", styles(["a"])["a"], [0, 50, 100], [0, 5, 10])
+    svg = LineChart((line,), "", "x", "y").svg
+    path = re.search(r'stroke-width="2.4" d="M(\S+) (\S+)L.*L(\S+) (\S+)"', svg)
+    left, bottom, right, top = map(float, path.groups())
+    places = texts_of(svg)
+    assert [places[text][0] for text in ("25", "100")] == pytest.approx(
+        [left + 0.25 * (right - left), right], abs=0.2
+    )
+    # Texts stand on a foot that is the same way below their middle.
+    below = places["10"][1] - top
+    assert places["4"][1] - below == pytest.approx(bottom + 0.4 * (top - bottom), abs=0.2)
+
+
+def test_a_line_breaks_where_it_has_no_value():
+    look = styles(["a"])["a"]
+    whole = LineChart((Line("a", look, [1, 2, 3, 4], [1, 2, 3, 4]),), "", "", "").svg
+    broken = LineChart((Line("a", look, [1, 2, 3, 4], [1, math.nan, 3, 4]),), "", "", "").svg
+    line = re.compile(r'<path fill="none"[^>]* d="([^"]*)"')
+    assert [line.search(svg)[1].count("M") for svg in (whole, broken)] == [1, 2]
+    assert "nan" not in broken
+
+
+@pytest.mark.parametrize("name", ["多智能体", "سلام", "<b>&"])
+def test_names_of_all_scripts_are_drawn(name):
+    look = styles([name])[name]
+    for chart in (
+        IntervalChart((Row(name, look, (1.0, 0.5, 2.0), "1"),), name, name),
+        LineChart((Line(name, look, [1, 2], [1, 2]),), name, name, name),
+        HeatMap((name,), np.zeros((1, 1)), ("0",), name, name, name),
+    ):
+        root = ElementTree.fromstring(chart.svg)
+        assert sum(element.text == name for element in root.iter()) >= 3
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-0.03, 1.03), (5, 5.001), (-2e6, 3e9)])
+def test_numbers_of_an_axis_are_round_and_within_it(low, high):
+    values = ticks(low, high, 5)
+    assert 2 <= len(values) <= 6
+    assert low <= values[0] < values[-1] <= high
+    steps = np.diff(values)
+    assert steps == pytest.approx(steps[0])
+    assert 10 * steps[0] / 10 ** math.floor(math.log10(steps[0])) % 5 == pytest.approx(0, abs=1e-6)
 
 
 def test_svg_is_small_and_well_formed(drawn):
     for picture in drawn:
         ElementTree.fromstring(picture.svg)
-        assert len(picture.svg) < 60_000
-        assert "dc:date" not in picture.svg
+        assert len(picture.svg) < 20_000
 
 
 def test_columns_give_the_csv_of_their_rows():

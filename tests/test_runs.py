@@ -210,9 +210,9 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
 
 def test_a_run_played_again_replaces_all_files_of_the_old_one(protocol, tmp_path):
     one = builders.first_task(protocol, training=None)
-    episodes = {"meta.json", "results.jsonl.gz", "curves.npz", "trace.npz", "actions.npz"}
+    episodes = {"meta.json", "episodes.npz", "actions.npz"}
     for model, files in (
-        (COURSE, {*episodes, "progress.npz"}),
+        (COURSE, episodes),
         (coopbench.Failed("nan"), {"meta.json"}),
         ("constant:0.5", episodes),
     ):
@@ -239,9 +239,9 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
         assert getattr(report, what) == getattr(again, what)
     report.save(tmp_path)
     assert coopbench.verify(tmp_path).holds
-    (tmp_path / "dilemma/mine/run-101/curves.npz").write_bytes(b"")
+    (tmp_path / "dilemma/mine/run-101/episodes.npz").write_bytes(b"")
     only = coopbench.evaluate(one, [coopbench.Models("mine", {100: COURSE})], out=tmp_path)
-    assert [note for note in only.notes if "left out" in note and "curves.npz" in note]
+    assert [note for note in only.notes if "left out" in note and "episodes.npz" in note]
 
 
 def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):

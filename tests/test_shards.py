@@ -126,7 +126,7 @@ def test_damaged_cells_are_named_and_intact_copies_of_them_taken(played, tmp_pat
     _, shards, folders = played
     coopbench.merge(folders[1:2], tmp_path / "m")
     cell = shards[0].cells[0]
-    damaged = tmp_path / "m" / cell.folder / "curves.npz"
+    damaged = tmp_path / "m" / cell.folder / "episodes.npz"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     rest = coopbench.merge([tmp_path / "m", folders[2]], tmp_path / "rest")
     assert len(rest.episodes.blocks) == shards[0].finished + shards[1].finished - 1

@@ -140,7 +140,7 @@ def protocol(tmp_path):
 
 def cells(root):
     """Content of every file of the cells below a folder that does not tell of times."""
-    names = ("results.jsonl.gz", "curves.npz", "trace.npz", "progress.npz", "policy.npz")
+    names = ("episodes.npz", "policy.npz")
     files = [file for name in names for file in root.glob(f"*/**/{name}")]
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
@@ -247,7 +247,7 @@ def test_a_second_call_trains_nothing(protocol, tmp_path, monkeypatch):
     )
     assert not CALLS
     assert [what for _, _, what in calls] == ["kept", "kept"]
-    (tmp_path / "trust.beside" / "steady" / "run-6" / "results.jsonl.gz").unlink()
+    (tmp_path / "trust.beside" / "steady" / "run-6" / "episodes.npz").unlink()
     other = run_of(tmp_path, run=6)
     (other / "policy.npz").write_bytes((run_of(tmp_path) / "policy.npz").read_bytes())
     sign(other, protocol)
@@ -605,7 +605,7 @@ def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     assert {b.cell.policy for b in report.episodes} == {"random", "reciprocator", "steady"}
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
     drawn = plots.learning_curves(report, "trust")
-    rulers = {line.get_ydata()[0] for line in drawn.lines[1:]}
+    rulers = {level.ends[0] for level in drawn.levels}
     means = {
         block.returns.mean()
         for policy in ("random", "reciprocator")

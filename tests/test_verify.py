@@ -12,6 +12,7 @@ from results_folder import (
     FIXED,
     LEARNED,
     add,
+    edit_arrays,
     edit_row,
     failing,
     meta_of,
@@ -22,7 +23,6 @@ from results_folder import (
 import coopbench
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
-from coopbench.files import gunzipped, gzipped
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
@@ -41,20 +41,16 @@ from coopbench.workflows.verdicts import (
     UNVERIFIABLE,
 )
 from coopbench.workflows.verification import verify
-from coopbench_envs.arrays import pack, unpack
 
 
-def edit_array(cell, name, key, change):
+def edit_array(cell, key, change):
     """Return an edit of one array of a cell; ``key`` may end in * for the first of several."""
 
-    def edit(root):
-        file = root / cell / name
-        arrays = unpack(file)
-        which = next(k for k in arrays if k == key or (key[-1] == "*" and k.startswith(key[:-1])))
-        change(arrays[which])
-        file.write_bytes(pack(arrays))
+    def edited(views):
+        which = next(k for k in views if k == key or (key[-1] == "*" and k.startswith(key[:-1])))
+        change(views[which])
 
-    return edit
+    return edit_arrays(cell, edited)
 
 
 def edit_json(file, change):
@@ -81,11 +77,17 @@ def bump(index, amount):
     return change
 
 
-def delete_line(root, cell=FIXED):
-    file = root / cell / "results.jsonl.gz"
-    lines = gunzipped(file.read_bytes()).splitlines(keepends=True)
-    file.write_bytes(gzipped(b"".join(lines[:-1])))
-    meta_of(root, cell, episodes=len(lines) - 1)
+def delete_episode(root, cell=FIXED):
+    per_episode = ("seeds", "lengths", "terminated", "seats", "returns", "trajectories")
+
+    def last(views):
+        for name in per_episode:
+            views[name] = views[name][:-1]
+        for name in ("metrics", "agent_metrics"):
+            views[name] = views[name][:, :-1]
+
+    edit_arrays(cell, last)(root)
+    meta_of(root, cell, episodes=meta_of(root, cell)["episodes"] - 1)
 
 
 def swap_folders(root):
@@ -111,9 +113,12 @@ def deny_the_name(root):
 def unrecord(root):
     """Leave the actions of the best or the worst episode out."""
     first, *others = meta_of(root, LEARNED)["recorded"]
-    file = root / LEARNED / "trace.npz"
-    arrays = unpack(file)
-    file.write_bytes(pack({k: v for k, v in arrays.items() if not k.endswith(f".{first}")}))
+
+    def left_out(views):
+        for part in ("actions", "rewards"):
+            del views[f"{part}.{first}"]
+
+    edit_arrays(LEARNED, left_out)(root)
     meta_of(root, LEARNED, recorded=others)
 
 
@@ -131,7 +136,7 @@ def help_the_learner(root):
     """Let the partner invest more in a recorded episode than it would."""
     number = meta_of(root, BESIDE)["recorded"][0]
     seat = (number % 2) ^ 1  # the learner sits in seat k mod 2 of episode k
-    edit_array(BESIDE, "trace.npz", f"actions.{number}", bump((2, seat, 0), 0.05))(root)
+    edit_array(BESIDE, f"actions.{number}", bump((2, seat, 0), 0.05))(root)
 
 
 def edit_actions(cell, change):
@@ -170,22 +175,20 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "length": (FIXED, edit_row(FIXED, 0, put("length", 5)), None),
     "seed": (FIXED, edit_row(FIXED, 1, put("seed", 40)), None),
     "trajectory": (FIXED, edit_row(FIXED, 4, put("trajectory", 64 * "0")), None),
-    "seed that is none": (FIXED, edit_row(FIXED, 0, put("seed", float("nan"))), None),
-    "number of a line": (FIXED, edit_row(FIXED, 4, put("episode", 3)), None),
-    "curve": (FIXED, edit_array(FIXED, "curves.npz", "mean_trust", bump(2, 1e-3)), None),
-    "step": (FIXED, edit_array(FIXED, "trace.npz", "steps", bump(3, 1)), 4),
-    "action": (FIXED, edit_array(FIXED, "trace.npz", "actions.*", bump((1, 0, 0), 0.5)), 2),
-    "reward": (FIXED, edit_array(FIXED, "trace.npz", "rewards.*", bump((1, 0), 0.5)), 2),
-    "line": (FIXED, delete_line, None),
+    "curve": (FIXED, edit_array(FIXED, "curves/mean_trust", bump(2, 1e-3)), None),
+    "step": (FIXED, edit_array(FIXED, "steps", bump(3, 1)), 4),
+    "action": (FIXED, edit_array(FIXED, "actions.*", bump((1, 0, 0), 0.5)), 2),
+    "reward": (FIXED, edit_array(FIXED, "rewards.*", bump((1, 0), 0.5)), 2),
+    "fewer": (FIXED, delete_episode, None),
     "folders": (FIXED, swap_folders, None),
     "policy": ("dilemma/tit_for_tat", rename_policy, 1),
     "no name": (FIXED, deny_the_name, None),
     "run: action": (
         LEARNED,
-        edit_array(LEARNED, "trace.npz", "actions.*", bump((3, 1, 0), -0.05)),
+        edit_array(LEARNED, "actions.*", bump((3, 1, 0), -0.05)),
         4,
     ),
-    "run: reward": (LEARNED, edit_array(LEARNED, "trace.npz", "rewards.*", bump((2, 0), 0.5)), 3),
+    "run: reward": (LEARNED, edit_array(LEARNED, "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
     "run: seat": (BESIDE, edit_row(BESIDE, 1, put("seats", [True, False])), None),
     "run: better episode": (LEARNED, edit_row(LEARNED, 1, put("returns", [1e4, 1e4])), None),
@@ -197,8 +200,8 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "run: unrecorded": (LEARNED, unrecord, None),
     "run: partner": (BESIDE, help_the_learner, 3),
     "run: chosen": (LEARNED, choose_another, None),
-    "run: checkpoint": (LEARNED, edit_array(LEARNED, "progress.npz", "return", bump(0, 1e5)), None),
-    "run: curve": (LEARNED, edit_array(LEARNED, "curves.npz", "mean_trust", bump(-1, 0.1)), None),
+    "run: checkpoint": (LEARNED, edit_array(LEARNED, "progress/return", bump(0, 1e5)), None),
+    "run: curve": (LEARNED, edit_array(LEARNED, "curves/mean_trust", bump(-1, 0.1)), None),
 }
 
 
@@ -228,8 +231,8 @@ def test_an_untouched_folder_is_identical(source):
 @pytest.mark.parametrize(
     ("cell", "names"),
     [
-        (FIXED, ("results.jsonl.gz", "curves.npz", "trace.npz")),
-        (LEARNED, ("actions.npz", "progress.npz", "meta.json")),
+        (FIXED, ("episodes.npz",)),
+        (LEARNED, ("actions.npz", "episodes.npz", "meta.json")),
     ],
 )
 def test_every_file_has_its_checksum(root, cell, names):
@@ -258,7 +261,7 @@ def test_the_first_episode_and_step_that_differ_are_named(root):
     """From the third step on, the learner's best episode goes another way."""
     edit_row(FIXED, 4, add("returns", 0, 1.0))(root)
     edit_row(FIXED, 2, put("trajectory", 64 * "a"))(root)
-    edit_array(LEARNED, "trace.npz", "actions.*", bump((2, 0, 0), -0.05))(root)
+    edit_array(LEARNED, "actions.*", bump((2, 0, 0), -0.05))(root)
     sign(root)
     checks = {check.what: check for check in verify(root).checks}
     assert checks[FIXED].differing == (2, 4)
@@ -433,7 +436,8 @@ STRANGE = {
     "agents": "ab",
     "recorded": [[0]],
     "versions": [],
-    "sha256": ["results.jsonl.gz"],
+    "sha256": ["episodes.npz"],
+    "arrays": {"metrics": [], "agent_metrics": [], "curves": [], "progress": []},
     "chosen_step": {},
     "task": "../../etc",
     "policy": "\ud800",

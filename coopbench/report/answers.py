@@ -249,7 +249,7 @@ def _sources(study: Answered) -> Answers:
     blocks = study.episodes.blocks
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
-    files = "results.jsonl.gz of each cell; without a results folder, episodes.csv"
+    files = "episodes.npz of each cell; without a results folder, episodes.csv"
     yield "Raw data of every episode", YES, files
     text = f"fingerprints of {_cells_text(len(traced), len(blocks))}"
     text += f"; actions of {_counted(recorded, 'episode')}{_sample_text(study)}"

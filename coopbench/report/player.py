@@ -14,24 +14,26 @@ from coopbench.report.scenes.arrays import GridCourse, ScriptedCourse
 from coopbench.report.scenes.battle import BattleCourse
 from coopbench.report.scenes.course import Course
 from coopbench.report.scenes.discs import DiscsCourse
+from coopbench.report.scenes.panels import PanelsCourse
 from coopbench.report.scenes.pictures import PicturesCourse
 from coopbench.report.scenes.railway import RailwayCourse
 from coopbench_envs import spec as spec_of
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options
-from coopbench_envs.scenes import Battle, Discs, Grid, Railway, Scripted
+from coopbench_envs.scenes import Battle, Discs, Grid, Panels, Railway, Scripted
 
 _SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
 _SLOWEST, _FASTEST = 4, 30  # steps per second
 _FOLLOWED = {
     **{"discs": "an agent", "battle": "a unit", "railway": "a train", "grid": "an agent"},
-    "scripted": "an agent",
+    **{"panels": "an agent", "scripted": "an agent"},
 }
 _COURSES: dict[type, type[Course]] = {
     Discs: DiscsCourse,
     Battle: BattleCourse,
     Railway: RailwayCourse,
     Grid: GridCourse,
+    Panels: PanelsCourse,
     Scripted: ScriptedCourse,
 }
 

@@ -1,17 +1,26 @@
 """Store: one folder per cell, data only; a cell is finished when its meta.json says so and fits.
 
 meta.json       schema, protocol digest, versions, commit, machine, checksums; written last
-results.jsonl.gz  one line per episode, packed with gzip; without time and name, so that the
-                same episodes give the same bytes
-curves.npz      mean course of every metric over an episode
-trace.npz       checksum of every step; actions and rewards of the recorded episodes
-progress.npz    training runs with checkpoints: their steps, and every metric of their episodes
+episodes.npz    every number of the episodes, in the arrays below; the same episodes give the same
+                arrays
 policy.npz      the trained policy that has played, also where it was named
 actions.npz     of a policy that a verifier may not have, all that it did; see episodes.actions
 source.txt      the source of a policy from FILE.py:NAME or module:NAME; it is never executed
+
+Arrays of episodes.npz; ``arrays`` in meta.json names the rows of those that hold several series:
+
+seeds, lengths, terminated   (episodes,)
+seats, returns  (episodes, agents)
+trajectories    (episodes, 32) bytes, the SHA-256 of every trajectory
+metrics         (metrics, episodes)
+agent_metrics   (metrics, episodes, agents)
+curves          (metrics, steps + 1), mean course of every metric over an episode
+steps           (steps,) checksum of every step over all episodes
+actions.K, rewards.K  of the recorded episode K, by step
+checkpoints, progress  training runs with checkpoints: their steps, and the metrics of their
+                episodes, (metrics, checkpoints, episodes)
 """
 
-import io
 import itertools
 import json
 import platform
@@ -22,7 +31,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic_core import from_json
 
 import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
@@ -44,8 +52,6 @@ from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import (
     UNREADABLE,
     digest_of,
-    gunzipped,
-    gzipped,
     make_below,
     parsed,
     read_bounded,
@@ -57,28 +63,20 @@ from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, versions
 from coopbench_envs.arrays import pack, proportional, unpack
 
-SCHEMA = 3
-_LINE = 1 << 20  # bytes of one line
-_LISTS = 256  # and dictionaries in a line, on average
+SCHEMA = 4
 _META = 50_000  # values in the metadata of a cell
-_RESULTS = "results.jsonl.gz"  # the episodes
-_COURSES = ("curves.npz", "trace.npz")
-_PROGRESS = "progress.npz"
+_EPISODES = "episodes.npz"
 _RESCALED = 100  # characters that say between which bounds actions are scaled
 _PACKAGES, _VERSION = 50, re.compile(r"[\w.+!-]{1,100}")  # of an environment of another package
 _SOURCE = "source.txt"
 _ACTIONS = "actions.npz"
-_ROW = (
-    "episode",
-    "seed",
-    "length",
-    "terminated",
-    "seats",
-    "trajectory",
-    "returns",
-    "metrics",
-    "agent_metrics",
-)
+_SERIES = ("metrics", "agent_metrics", "curves", "progress")  # arrays of several series
+# Types of the arrays that are not float64.
+_TYPES = {
+    **{"seeds": np.uint64, "lengths": np.int64, "terminated": np.bool_, "seats": np.bool_},
+    **{"trajectories": np.uint8, "steps": np.uint64, "checkpoints": np.int64},
+}
+_DIGEST = 32  # bytes of a SHA-256
 
 
 class Stored(NamedTuple):
@@ -149,18 +147,10 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
     A trained policy that is named is written, too, as the content of its folder may change. A crash
     leaves the old cell, the new one or an unfinished one.
     """
-    cell, progress, trace = played.episodes.cell, played.progress, played.episodes.trace
-    if trace is None:
-        raise ValueError(f"{cell} was not played here: it has no trace to be verified by.")
-    files = {
-        _RESULTS: gzipped(lines(played.episodes)),
-        "curves.npz": pack(played.episodes.curves),
-        "trace.npz": pack(_traced(trace)),
-    }
+    cell, trace = played.episodes.cell, _traced(played.episodes)
+    files = {_EPISODES: pack(_arrays(played.episodes, played.progress))}
     if trace.actions is not None:
         files[_ACTIONS] = trace.actions
-    if progress is not None:
-        files[_PROGRESS] = pack({"steps": progress.steps, **progress.metrics})
     policy = model.policy if isinstance(model, Trained) else None
     if isinstance(model, str):
         policy = trained_policy(model)
@@ -168,7 +158,7 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
         files[POLICY_FILE] = policy.pack()
     if isinstance(model, CodePolicy):
         files[_SOURCE] = model.source
-    _write(root, cell, meta, files)
+    _write(root, cell, meta | {"arrays": _names(played.episodes, played.progress)}, files)
 
 
 def write_failure(
@@ -215,10 +205,11 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         contents = {name: _checked(folder / name, meta) for name in files_of(meta)}
         policy, source = contents.get(POLICY_FILE), contents.get(_SOURCE)
         _check_source(meta, source)
+        arrays = _checked_arrays(meta, contents[_EPISODES])
         return Stored(
             meta,
-            _parsed(cell, meta, contents, _has_common_reward(protocol, cell)),
-            _progress(cell, contents),
+            _parsed(cell, meta, arrays, _has_common_reward(protocol, cell)),
+            _progress(cell, meta, arrays),
             None,
             None if policy is None else read_policy(policy),
             source,
@@ -244,15 +235,10 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 
 
-def read_lines(folder: Path) -> bytes:
-    """Return the lines of the episodes of a stored cell, as its folder holds them.
-
-    Raises ``DamagedResultError`` if they cannot be read.
-    """
-    try:
-        return gunzipped(read_bounded(folder / _RESULTS))
-    except ValueError as error:
-        raise DamagedResultError(f"{folder / _RESULTS} cannot be read ({error}).") from None
+def results_sum(episodes: Episodes) -> str:
+    """Return the SHA-256 of the results of episodes that were played here."""
+    names = json.dumps(_names(episodes, None)).encode()
+    return digest_of(names + pack(_arrays(episodes, None), compressed=False))
 
 
 def _check_facts(meta: dict[str, Any]) -> None:
@@ -339,9 +325,7 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
     for name in (
         "meta.json",
-        _RESULTS,
-        *_COURSES,
-        _PROGRESS,
+        _EPISODES,
         POLICY_FILE,
         _ACTIONS,
         _SOURCE,
@@ -353,34 +337,46 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     write_bytes(folder / "meta.json", meta)
 
 
-def lines(episodes: Episodes) -> bytes:
-    """Return the lines that are stored of episodes that were played here."""
-    rows, trace = [], episodes.trace
-    if trace is None:
-        raise ValueError(f"{episodes.cell} was not played here: it has no trajectories.")
-    for k in range(len(episodes)):
-        row = {
-            "episode": k,
-            "seed": int(episodes.seeds[k]),
-            "length": int(episodes.lengths[k]),
-            "terminated": bool(episodes.terminated[k]),
-            "seats": episodes.seats[k].tolist(),
-            "trajectory": trace.episodes[k],
-            "returns": episodes.returns[k].tolist(),
-            "metrics": {name: float(values[k]) for name, values in episodes.metrics.items()},
-            "agent_metrics": {
-                n: values[k].tolist() for n, values in episodes.agent_metrics.items()
-            },
-        }
-        rows.append(json.dumps(row) + "\n")
-    return "".join(rows).encode()
+def _traced(episodes: Episodes) -> Trace:
+    if episodes.trace is None:
+        raise ValueError(f"{episodes.cell} was not played here: it has no trace to be verified by.")
+    return episodes.trace
 
 
-def _traced(trace: Trace) -> dict[str, np.ndarray]:
-    arrays = {"steps": trace.steps}
+def _names(episodes: Episodes, progress: Progress | None) -> dict[str, list[str]]:
+    """Return the names of the series in each array that holds several."""
+    series = episodes.metrics, episodes.agent_metrics, episodes.curves
+    metrics = {} if progress is None else progress.metrics
+    return {name: list(some) for name, some in zip(_SERIES, (*series, metrics), strict=True)}
+
+
+def _arrays(episodes: Episodes, progress: Progress | None) -> dict[str, np.ndarray]:
+    """Return everything that is stored of episodes, as listed above."""
+    trace, (count, agents) = _traced(episodes), episodes.seats.shape
+    digests = bytes.fromhex("".join(trace.episodes))
+    arrays = {
+        "seeds": episodes.seeds,
+        "lengths": episodes.lengths,
+        "terminated": episodes.terminated,
+        "seats": episodes.seats,
+        "trajectories": np.frombuffer(digests, np.uint8).reshape(count, _DIGEST),
+        "returns": episodes.returns,
+        "metrics": _stacked(episodes.metrics, (count,)),
+        "agent_metrics": _stacked(episodes.agent_metrics, (count, agents)),
+        "curves": _stacked(episodes.curves, (0,)),
+        "steps": trace.steps,
+    }
     for k, (actions, rewards) in trace.recorded.items():
         arrays |= {f"actions.{k}": actions, f"rewards.{k}": rewards}
+    if progress is not None:
+        arrays["checkpoints"] = progress.steps
+        arrays["progress"] = _stacked(progress.metrics, (len(progress), 0))
     return arrays
+
+
+def _stacked(series: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Return series as rows of one array; ``shape`` is that of a row where there is none."""
+    return np.stack([*series.values()]) if series else np.empty((0, *shape))
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
@@ -389,7 +385,10 @@ def _read_meta(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
-        raise DamagedResultError(f"{path} does not have schema {SCHEMA}.")
+        raise DamagedResultError(
+            f"{path} does not have schema {SCHEMA}: it is of another version of this package, or "
+            f"damaged. Play it again, into another folder."
+        )
     return dict(cleaned(meta))
 
 
@@ -403,11 +402,10 @@ def _checked(path: Path, meta: dict[str, Any]) -> bytes:
 
 def files_of(meta: dict[str, Any]) -> list[str]:
     """Return the names of the files of a finished cell, without its metadata."""
-    progress = [] if meta["chosen_step"] is None else [_PROGRESS]
     policy = [POLICY_FILE] if _has_policy(meta) else []
     source = [_SOURCE] if meta.get("code") is not None and meta["run"] is None else []
     actions = [_ACTIONS] if _ACTIONS in meta["sha256"] else []
-    return [_RESULTS, *_COURSES, *progress, *policy, *actions, *source]
+    return [_EPISODES, *policy, *actions, *source]
 
 
 def _has_policy(meta: dict[str, Any]) -> bool:
@@ -422,28 +420,51 @@ def _has_common_reward(protocol: Protocol, cell: Cell) -> bool:
     return coopbench_envs.spec(protocol.task_of(cell.task).env).common_reward
 
 
+def _checked_arrays(meta: dict[str, Any], content: bytes) -> dict[str, np.ndarray]:
+    """Return the arrays of a finished cell; raise ``ValueError`` unless they are all and no more.
+
+    Arrays of several series have a name for each.
+    """
+    arrays, known = unpack(content, proportional(content)), {*_TYPES, "returns", *_SERIES}
+    if meta["chosen_step"] is None:
+        known -= {"checkpoints", "progress"}
+    recorded = {f"{part}.{k}" for part in ("actions", "rewards") for k in meta["recorded"]}
+    if set(arrays) != known | recorded:
+        expected = sorted(known | recorded)
+        raise ValueError(f"{_EPISODES} holds {sorted(arrays)}; it should be {expected}")
+    for name in known:
+        kind = np.dtype(_TYPES.get(name, np.float64))
+        if arrays[name].dtype != kind:
+            raise ValueError(f"{name} is {arrays[name].dtype}; it should be {kind}")
+    for name in _SERIES:
+        _check_names(name, meta["arrays"][name], len(arrays[name]) if name in arrays else 0)
+    return arrays
+
+
+def _check_names(array: str, names: Any, count: int) -> None:
+    """Raise ``ValueError`` unless each of so many series has a name of its own."""
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name.isprintable() for name in names
+    ):
+        raise ValueError(f"the names of {array} are not printable texts")
+    if not len(names) == len(set(names)) == count:
+        raise ValueError(f"{array} has {count} series; {len(set(names))} are named")
+
+
 def _parsed(
-    cell: Cell, meta: dict[str, Any], contents: dict[str, bytes], common_reward: bool
+    cell: Cell, meta: dict[str, Any], arrays: dict[str, np.ndarray], common_reward: bool
 ) -> Episodes:
-    rows = _rows(gunzipped(contents[_RESULTS]))
-    if not rows or len(rows) != meta["episodes"]:
-        raise ValueError(f"{len(rows)} episodes instead of {meta['episodes']}")
+    if not 0 < len(arrays["seeds"]) == meta["episodes"]:
+        raise ValueError(f"{len(arrays['seeds'])} episodes instead of {meta['episodes']}")
+    metrics, agent_metrics, curves = (_series(meta, arrays, name) for name in _SERIES[:3])
     block = Episodes(
         cell=cell,
         agents=tuple(meta["agents"]),
-        seeds=np.array([row["seed"] for row in rows], np.uint64),
-        lengths=np.array([row["length"] for row in rows], np.int64),
-        terminated=np.array([row["terminated"] for row in rows], np.bool_),
-        seats=np.array([row["seats"] for row in rows], np.bool_),
-        returns=np.array([row["returns"] for row in rows], np.float64),
-        metrics=_columns(rows, "metrics"),
-        curves=_arrays(contents["curves.npz"]),
-        agent_metrics=_columns(rows, "agent_metrics"),
-        trace=_trace(
-            tuple(row["trajectory"] for row in rows),
-            _arrays(contents["trace.npz"]),
-            meta["recorded"],
-        ),
+        **{name: arrays[name] for name in ("seeds", "lengths", "terminated", "seats", "returns")},
+        metrics=metrics,
+        curves=curves,
+        agent_metrics=agent_metrics,
+        trace=_trace(arrays, meta["recorded"]),
         common_reward=common_reward,
         environment=_environment(meta),
         outside=meta.get("outside", 0),
@@ -470,10 +491,6 @@ def _check_actions(block: Episodes) -> None:
         raise ValueError("'nearest' does not say how many choices policies have")
 
 
-def _arrays(content: bytes) -> dict[str, np.ndarray]:
-    return unpack(content, proportional(content))
-
-
 def _environment(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what metadata say of an environment of another package; empty for all others.
 
@@ -492,30 +509,19 @@ def _environment(meta: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _rows(content: bytes) -> list[dict[str, Any]]:
-    """Return the lines of a cell; raise ``ValueError`` for any that no cell has."""
-    if content.count(b"[") + content.count(b"{") > _LISTS * (content.count(b"\n") + 1):
-        raise ValueError(f"lines hold more than {_LISTS} lists on average")
-    return list(map(_row, io.BytesIO(content)))
+def _series(
+    meta: dict[str, Any], arrays: dict[str, np.ndarray], name: str
+) -> dict[str, np.ndarray]:
+    """Return the series of an array by their names."""
+    return dict(zip(meta["arrays"][name], arrays[name], strict=True))
 
 
-def _row(line: bytes) -> dict[str, Any]:
-    if len(line) > _LINE:
-        raise ValueError(f"a line is longer than {_LINE:,} bytes")
-    row = from_json(line, cache_strings="keys")
-    if not isinstance(row, dict) or tuple(row) != _ROW:
-        raise ValueError(f"a line does not hold {', '.join(_ROW)}")
-    return row
-
-
-def _trace(
-    trajectories: tuple[str, ...], arrays: dict[str, np.ndarray], recorded: list[int]
-) -> Trace:
-    names = {"steps", *(f"{part}.{k}" for part in ("actions", "rewards") for k in recorded)}
-    if names != set(arrays):
-        raise ValueError(f"trace.npz holds {sorted(arrays)}; it should be {sorted(names)}")
+def _trace(arrays: dict[str, np.ndarray], recorded: list[int]) -> Trace:
+    digests = arrays["trajectories"]
+    if digests.shape != (len(arrays["seeds"]), _DIGEST):
+        raise ValueError(f"trajectories has shape {digests.shape}")
     course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
-    return Trace(trajectories, arrays["steps"], course)
+    return Trace(tuple(row.tobytes().hex() for row in digests), arrays["steps"], course)
 
 
 def _check_shapes(block: Episodes) -> None:
@@ -535,25 +541,13 @@ def _check_shapes(block: Episodes) -> None:
             raise ValueError(f"{name} has shape {values.shape}; it should be {shape}")
     if not all(isinstance(agent, str) for agent in block.agents):
         raise ValueError(f"the agents are {block.agents!r}; they should be names")
-    if not all(map(str.isprintable, [*block.metrics, *block.agent_metrics, *block.curves])):
-        raise ValueError("the name of a metric is not printable")
 
 
-def _progress(cell: Cell, contents: Mapping[str, bytes]) -> Progress | None:
-    if _PROGRESS not in contents:
+def _progress(cell: Cell, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Progress | None:
+    if meta["chosen_step"] is None:
         return None
-    arrays = _arrays(contents[_PROGRESS])
-    progress = Progress(cell, arrays.pop("steps"), arrays)
-    shapes = {values.shape[:1] for values in arrays.values()}
-    if "return" not in arrays or shapes != {progress.steps.shape}:
-        raise ValueError("the checkpoints of progress.npz do not fit its metrics")
+    progress = Progress(cell, arrays["checkpoints"], _series(meta, arrays, "progress"))
+    shapes = {values.shape[:1] for values in progress.metrics.values()}
+    if "return" not in progress.metrics or shapes != {progress.steps.shape}:
+        raise ValueError("the checkpoints of the training do not fit their metrics")
     return progress
-
-
-def _columns(rows: list[dict[str, Any]], key: str) -> dict[str, np.ndarray]:
-    """Return arrays over episodes from the dictionaries that all rows have under ``key``."""
-    names = list(rows[0][key])
-    if {tuple(row[key]) for row in rows} != {tuple(names)}:
-        raise ValueError(f"{key} differ from line to line")
-    table = np.array([list(row[key].values()) for row in rows], np.float64)
-    return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(names)}

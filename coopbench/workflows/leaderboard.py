@@ -15,7 +15,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable
-from coopbench.files import digest_of, write_text
+from coopbench.files import write_text
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.plan import check_units
 from coopbench.playing.recording import check_place
@@ -258,7 +258,7 @@ def _same(one: store.Stored, two: store.Stored) -> bool:
 def _sum(stored: store.Stored) -> str:
     if stored.episodes is None:
         return f"failed: {stored.failure}"
-    return digest_of(store.lines(stored.episodes))
+    return store.results_sum(stored.episodes)
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -280,9 +280,6 @@ def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
     try:
         cell, stored = read_cell(root, protocol, place)
         _check_files(root / place, stored)
-        episodes = stored.episodes
-        if episodes is not None and store.read_lines(root / place) != store.lines(episodes):
-            raise DamagedResultError("Its lines are not formatted as this version does it.")
     except OtherProtocolError:
         text = f"it was played with another protocol than {PROTOCOL}"
         return concluded(place, [Discrepancy(text)])

@@ -144,8 +144,10 @@ def store(env_id: str, name: str, content: bytes) -> None:
 
 def selected(run: Path) -> tuple[float, float]:
     """Return victories and mean return of a run's best checkpoint in the selection episodes."""
-    with np.load(run / "progress.npz", allow_pickle=False) as progress:
-        wins, returns = progress["win"].mean(axis=1), progress["return"].mean(axis=1)
+    names = json.loads((run / "meta.json").read_text(encoding="utf-8"))["arrays"]["progress"]
+    with np.load(run / "episodes.npz", allow_pickle=False) as arrays:
+        means = dict(zip(names, arrays["progress"].mean(axis=2), strict=True))
+    wins, returns = means["win"], means["return"]
     return max(zip(wins.tolist(), returns.tolist(), strict=True))
 
 

@@ -1,7 +1,8 @@
-"""Plots of a report, which can be drawn on axes of your own."""
+"""Plots of a report: drawings whose ``svg`` is the text of a file, and which notebooks show."""
 
 from coopbench.report.plots.courses import curves as curves
 from coopbench.report.plots.courses import scores as scores
+from coopbench.report.plots.drawing import Sheet as Sheet
 from coopbench.report.plots.learning import efficiency as efficiency
 from coopbench.report.plots.learning import learning_curves as learning_curves
 from coopbench.report.plots.learning import medians as medians

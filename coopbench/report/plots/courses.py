@@ -1,38 +1,25 @@
 """Plots of one task: scores of the policies, and the course of a metric over an episode."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from coopbench.analysis.findings import Findings
-from coopbench.report.plots.intervals import draw_intervals, height_of
-from coopbench.report.plots.style import (
-    SMALL,
-    Line,
-    draw_lines,
-    new_axes,
-    plain,
-    share_limits,
-    styles,
-    write_title,
-)
+from coopbench.report.plots.drawing import IntervalChart, Line, LineChart
+from coopbench.report.plots.intervals import rows_of
+from coopbench.report.plots.style import plain, styles
 from coopbench.report.tables.entries import style_order
 
 
-def scores(findings: Findings, task: str, ax: Any = None) -> Any:
-    """Draw mean and interval of the score of every policy on ``task``; return the axes."""
+def scores(findings: Findings, task: str) -> IntervalChart:
+    """Draw mean and interval of the score of every policy on ``task``."""
     score = findings.protocol.report.score
     rows = {row.policy: (row.mean, row.low, row.high) for row in findings.estimates_of(task, score)}
-    ax = ax if ax is not None else new_axes(height_of(len(findings.policies)))
-    draw_intervals(ax, findings, rows)
-    ax.set_xlabel(plain(score), fontsize=SMALL)
-    write_title(ax, task)
-    return ax
+    return IntervalChart(rows_of(findings, rows), task, plain(score))
 
 
-def curves(findings: Findings, task: str, ax: Any = None) -> Any:
-    """Draw the course of the protocol's curve metric over an episode; return the axes.
+def curves(findings: Findings, task: str) -> LineChart:
+    """Draw the course of the protocol's curve metric over an episode.
 
     x is the step, y the metric so far, mean over episodes and, of a learned policy, over its runs.
     A curve ends with its last episode.
@@ -44,18 +31,12 @@ def curves(findings: Findings, task: str, ax: Any = None) -> Any:
         policy: _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
         for policy in played
     }
-    lines = [
-        Line(policy, looks[policy], range(1, len(values)), values[1:])
+    lines = tuple(
+        Line(plain(policy), looks[policy], range(1, len(values)), values[1:])
         for policy, values in courses.items()
         if len(values) >= 2
-    ]
-    ax = draw_lines(lines, ax)
-    share_limits(ax)
-    ax.set_xlim(left=-0.015 * ax.get_xlim()[1])  # room for the marker at step 1
-    ax.set_xlabel("step", fontsize=SMALL)
-    ax.set_ylabel(f"{plain(metric)} so far", fontsize=SMALL)
-    write_title(ax, task)
-    return ax
+    )
+    return LineChart(lines, task, "step", f"{plain(metric)} so far", shares=True)
 
 
 def _mean_course(courses: Sequence[np.ndarray | None]) -> np.ndarray:

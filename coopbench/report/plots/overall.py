@@ -5,29 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from coopbench.analysis.aggregates import Aggregate, all_statistics
+from coopbench.analysis.aggregates import Aggregate, all_statistics, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.meetings import Meetings
 from coopbench.analysis.rankings import Improvement, ProfilePoint
 from coopbench.protocol.report import Chart
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import scale_of
-from coopbench.report.plots.intervals import draw_interval, draw_intervals, height_of, write_values
-from coopbench.report.plots.style import (
-    INK,
-    SMALL,
-    WIDTH,
+from coopbench.report.plots.drawing import (
+    Drawing,
+    HeatMap,
+    IntervalChart,
     Line,
-    draw_lines,
-    frame,
-    new_axes,
-    plain,
-    share_limits,
-    styles,
-    write_title,
+    LineChart,
+    Row,
+    Sheet,
 )
+from coopbench.report.plots.intervals import rows_of
+from coopbench.report.plots.style import plain, styles
 from coopbench.report.tables.entries import style_order
 from coopbench_envs.parameters import named
 
@@ -35,9 +30,9 @@ PAIRS = 12  # of policies, in one plot
 
 
 def aggregate(
-    findings: Findings, ax: Any = None, group: str | None = None, statistic: str = "mean"
-) -> Any:
-    """Draw a statistic of every policy over the tasks of a group; return the axes.
+    findings: Findings, group: str | None = None, statistic: str = "mean"
+) -> IntervalChart:
+    """Draw a statistic of every policy over the tasks of a group.
 
     The group is the protocol's first unless it is named; ``statistic`` is a key of
     ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalized scores from 0
@@ -48,25 +43,26 @@ def aggregate(
     named("group", group, findings.protocol.groups)
     by_key = all_statistics()
     named("statistic", statistic, by_key)
-    rows = {
+    ends = {
         row.policy: (row.estimate, row.low, row.high)
         for row in findings.aggregates_of(statistic, group)
     }
-    ax = ax if ax is not None else new_axes(height_of(len(findings.policies)))
-    draw_intervals(ax, findings, rows)
-    reach = [value for ends in rows.values() for value in ends if math.isfinite(value)]
+    reach = [value for row in ends.values() for value in row if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
-    ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
-    axis, score = by_key[statistic].axis, plain(findings.protocol.report.score)
-    label = f"{axis} normalized {score}"
-    ax.set_xlabel(label, fontsize=SMALL)
-    if len(names) > 1:
-        write_title(ax, group)
-    return ax
+    room = 0.03 * (high - low)
+    label = f"{by_key[statistic].axis} normalized {plain(findings.protocol.report.score)}"
+    title = group if len(names) > 1 else ""
+    return IntervalChart(rows_of(findings, ends), title, label, (low - room, high + room))
 
 
-def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = None) -> Any:
-    """Draw the performance profiles of the policies of one unit in a group; return the axes.
+def statistics(findings: Findings, group: str) -> Drawing:
+    """Draw the statistics that tables show, one below the other."""
+    first, *others = (aggregate(findings, group, key) for key in shown_statistics())
+    return Sheet((first, *(replace(other, title="") for other in others)))
+
+
+def profiles(findings: Findings, group: str, unit: str | None = None) -> LineChart:
+    """Draw the performance profiles of the policies of one unit in a group.
 
     x is a normalized score, y the share of scores above it with its pointwise band. ``unit`` is
     "episodes" or "runs": shares of episodes cannot be compared with shares of runs. By default it
@@ -78,42 +74,35 @@ def profiles(findings: Findings, group: str, ax: Any = None, unit: str | None = 
         unit = unit or (point.unit if point.group == group else None)
         if (point.group, point.unit) == (group, unit):
             by_policy.setdefault(point.policy, []).append(point)
-    ax = draw_lines(_lines(findings, by_policy, "threshold"), ax)
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_xlabel(f"normalized {plain(findings.protocol.report.score)}", fontsize=SMALL)
-    ax.set_ylabel(f"share of {unit or 'scores'} above", fontsize=SMALL)
-    write_title(ax, group or "all tasks")
-    return ax
+    return LineChart(
+        _lines(findings, by_policy, "threshold"),
+        group or "all tasks",
+        f"normalized {plain(findings.protocol.report.score)}",
+        f"share of {unit or 'scores'} above",
+        shares=True,
+    )
 
 
-def improvements(findings: Findings, group: str, ax: Any = None) -> Any:
-    """Draw the probability of improvement of the pairs of policies in a group; return the axes.
+def improvements(findings: Findings, group: str) -> IntervalChart:
+    """Draw the probability of improvement of the pairs of policies in a group.
 
     Of more than twelve pairs only those with the best policy by the mean are drawn.
     """
     named("group", group, findings.protocol.groups)
-    rows, looks = drawn_pairs(findings, group), styles(style_order(findings))
-    common = len({row.first for row in rows}) == 1 and len(rows) > 1
-    ax = ax if ax is not None else new_axes(0.85 + (0.27 if common else 0.4) * max(1, len(rows)))
-    frame(ax)
-    ax.axvline(0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
-    for y, row in enumerate(rows):
-        look = looks[row.second if common else row.first]
-        draw_interval(ax, y, (row.estimate, row.low, row.high), look, "_")
-    write_values(ax, [f"{row.estimate:.2f}" for row in rows])
-    names = [
-        plain(row.second) if common else f"{plain(row.first)}\nover {plain(row.second)}"
-        for row in rows
-    ]
-    ax.set_yticks(range(len(rows)), names, fontsize=SMALL)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlim(-0.03, 1.03)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(axis="y", visible=False)
-    who = f"{plain(rows[0].first)}\n" if common else "the first "
-    ax.set_xlabel(f"chance that {who}scores higher", fontsize=SMALL)
-    write_title(ax, group or "all tasks")
-    return ax
+    pairs, looks = drawn_pairs(findings, group), styles(style_order(findings))
+    common = len({pair.first for pair in pairs}) == 1 and len(pairs) > 1
+    rows = tuple(
+        Row(
+            plain(pair.second) if common else f"{plain(pair.first)}\nover {plain(pair.second)}",
+            looks[pair.second if common else pair.first],
+            (pair.estimate, pair.low, pair.high),
+            f"{pair.estimate:.2f}",
+        )
+        for pair in pairs
+    )
+    who = f"{plain(pairs[0].first)}\n" if common else "the first "
+    label = f"chance that {who}scores higher"
+    return IntervalChart(rows, group or "all tasks", label, (-0.03, 1.03), even=0.5)
 
 
 def drawn_pairs(findings: Findings, group: str) -> list[Improvement]:
@@ -141,8 +130,8 @@ def _swapped(row: Improvement) -> Improvement:
     )
 
 
-def chart(findings: Findings, name: str, ax: Any = None) -> Any:
-    """Draw a chart of the protocol, one line per policy with its band; return the axes.
+def chart(findings: Findings, name: str) -> LineChart:
+    """Draw a chart of the protocol, one line per policy with its band.
 
     ``name`` is that of the picture, as in ``report.charts``.
     """
@@ -152,19 +141,16 @@ def chart(findings: Findings, name: str, ax: Any = None) -> Any:
     )
     order = dict.fromkeys(point.policy for point in findings.charts if point.chart == name)
     rows = {line: [point for point in points if point.policy == line] for line in order}
-    ax = draw_lines(_lines(findings, rows, "at"), ax)
-    places = sorted({task.axes[spec.x] for task in panel})
-    if spec.scale == "log2":
-        ax.set_xscale("log", base=2)
-    ax.set_xticks(places, [f"{place:g}" for place in places])
-    ax.minorticks_off()
     per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
-    write_title(ax, ", ".join(filter(None, (spec.group, per))) or "all tasks")
-    ax.set_xlabel(plain(spec.x), fontsize=SMALL)
-    ax.set_ylabel(plain(spec.metric), fontsize=SMALL)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.8g}")
-    share_limits(ax)
-    return ax
+    return LineChart(
+        _lines(findings, rows, "at"),
+        ", ".join(filter(None, (spec.group, per))) or "all tasks",
+        plain(spec.x),
+        plain(spec.metric),
+        shares=True,
+        places=tuple(sorted({task.axes[spec.x] for task in panel})),
+        log=spec.scale == "log2",
+    )
 
 
 def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
@@ -176,14 +162,14 @@ def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
     }
 
 
-def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -> list[Line]:
+def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -> tuple[Line, ...]:
     """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
     looks = styles(style_order(findings))
     # A method that has a model for every task looks like its first model.
     first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
-    return [
+    return tuple(
         Line(
-            policy,
+            plain(policy),
             looks[policy if policy in looks else first[policy]],
             [getattr(row, x) for row in rows],
             [row.estimate for row in rows],
@@ -191,40 +177,22 @@ def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -
             [row.high for row in rows],
         )
         for policy, rows in by_policy.items()
-    ]
+    )
 
 
-def heat_map(result: Meetings, task: str, ax: Any = None) -> Any:
-    """Draw the means of a cross-play on ``task``, numbers in the cells; return the axes.
+def heat_map(result: Meetings, task: str) -> HeatMap:
+    """Draw the means of a cross-play on ``task``, numbers in the cells.
 
     Rows are policies in one seat, columns those in all others, or on the other side; self-play is
-    framed. The colours
-    (cividis) run from the lowest to the highest value and look alike to the colour-blind.
+    framed. The colours (cividis) run from the lowest to the highest value.
     """
-    from matplotlib.patches import Rectangle
-
-    names, values = [plain(name) for name in result.policies], result.matrix(task)
-    count, longest = len(names), max(len(name) for name in names)
-    ax = ax if ax is not None else new_axes(1.2 + 0.36 * count + 0.05 * longest, _map_width(names))
-    mesh = ax.pcolormesh(values, cmap="cividis", edgecolors="white", linewidth=1.5)
-    scale, look = scale_of(values.ravel(), ()), {"ha": "center", "va": "center", "fontsize": SMALL}
-    for (row, column), value in np.ndenumerate(values):
-        colour = "white" if mesh.norm(value) < 0.5 else INK
-        ax.text(column + 0.5, row + 0.5, scale(value), color=colour, **look)
-        if row == column:
-            frame = Rectangle((row + 0.05, row + 0.07), 0.9, 0.86, fill=False, color=colour, lw=1.2)
-            ax.add_patch(frame)
-    ax.set_xticks(np.arange(count) + 0.5, names, rotation=35, ha="right", rotation_mode="anchor")
-    ax.set_yticks(np.arange(count) + 0.5, names)
-    ax.set_ylim(count, 0)
-    ax.tick_params(length=0, labelsize=SMALL, labelcolor=INK)
-    ax.spines[:].set_visible(False)
-    ax.set_xlabel(result.places.column, fontsize=SMALL)
-    ax.set_ylabel(result.places.row, fontsize=SMALL)
-    write_title(ax, f"{task}: mean {result.places.value}")
-    return ax
-
-
-def _map_width(names: Sequence[str]) -> float:
-    """Return the width in inches: row names, and a cell of seven digits per column."""
-    return max(WIDTH, 0.6 + 0.085 * max(len(name) for name in names) + 0.66 * len(names))
+    values = result.matrix(task)
+    scale = scale_of(values.ravel(), ())
+    return HeatMap(
+        tuple(plain(name) for name in result.policies),
+        values,
+        tuple(scale(value) for value in values.flat),
+        f"{task}: mean {result.places.value}",
+        result.places.column,
+        result.places.row,
+    )

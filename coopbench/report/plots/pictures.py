@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
@@ -12,17 +11,17 @@ from coopbench.analysis.reproduction import LEAD
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.courses import curves, scores
-from coopbench.report.plots.intervals import height_of, open_markers
+from coopbench.report.plots.intervals import open_markers
 from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
 from coopbench.report.plots.overall import (
-    aggregate,
     chart,
     charts_of,
     drawn_pairs,
     improvements,
     profiles,
+    statistics,
 )
-from coopbench.report.plots.style import WIDTH, Picture
+from coopbench.report.plots.style import Picture
 from coopbench.report.tables.entries import listed, unit_names
 
 
@@ -34,7 +33,7 @@ def overall_pictures(findings: Findings) -> list[Picture]:
         rows = [row for row in findings.aggregates if row.group == group]
         caption = f"{names} of normalized scores{whose} with {level} interval."
         caption += open_markers([row for row in rows if row.statistic in shown])
-        drawn.append(Picture(f"scores{end}", caption, partial(_statistics, findings, group)))
+        drawn.append(Picture(f"scores{end}", caption, partial(statistics, findings, group)))
     return drawn
 
 
@@ -95,20 +94,6 @@ def _group_charts(findings: Findings) -> Iterator[Picture]:
         if units and pairs:
             caption = _improvement_caption(findings, group, pairs, level)
             yield Picture(f"improvements{end}", caption, partial(improvements, findings, group))
-
-
-def _statistics(findings: Findings, group: str) -> Any:
-    """Draw the shown statistics one above the other; return the axes of the first."""
-    from matplotlib.figure import Figure
-
-    shown = shown_statistics()
-    height = len(shown) * height_of(len(findings.policies))
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.subplots(len(shown), squeeze=False)[:, 0]
-    first, *others = shown
-    for ax, statistic in zip(axes[1:], others, strict=True):
-        aggregate(findings, ax, group, statistic).set_title("", loc="left")
-    return aggregate(findings, axes[0], group, first)
 
 
 def _improvement_caption(

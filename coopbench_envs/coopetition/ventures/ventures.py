@@ -398,7 +398,7 @@ def game(
     the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
     ``own`` are the other fields of ``EnvSpec`` that the game does not share.
     """
-    acted = actions or (lambda c: {"investment": 1})
+    acted, show = actions or (lambda c: {"investment": 1}), picture.venture_panels(facts)
     usual: dict[str, Any] = {
         "kernels": KERNELS,
         "metrics": METRICS,
@@ -406,7 +406,8 @@ def game(
         "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
         "action_layout": lambda c: consecutive(acted(c)),
         "layout": layout,
-        "picture": partial(picture.venture, facts=facts),
+        "picture": picture.picture(show),
+        "scene": picture.scene(show, own["agents"]),
         "text": partial(picture.venture_text, facts=facts),
         "global_state_space": lambda c: unit_box(world(c)),
         "trace": trace,
