@@ -16,7 +16,7 @@ from coopbench.episodes.actions import Actions
 from coopbench.episodes.table import Trace
 
 if TYPE_CHECKING:
-    from coopbench_envs.lanes import Lanes
+    from coopbench_envs.lanes import Readable
 
 
 _BLOCK = 1 << 23  # bytes of rows that are collected before they are hashed
@@ -30,7 +30,7 @@ class Fingerprints:
     Actions that do not fit into memory are then written to a temporary file, which has no name.
     """
 
-    def __init__(self, engine: "Lanes", seats: np.ndarray | None = None) -> None:
+    def __init__(self, engine: "Readable", seats: np.ndarray | None = None) -> None:
         control = engine.control
         self._control, self._actions = control, engine.actions
         width = np.prod(engine.actions.shape[1:], dtype=int)
@@ -121,7 +121,7 @@ class Fingerprints:
         return np.array(actions), np.array(rewards)
 
 
-def recordable(engine: "Lanes", episodes: int) -> int:
+def recordable(engine: "Readable", episodes: int) -> int:
     """Return the number of first episodes whose actions fit into memory until they are over."""
     step = 8 * (np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
     return int(np.clip(_COURSE // (step * engine.horizon), 1, episodes))
