@@ -139,12 +139,12 @@ class Partner(NamedTuple):
 
     def act(self, actions: np.ndarray, observations: Any, state: Any, masks: np.ndarray) -> None:
         """Write what it does over the ``actions`` of its seats, if it has any."""
-        if self.seated.any():
+        rows, seats = np.nonzero(self.seated)
+        if len(rows):
             seen, legal = observations[self.lanes], masks[self.lanes]
             chosen = self.player.act(seen, state, legal, self.seated)
-            part = actions[self.lanes]
-            part[self.seated] = chosen[self.seated]
-            actions[self.lanes] = part
+            lanes = rows if isinstance(self.lanes, slice) else self.lanes[rows]
+            actions[lanes, seats] = chosen[rows, seats]
 
 
 class Match:

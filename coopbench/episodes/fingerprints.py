@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coopbench_envs.lanes import Readable
 
 
-_BLOCK = 1 << 23  # bytes of rows that are collected before they are hashed
+_BLOCK = 1 << 21  # bytes of rows that are collected before they are hashed
 _COURSE = 1 << 28  # bytes of actions and rewards that are stored until the episodes are over
 
 
@@ -37,6 +37,7 @@ class Fingerprints:
         row = int(width + control.rewards.shape[1] + control.measures.shape[1] + 1)
         size = max(1, _BLOCK // (8 * row * engine.lanes))
         self._rows = np.zeros((engine.lanes, size, row), "<f8")
+        self._step = np.zeros((engine.lanes, row), "<f8")
         self._counts = np.zeros(engine.lanes, np.int64)  # rows per lane that are not hashed yet
         self._filled = 0
         self._hashes = [hashlib.sha256() for _ in range(engine.lanes)]
@@ -50,19 +51,18 @@ class Fingerprints:
     def note(self) -> None:
         """Record the step that the engine has just made."""
         control, actions, moved = self._control, self._actions, self._control.moved
-        rows = np.concatenate(
-            [
-                actions.reshape(len(moved), -1),
-                control.rewards,
-                control.measures,
-                control.ended[:, None],
-            ],
-            axis=1,
-            dtype="<f8",
+        parts = (
+            actions.reshape(len(moved), -1),
+            control.rewards,
+            control.measures,
+            control.ended[:, None],
         )
-        checksum = hashlib.blake2b(rows[moved].tobytes(), digest_size=8)
+        rows = np.concatenate(parts, axis=1, out=self._step)
+        if not moved.all():
+            rows = rows[moved]
+        checksum = hashlib.blake2b(rows.data, digest_size=8)
         self._steps.append(int.from_bytes(checksum.digest(), "little"))
-        self._rows[:, self._filled] = rows
+        self._rows[:, self._filled] = self._step
         self._counts += moved
         self._filled += 1
         if self._filled == self._rows.shape[1]:

@@ -244,7 +244,7 @@ class _Watch:
 
     def episodes(self, recorded: Sequence[int]) -> Episodes:
         """Return the results; the trace holds actions and rewards of the ``recorded`` episodes."""
-        episodes = self._result or self._outcome()
+        episodes = self._outcome() if self._result is None else self._result
         return replace(episodes, trace=self.prints.trace(recorded, episodes.lengths))
 
     def evaluated(
@@ -257,7 +257,7 @@ class _Watch:
 
         The other players are its partners.
         """
-        episodes = self._result or self._outcome()
+        episodes = self._outcome() if self._result is None else self._result
         if recorded is None:
             scores = values(episodes, protocol.report.score)
             recorded = extremes(scores[: self.prints.recordable])
@@ -345,6 +345,11 @@ class CellJob:
     cell: Cell
 
     @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The one cell of the job."""
+        return (self.cell,)
+
+    @property
     def task(self) -> Task:
         """The task of the cell, as its policy plays it."""
         return self.protocol.played_in(self.cell)
@@ -396,13 +401,24 @@ class PlayJob(CellJob):
             episodes += selection.count * len(self.policy.policies)
         return self.steps_of(episodes)
 
+    @property
+    def player(self) -> Model:
+        """What plays: of a training run the policy."""
+        return self.policy.policy if isinstance(self.policy, Trained) else self.policy
+
+    @property
+    def progress(self) -> Progress | None:
+        """The progress of a training run on the task of the cell, if it is known."""
+        run = self.policy
+        return run.progress_on(self.cell.task) if isinstance(run, Trained) else None
+
     def __str__(self) -> str:
         names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
         return super().__str__() + (f" with partners {names}" if names else "")
 
     def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
-        start, policy, progress = time.perf_counter(), self.policy, None
+        start, policy, progress = time.perf_counter(), self.player, self.progress
         if isinstance(policy, Checkpoints):
             # The choice is made on the task that was trained on, also where another one is played.
             trained = self.task.trained_on or self.cell.task
@@ -410,9 +426,6 @@ class PlayJob(CellJob):
             place = self.protocol.chosen(chosen)
             policy, tell = policy.policies[int(chosen.steps[place])], None
             progress = chosen if chosen.cell == self.cell else None
-        elif isinstance(policy, Trained):
-            progress = policy.progress_on(self.cell.task)
-            policy = policy.policy
         elif isinstance(policy, Failed):
             raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
         episodes = play(

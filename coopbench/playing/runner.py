@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+from coopbench.episodes.table import Cell
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.jobs import Job, Results, TellNumber, note_own_line, source_of_error
 from coopbench.playing.processes import processes
 from coopbench.playing.ray_tasks import ray_tasks
-from coopbench.playing.rollout import CellJob
+from coopbench.provenance import usable_cores
 from coopbench_envs.parameters import named
 
 # What happens to a job: it is at work, its result has been taken over, or needs no work.
@@ -18,6 +19,14 @@ Event = Literal["plays", "done", "kept"]
 TellJob = Callable[[Any, float, Event], None]  # job, share done in [0, 1], event
 
 J = TypeVar("J", bound=Job)
+
+
+class HasCells(Protocol):
+    """A job for cells."""
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """The cells that the job works on."""
 
 
 def serial(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
@@ -65,12 +74,18 @@ class Runner:
     def __post_init__(self) -> None:
         named("backend", self.backend, BACKENDS)
 
+    @property
+    def places(self) -> int:
+        """How many jobs it does at a time, as far as that is known."""
+        return 1 if self.backend == "serial" else self.workers or usable_cores()
+
     @contextmanager
     def run(self, jobs: Sequence[J]) -> Iterator[Iterator[tuple[J, Any]]]:
         """Check the jobs; within the context, do them and yield (job, result) as they finish.
 
         Nothing starts before the first result is asked for, and leaving the context ends all
-        work. A job counts as done when its result has been taken over: at the next iteration.
+        work. A job counts as done when its result has been taken over: at the next iteration. One
+        whose result is None is not done; the caller finds another way.
         """
 
         def tell_job(number: int, share: float) -> None:
@@ -83,7 +98,8 @@ class Runner:
     def _results(self, jobs: Sequence[J], results: Results) -> Iterator[tuple[J, Any]]:
         for number, result in results:
             yield jobs[number], result
-            self.tell(jobs[number], 1.0, "done")
+            if result is not None:
+                self.tell(jobs[number], 1.0, "done")
 
     def tell(self, job: Job, share: float, event: Event) -> None:
         """Tell the progress of a job, for instance of one whose result is kept."""
@@ -91,12 +107,13 @@ class Runner:
             self.progress(job, share, event)
 
 
-def by_cell(progress: CellProgress | None) -> Callable[[CellJob, float, Event], None] | None:
-    """Adapt a callback (cell, share, text) to jobs that have a cell."""
+def by_cell(progress: CellProgress | None) -> Callable[[HasCells, float, Event], None] | None:
+    """Adapt a callback (cell, share, text) to jobs that have cells."""
     if progress is None:
         return None
 
-    def tell(job: CellJob, share: float, event: Event) -> None:
-        progress(job.cell, share, event)
+    def tell(job: HasCells, share: float, event: Event) -> None:
+        for cell in job.cells:
+            progress(cell, share, event)
 
     return tell

@@ -19,6 +19,7 @@ from coopbench.playing.contestants import (
     policy_list,
     with_baselines,
 )
+from coopbench.playing.groups import GroupJob, groups_of
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
@@ -284,15 +285,25 @@ def play_cells(
         if stored is not None:
             kept[cell] = stored
     results = dict(kept)
-    with runner.run([job for job in jobs if job.cell not in kept]) as finished:
+    played = [job for job in jobs if job.cell not in kept]
+    models = [job.policy for job in played]
+    groups = [GroupJob(tuple(group)) for group in groups_of(played, models, runner.places)]
+    alone: list[GroupJob] = []
+    with runner.run(groups) as finished:
         if root is not None:
             write_protocol(root, protocol)
         for job in jobs:
             if job.cell in kept:
                 _write_failure(root, protocol, kept[job.cell])
                 runner.tell(job, 1.0, "kept")
-        for job, played in finished:
-            results[job.cell] = _stored(root, job, played)
+        for group, blocks in finished:
+            if blocks is None:
+                alone += [GroupJob((job,)) for job in group.jobs]
+            else:
+                results |= _stored(root, group, blocks)
+    with runner.run(alone) as finished:
+        for group, blocks in finished:
+            results |= _stored(root, group, blocks)
     return [(cell, results[cell]) for cell, _ in cells], tuple(notes)
 
 
@@ -304,8 +315,15 @@ def job_of(protocol: Protocol, cell: Cell, contestant: Contestant, root: Path | 
     return PlayJob(protocol, cell, contestant.model, with_actions=with_actions)
 
 
-def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
+def _stored(
+    root: Path | None, group: GroupJob, blocks: Sequence[Played]
+) -> dict[Cell, store.Stored]:
     """Return what was played as it is stored, and write it below ``root`` if there is one."""
+    pairs = zip(group.jobs, blocks, strict=True)
+    return {job.cell: _stored_cell(root, job, played) for job, played in pairs}
+
+
+def _stored_cell(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
     meta = store.describe(job.protocol, played, job.policy)
     if root is not None:
         store.write(root, played, meta, job.policy)
