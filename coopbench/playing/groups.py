@@ -7,7 +7,7 @@ costs more than what it computes. In a group every partner acts once in a step f
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -34,14 +34,10 @@ J = TypeVar("J", bound=CellJob)
 
 
 @dataclass(frozen=True, eq=False)
-class GroupJob:
-    """The play of cells of one task, for a backend.
+class Group(Generic[J]):
+    """Jobs of one task that are done together; a subclass says how."""
 
-    Its result is what was played of every cell, or None if one of several could not be played: they
-    are then to be played alone, so that the error of a policy is that of its own cells.
-    """
-
-    jobs: tuple[PlayJob, ...]
+    jobs: tuple[J, ...]
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -65,6 +61,14 @@ class GroupJob:
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.jobs))
+
+
+class PlayGroup(Group[PlayJob]):
+    """The play of cells of one task, for a backend.
+
+    Its result is what was played of every cell, or None if one of several could not be played: they
+    are then to be played alone, so that the error of a policy is that of its own cells.
+    """
 
     def __call__(self, tell: Tell | None) -> tuple[Played, ...] | None:
         """Play the cells; the time of a group is divided among them equally."""

@@ -402,9 +402,15 @@ class PlayJob(CellJob):
         return self.steps_of(episodes)
 
     @property
-    def player(self) -> Model:
-        """What plays: of a training run the policy."""
-        return self.policy.policy if isinstance(self.policy, Trained) else self.policy
+    def player(self) -> PolicyLike:
+        """The policy that plays; ``ValueError`` where there is none, or several to choose from."""
+        if isinstance(self.policy, Trained):
+            return self.policy.policy
+        if isinstance(self.policy, Failed):
+            raise ValueError(f"There is nothing to play: {self} failed ({self.policy.reason}).")
+        if isinstance(self.policy, Checkpoints):
+            raise ValueError(f"{self} has checkpoints, one of which is to be chosen first.")
+        return self.policy
 
     @property
     def progress(self) -> Progress | None:
@@ -418,16 +424,16 @@ class PlayJob(CellJob):
 
     def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
-        start, policy, progress = time.perf_counter(), self.player, self.progress
-        if isinstance(policy, Checkpoints):
+        start, model, progress = time.perf_counter(), self.policy, self.progress
+        if isinstance(model, Checkpoints):
             # The choice is made on the task that was trained on, also where another one is played.
             trained = self.task.trained_on or self.cell.task
-            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
+            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), model, tell)
             place = self.protocol.chosen(chosen)
-            policy, tell = policy.policies[int(chosen.steps[place])], None
+            policy, tell = model.policies[int(chosen.steps[place])], None
             progress = chosen if chosen.cell == self.cell else None
-        elif isinstance(policy, Failed):
-            raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
+        else:
+            policy = self.player
         episodes = play(
             self.protocol, self.cell, policy, tell, self.partners, with_actions=self.with_actions
         )

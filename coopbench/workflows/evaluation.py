@@ -19,7 +19,7 @@ from coopbench.playing.contestants import (
     policy_list,
     with_baselines,
 )
-from coopbench.playing.groups import GroupJob, groups_of
+from coopbench.playing.groups import PlayGroup, groups_of
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
@@ -287,8 +287,8 @@ def play_cells(
     results = dict(kept)
     played = [job for job in jobs if job.cell not in kept]
     models = [job.policy for job in played]
-    groups = [GroupJob(tuple(group)) for group in groups_of(played, models, runner.places)]
-    alone: list[GroupJob] = []
+    groups = [PlayGroup(tuple(group)) for group in groups_of(played, models, runner.places)]
+    alone: list[PlayGroup] = []
     with runner.run(groups) as finished:
         if root is not None:
             write_protocol(root, protocol)
@@ -298,7 +298,7 @@ def play_cells(
                 runner.tell(job, 1.0, "kept")
         for group, blocks in finished:
             if blocks is None:
-                alone += [GroupJob((job,)) for job in group.jobs]
+                alone += [PlayGroup((job,)) for job in group.jobs]
             else:
                 results |= _stored(root, group, blocks)
     with runner.run(alone) as finished:
@@ -316,7 +316,7 @@ def job_of(protocol: Protocol, cell: Cell, contestant: Contestant, root: Path | 
 
 
 def _stored(
-    root: Path | None, group: GroupJob, blocks: Sequence[Played]
+    root: Path | None, group: PlayGroup, blocks: Sequence[Played]
 ) -> dict[Cell, store.Stored]:
     """Return what was played as it is stored, and write it below ``root`` if there is one."""
     pairs = zip(group.jobs, blocks, strict=True)
