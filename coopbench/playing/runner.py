@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from coopbench.episodes.table import Cell
 from coopbench.playing.bars import CellProgress
-from coopbench.playing.jobs import Job, Results, TellNumber, note_own_line, source_of_error
-from coopbench.playing.processes import processes
+from coopbench.playing.jobs import Job, Results, TellNumber, one_by_one
+from coopbench.playing.processes import processes, where_it_pays
 from coopbench.playing.ray_tasks import ray_tasks
 from coopbench.provenance import usable_cores
 from coopbench_envs.parameters import named
@@ -36,24 +35,11 @@ def serial(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) ->
             f"'workers' was {workers!r} with backend 'serial', which has none; choose "
             f"backend 'processes' or leave it out."
         )
-    return _one_by_one(jobs, tell)
-
-
-def _one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
-    for number, job in enumerate(jobs):
-        tell_share = None if tell is None else partial(tell, number)
-        if tell_share is not None:
-            tell_share(0.0)
-        try:
-            result = job(tell_share)
-        except Exception as error:
-            note_own_line(error)
-            error.add_note(source_of_error(job))
-            raise
-        yield number, result
+    return one_by_one(jobs, tell)
 
 
 BACKENDS: dict[str, Callable[[Sequence[Job], int | None, TellNumber | None], Results]] = {
+    "auto": where_it_pays,
     "serial": serial,
     "processes": processes,
     "ray": ray_tasks,

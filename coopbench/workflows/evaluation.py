@@ -52,7 +52,7 @@ def evaluate(
     protocol: str | Path | Protocol,
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -67,7 +67,7 @@ def evaluate(
     protocol: str | Callable[..., Any],
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -83,7 +83,7 @@ def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -139,9 +139,11 @@ def evaluate(
     its digest and the ``beacon``, a public value that was unknown when that digest was published.
     Policies that do not ship with this package must be those of the commitment.
 
-    ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
+    ``backend`` is where cells are played, with identical results: "serial" in this process,
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
-    the machines of a cluster (default: one per core of the cluster).
+    the machines of a cluster (default: one per core of the cluster). "auto" takes processes where
+    they pay, which is for two or more cores and about five seconds of play, if all policies and
+    environments are of this package; ``workers=1`` then plays in this process.
 
     ``progress`` is True for bars in a terminal or a notebook, or a function that is called with a
     cell, the share of it that is done, and "plays", "done" or "kept".

@@ -101,7 +101,7 @@ class Examined(NamedTuple):
 
 def verify(
     folder: str | Path,
-    backend: str = "serial",
+    backend: str = "auto",
     workers: int | None = None,
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
