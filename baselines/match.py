@@ -19,6 +19,7 @@ __all__ = [
     "Match",
     "Partner",
     "Script",
+    "SideBySide",
     "seating",
     "seating_by_role",
 ]
@@ -35,7 +36,11 @@ class Actor(Protocol):
         """Start the episodes of the ``chosen`` lanes; see ``Player.begin``."""
 
     def act(
-        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+        self,
+        observations: np.ndarray,
+        state: Any = None,
+        masks: np.ndarray | None = None,
+        seated: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return actions for every seat of every lane; see ``Player.act``."""
 
@@ -53,11 +58,58 @@ class Script:
         self._step = 0
 
     def act(
-        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+        self,
+        observations: np.ndarray,
+        state: Any = None,
+        masks: np.ndarray | None = None,
+        seated: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the actions of this step, in the units of the action space."""
         self._step += 1
         return self._actions(self._step - 1)
+
+
+class SideBySide:
+    """Several actors as one: each has an equal share of the lanes, in their order.
+
+    An actor sees its own lanes alone, as in a match without the others. None of them is given the
+    state.
+    """
+
+    def __init__(self, actors: Sequence[Actor]) -> None:
+        self._actors = tuple(actors)
+
+    def begin(
+        self, seeds: np.ndarray, episodes: np.ndarray, chosen: np.ndarray, stream: int = 0
+    ) -> None:
+        """Start the episodes of the ``chosen`` lanes."""
+        for actor, lanes in self._shares(len(seeds)):
+            actor.begin(seeds[lanes], episodes[lanes], chosen[lanes], stream)
+
+    def act(
+        self,
+        observations: np.ndarray,
+        state: Any = None,
+        masks: np.ndarray | None = None,
+        seated: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return what every actor does in its lanes, as one array."""
+        return np.concatenate(
+            [
+                actor.act(
+                    observations[lanes],
+                    None,
+                    None if masks is None else masks[lanes],
+                    None if seated is None else seated[lanes],
+                )
+                for actor, lanes in self._shares(len(observations))
+            ]
+        )
+
+    def _shares(self, lanes: int) -> Iterator[tuple[Actor, slice]]:
+        share = lanes // len(self._actors)
+        for number, actor in enumerate(self._actors):
+            yield actor, slice(number * share, (number + 1) * share)
 
 
 class Partner(NamedTuple):
@@ -87,11 +139,12 @@ class Partner(NamedTuple):
 
     def act(self, actions: np.ndarray, observations: Any, state: Any, masks: np.ndarray) -> None:
         """Write what it does over the ``actions`` of its seats, if it has any."""
-        if self.seated.any():
-            chosen = self.player.act(observations[self.lanes], state, masks[self.lanes])
-            part = actions[self.lanes]
-            part[self.seated] = chosen[self.seated]
-            actions[self.lanes] = part
+        rows, seats = np.nonzero(self.seated)
+        if len(rows):
+            seen, legal = observations[self.lanes], masks[self.lanes]
+            chosen = self.player.act(seen, state, legal, self.seated)
+            lanes = rows if isinstance(self.lanes, slice) else self.lanes[rows]
+            actions[lanes, seats] = chosen[rows, seats]
 
 
 class Match:
@@ -106,6 +159,7 @@ class Match:
     ) -> None:
         self.engine, self.players = engine, tuple(players)
         self.seats = seating(engine.lanes, len(engine.agents), 0) if seats is None else seats
+        self._own = self.seats == OWN
         self._partners = [
             Partner.of(player, self.seats == number) for number, player in enumerate(players[1:])
         ]
@@ -124,7 +178,7 @@ class Match:
     def actions(self) -> np.ndarray:
         """Return the next actions of all seats: every player acts, and its own seats count."""
         control, view = self.engine.control, self.engine.view()
-        actions = self.players[0].act(control.obs, view, control.masks)
+        actions = self.players[0].act(control.obs, view, control.masks, self._own)
         for partner in self._partners:
             partner.act(actions, control.obs, view, control.masks)
         return actions

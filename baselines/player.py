@@ -38,6 +38,7 @@ class Player:
         self.nearest = ""
         self._uses_state = bool(getattr(self._policy, "uses_state", False))
         self._uses_masks = bool(getattr(self._policy, "uses_masks", False))
+        self._uses_seats = bool(getattr(self._policy, "uses_seats", False))
         # Networks of this package act on vectors, whatever an environment from elsewhere shows.
         self._codec = game.codec if getattr(self._policy, "uses_vectors", False) else None
         # Whether it may act in some lanes alone: what it does in a lane depends on nothing else.
@@ -68,12 +69,18 @@ class Player:
         self._memory = _replaced(self._memory, arrays, "")
 
     def act(
-        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+        self,
+        observations: np.ndarray,
+        state: Any = None,
+        masks: np.ndarray | None = None,
+        seated: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return checked actions for every seat; a wrong shape or value names this policy.
 
         ``state`` is what ``Engine.view`` returns and ``masks`` are the engine's; only a policy that
-        ``uses_state`` or ``uses_masks`` needs them.
+        ``uses_state`` or ``uses_masks`` needs them. ``seated`` (lanes, agents) bool are the seats
+        that it has until their episodes end (None: all); a policy that ``uses_seats`` need not find
+        actions for others.
         """
         if self._uses_state and state is None:
             raise ValueError(
@@ -86,6 +93,8 @@ class Player:
             arguments.append(state)
         if self._uses_masks:
             arguments.append(self._legal(masks))
+        if self._uses_seats:
+            arguments.append(seated)
         actions, self._memory = self._policy.act(*arguments)
         return self._checked(actions, observations)
 

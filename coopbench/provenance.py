@@ -1,5 +1,6 @@
 """Provenance: the software and the machine that results were made with, for their metadata."""
 
+import math
 import os
 import platform
 import time
@@ -11,6 +12,7 @@ from typing import Any
 _PACKAGES = ("coopbench", "numpy", "numba", "gymnasium", "pettingzoo", "scipy")
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # a folder for each GPU that NVIDIA's driver has
 _DEVICES = Path("/dev")  # where they are in containers that hide the driver
+_GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _MOST = 65_536  # bytes read of any file of the system
 
 
@@ -25,10 +27,34 @@ def _versions() -> dict[str, str]:
 
 
 def usable_cores() -> int:
-    """Count the cores that this process may run on."""
+    """Count the cores that this process may occupy: those it may run on, and within its quota.
+
+    A control group may have a share of the time of its cores, as containers do; a part of a core
+    counts as one.
+    """
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):  # not everywhere
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, math.ceil(min(cores, _quota()))))
+
+
+def _quota() -> float:
+    """Return how many cores' time the control groups of this process may take; inf if any."""
+    lines = _text(_OWN_GROUPS).splitlines()
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    groups = [_GROUPS / own, *(_GROUPS / own).parents]
+    texts = [_text(group / "cpu.max") for group in groups if group.is_relative_to(_GROUPS)]
+    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")  # of the first version of control groups
+    texts.append(" ".join(_text(_GROUPS / "cpu" / name).strip() for name in names))
+    limits = [text.split() for text in texts]
+    return min(
+        (
+            int(limit[0]) / int(limit[1])
+            for limit in limits
+            if len(limit) == 2 and limit[0].isdecimal() and limit[1].isdecimal()
+        ),
+        default=math.inf,
+    )
 
 
 def elapsed(start: float) -> float:

@@ -19,9 +19,37 @@ from coopbench_envs.foreign_names import is_foreign, name_of_function, permit
 from coopbench_envs.layouts import Part
 from coopbench_envs.registration import spec
 
-__all__ = ["Lanes", "lanes_of", "of_user"]
+__all__ = ["Lanes", "Readable", "Share", "lanes_of", "of_user"]
 
 _COMPILED = {"threads": 1, "order": None}  # options of ``Engine``
+
+
+class Readable(Protocol):
+    """What can be read of lanes while they are played: an engine, or a share of one."""
+
+    spec: EnvSpec
+    lanes: int
+    constants: Any
+    agents: tuple[str, ...]
+    horizon: int
+    state: Any
+    control: Control
+    actions: np.ndarray
+
+
+class Share:
+    """Neighbouring lanes of an engine, to be read as if they were an engine of their own.
+
+    Its arrays are views: they follow the engine.
+    """
+
+    def __init__(self, engine: Readable, lanes: slice) -> None:
+        self.spec, self.constants = engine.spec, engine.constants
+        self.agents, self.horizon = engine.agents, engine.horizon
+        self.state = type(engine.state)(*(array[lanes] for array in engine.state))
+        self.control = Control(*(array[lanes] for array in engine.control))
+        self.actions = engine.actions[lanes]
+        self.lanes = len(self.actions)
 
 
 class Lanes(Protocol):

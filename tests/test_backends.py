@@ -18,7 +18,9 @@ import pytest
 from builders import make_task, protocol_file
 
 import coopbench
+from coopbench import provenance
 from coopbench.errors import WorkerError
+from coopbench.playing import processes
 from coopbench.playing.jobs import ATTEMPTS, Resources, in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
@@ -221,6 +223,104 @@ def test_one_job_of_each_kind_and_the_largest_come_first(file):
     jobs = _jobs(protocol, ["random", "tit_for_tat"])
     assert [job.cost for job in jobs] == [2 * steps * 6 for steps in (8, 8, 20, 20, 9, 9)]
     assert in_turn(jobs) == [2, 4, 3, 5, 0, 1]
+
+
+def test_processes_are_taken_where_they_pay(file, monkeypatch):
+    """By cost, cores, workers and whose code it is; a worker takes none of its own."""
+    started = []
+
+    class Stands:
+        def __init__(self, most, loads_script):
+            started.append((most, loads_script))
+
+        def stop(self):
+            pass
+
+    def results(workers, jobs, tell):
+        yield from enumerate(["sent"] * len(jobs))
+
+    monkeypatch.setattr(processes, "_Processes", Stands)
+    monkeypatch.setattr(processes, "results_of", results)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 3)
+    protocol = load_protocol(file)
+    jobs, own = _jobs(protocol, ["random", "tit_for_tat"]), _jobs(protocol, ["random", Steady()])
+
+    def sent(jobs, workers=None):
+        with closing(BACKENDS["auto"](jobs, workers, None)) as results:
+            return next(results)[1] == "sent"
+
+    assert not sent(jobs)  # too little
+    monkeypatch.setattr(processes, "_WORTHWHILE", sum(job.cost for job in jobs))
+    assert sent(jobs)
+    assert sent(jobs, workers=2)
+    assert not sent(jobs, workers=1)
+    assert not sent(own)
+    assert not sent(_jobs(protocol, [lambda seen: np.full((*seen.shape[:2], 1), 1.0)])[:2])
+    assert started == [(3, False), (2, False)]
+
+
+def test_cores_are_counted_within_the_quota_of_a_control_group(tmp_path, monkeypatch):
+    own = tmp_path / "own"
+    own.write_text("0::/outer/inner\n")
+    monkeypatch.setattr(provenance, "_GROUPS", tmp_path)
+    monkeypatch.setattr(provenance, "_OWN_GROUPS", own)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    assert usable_cores() == 8
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    for text, expected in (("max 100000", 8), ("250000 100000", 3), ("1000 100000", 1)):
+        (inner / "cpu.max").write_text(f"{text}\n")
+        assert usable_cores() == expected
+    (inner / "cpu.max").unlink()
+    (inner.parent / "cpu.max").write_text("200000 100000\n")
+    assert usable_cores() == 2
+    (inner.parent / "cpu.max").unlink()
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("400000\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert usable_cores() == 4
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert usable_cores() == 8
+
+
+HOSTILE = """
+import os
+import sys
+import coopbench
+from coopbench.playing import processes
+from coopbench.playing.plan import plan
+from coopbench.playing.rollout import PlayJob
+from coopbench.playing.runner import BACKENDS
+
+processes._WORTHWHILE = 0.0
+protocol = coopbench.load_protocol({file!r})
+jobs = [PlayJob(protocol, cell, who.model) for cell, who in plan(protocol, "random")]
+os.chdir({folder!r})
+print("loads")
+for backend in ("processes", "auto")[{first}:]:
+    for _, played in BACKENDS[backend](jobs, 2, None):
+        print(len(played.episodes))
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_workers_take_no_module_from_the_folder_they_start_in(file, tmp_path, guarded):
+    """Nor do they load a script, if they need nothing of it."""
+    hostile = tmp_path / "hostile"
+    for name in ("multiprocessing", "pickle"):
+        (hostile / name).mkdir(parents=True)
+        (hostile / name / "__init__.py").write_text("raise SystemExit('hostile')")
+    text = HOSTILE.format(file=str(file), folder=str(hostile), first=0 if guarded else 1)
+    if guarded:
+        head, _, work = text.partition("\nprocesses._WORTHWHILE")
+        lines = f"processes._WORTHWHILE{work}".splitlines()
+        text = f"{head}\nif __name__ == '__main__':\n" + "".join(f"    {x}\n" for x in lines)
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "hostile" not in ended.stderr
+    assert ended.stdout.split() == ["loads", *["6"] * (6 if guarded else 3)]
 
 
 SCRIPT = """

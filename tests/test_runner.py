@@ -17,8 +17,8 @@ class Square:
     resources: Resources = Resources()  # noqa: RUF009 - a tuple
 
     @property
-    def cell(self):
-        return Cell("one", f"square {self.number}")
+    def cells(self):
+        return (Cell("one", f"square {self.number}"),)
 
     def __call__(self, tell):
         if self.number < 0:

@@ -234,12 +234,15 @@ class Network:
         behind += [last] if self.last_action else []
         return encoded(frames, self.centre, self.scale, behind)
 
-    def step(self, inputs: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def step(
+        self, inputs: np.ndarray, hidden: np.ndarray, seated: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return what comes out for every seat, (lanes, agents, actions) float32, and new memory.
 
         ``inputs`` (lanes, agents, inputs) are as the method of this name returns them, and
         ``hidden`` (lanes, agents, hidden) is what was remembered, which is not written to. Outputs
-        of the head "argmax" are those before the choice.
+        of the head "argmax" are those before the choice. Outside of the seats ``seated`` (lanes,
+        agents) bool, if they are given, outputs are 0 and the memory stays as it is.
         """
         lanes, agents = inputs.shape[:2]
         filled = np.zeros((lanes, agents, self.actions), np.float32)
@@ -248,8 +251,11 @@ class Network:
         scratch = np.zeros((4, widest), np.float32)
         rows = np.ascontiguousarray(inputs, np.float32)
         seats = self.seats if self.seats.size else np.zeros(agents, np.int64)
+        if seated is None:
+            seated = np.ones((lanes, agents), np.bool_)
+        seated = np.ascontiguousarray(seated)
         kinds = ACTIVATIONS.index(self.activation), HEADS.index(self.head)
-        _forward(rows, seats, *kinds, *self._flat(), scratch, remembered, filled)
+        _forward(rows, seats, seated, *kinds, *self._flat(), scratch, remembered, filled)
         return filled, remembered
 
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
@@ -310,6 +316,7 @@ def _affine(x, row, at, inputs, outputs, y):
 def _run(
     inputs: np.ndarray,
     seats: np.ndarray,
+    seated: np.ndarray,
     activation: int,
     head: int,
     numbers: np.ndarray,
@@ -322,6 +329,8 @@ def _run(
     final = len(layers) - 1
     for i in range(len(inputs)):
         for a in range(inputs.shape[1]):
+            if not seated[i, a]:
+                continue
             row, state, x = numbers[seats[a]], hidden[i, a], inputs[i, a]
             at = begin = 0
             for layer in range(final + 1):
@@ -382,6 +391,7 @@ class NetworkPolicy:
     """A network at play: outputs in [-1, 1] in units of each seat's action range, or choices."""
 
     uses_masks = True
+    uses_seats = True
     uses_vectors = True  # of environments of other packages, see ``Codec.vectors``
 
     def __init__(self, network: Network, facts: Mapping[str, Any]) -> None:
@@ -419,16 +429,24 @@ class NetworkPolicy:
         check_game(self.name, shape, game)
 
     def act(
-        self, observations: np.ndarray, memory: Memory, masks: np.ndarray | None
+        self,
+        observations: np.ndarray,
+        memory: Memory,
+        masks: np.ndarray | None,
+        seated: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Memory]:
-        """Return actions (lanes, agents, dim), or the best legal choices (lanes, agents)."""
+        """Return actions (lanes, agents, dim), or the best legal choices (lanes, agents).
+
+        Those outside of the seats ``seated`` (None: all), see ``Network.step``, mean nothing.
+        """
         network, now = self.network, observations[:, :, None]
         frames, past = now, memory.past
         if network.history > 1:
             past = np.where(memory.fresh[:, None, None, None], now, past)
             frames = np.concatenate([now, past], axis=2)
             past = frames[:, :, :-1]
-        outputs, hidden = network.step(network.inputs(frames, memory.last), memory.hidden)
+        inputs = network.inputs(frames, memory.last)
+        outputs, hidden = network.step(inputs, memory.hidden, seated)
         actions = actions_of(outputs, network.head, (memory.low, memory.high), masks)
         last = memory.last
         if network.last_action:

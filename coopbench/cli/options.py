@@ -83,14 +83,14 @@ Backend = Annotated[
     str,
     typer.Option(
         help="How cells are played: serial, one after the other; processes, several at a time; "
-        "ray, on a cluster."
+        "ray, on a cluster; auto: processes where they pay, else serial."
     ),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
-        help="With --backend processes or ray: how many cells at a time. Default: one per usable "
-        "core, or per core of the cluster."
+        help="How many processes, or cells at a time on a cluster; 1 plays in this process with "
+        "--backend auto. Default: one per usable core, or per core of the cluster."
     ),
 ]
 

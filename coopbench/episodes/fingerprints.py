@@ -16,10 +16,10 @@ from coopbench.episodes.actions import Actions
 from coopbench.episodes.table import Trace
 
 if TYPE_CHECKING:
-    from coopbench_envs.lanes import Lanes
+    from coopbench_envs.lanes import Readable
 
 
-_BLOCK = 1 << 23  # bytes of rows that are collected before they are hashed
+_BLOCK = 1 << 21  # bytes of rows that are collected before they are hashed
 _COURSE = 1 << 28  # bytes of actions and rewards that are stored until the episodes are over
 
 
@@ -30,13 +30,14 @@ class Fingerprints:
     Actions that do not fit into memory are then written to a temporary file, which has no name.
     """
 
-    def __init__(self, engine: "Lanes", seats: np.ndarray | None = None) -> None:
+    def __init__(self, engine: "Readable", seats: np.ndarray | None = None) -> None:
         control = engine.control
         self._control, self._actions = control, engine.actions
         width = np.prod(engine.actions.shape[1:], dtype=int)
         row = int(width + control.rewards.shape[1] + control.measures.shape[1] + 1)
         size = max(1, _BLOCK // (8 * row * engine.lanes))
         self._rows = np.zeros((engine.lanes, size, row), "<f8")
+        self._step = np.zeros((engine.lanes, row), "<f8")
         self._counts = np.zeros(engine.lanes, np.int64)  # rows per lane that are not hashed yet
         self._filled = 0
         self._hashes = [hashlib.sha256() for _ in range(engine.lanes)]
@@ -50,19 +51,18 @@ class Fingerprints:
     def note(self) -> None:
         """Record the step that the engine has just made."""
         control, actions, moved = self._control, self._actions, self._control.moved
-        rows = np.concatenate(
-            [
-                actions.reshape(len(moved), -1),
-                control.rewards,
-                control.measures,
-                control.ended[:, None],
-            ],
-            axis=1,
-            dtype="<f8",
+        parts = (
+            actions.reshape(len(moved), -1),
+            control.rewards,
+            control.measures,
+            control.ended[:, None],
         )
-        checksum = hashlib.blake2b(rows[moved].tobytes(), digest_size=8)
+        rows = np.concatenate(parts, axis=1, out=self._step)
+        if not moved.all():
+            rows = rows[moved]
+        checksum = hashlib.blake2b(rows.data, digest_size=8)
         self._steps.append(int.from_bytes(checksum.digest(), "little"))
-        self._rows[:, self._filled] = rows
+        self._rows[:, self._filled] = self._step
         self._counts += moved
         self._filled += 1
         if self._filled == self._rows.shape[1]:
@@ -121,7 +121,7 @@ class Fingerprints:
         return np.array(actions), np.array(rewards)
 
 
-def recordable(engine: "Lanes", episodes: int) -> int:
+def recordable(engine: "Readable", episodes: int) -> int:
     """Return the number of first episodes whose actions fit into memory until they are over."""
     step = 8 * (np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
     return int(np.clip(_COURSE // (step * engine.horizon), 1, episodes))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbench_envs.core import EnvSpec, TrajectoryMetric
-from coopbench_envs.lanes import Lanes
+from coopbench_envs.lanes import Readable
 from coopbench_envs.parameters import resolve
 from coopbench_envs.states import allocated
 
@@ -20,7 +20,7 @@ class Recorder:
     It keeps 8 bytes for each step, lane, agent and trace until it is dropped.
     """
 
-    def __init__(self, engine: Lanes) -> None:
+    def __init__(self, engine: Readable) -> None:
         self._engine = engine
         self._episode = episode_metrics(engine.spec)
         self._agent = agent_metrics(engine.spec)

@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -140,6 +141,21 @@ def check_portable(job: Job, dumps: Callable[[Job], bytes]) -> None:
         dumps(job)
     except Exception as error:  # whatever an object raises while it is pickled
         raise TypeError(f"Cannot send {job} to another process ({error}). {_REMEDY}") from error
+
+
+def one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
+    """Do one job after the other in this process; an error ends it at once."""
+    for number, job in enumerate(jobs):
+        tell_share = None if tell is None else partial(tell, number)
+        if tell_share is not None:
+            tell_share(0.0)
+        try:
+            result = job(tell_share)
+        except Exception as error:
+            note_own_line(error)
+            error.add_note(source_of_error(job))
+            raise
+        yield number, result
 
 
 # --- the process that hands out jobs --------------------------------------------------------------

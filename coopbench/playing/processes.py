@@ -1,15 +1,18 @@
 """The backend 'processes': each job runs in one of several worker processes on this machine."""
 
+import io
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
+import types
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
@@ -23,14 +26,20 @@ from coopbench.playing.jobs import (
     answer_to,
     check_portable,
     check_workers,
+    one_by_one,
     results_of,
     thread_limits,
 )
 from coopbench.provenance import usable_cores
+from coopbench_envs.foreign_names import permitted
 from coopbench_envs.registration import added, restore
 
 _NAME = "coopbench worker"
 _UNGUARDED = 78  # exit status of a worker in which the script that started it starts workers again
+_SAFE_PATH = "PYTHONSAFEPATH"
+_WORTHWHILE = 5_000_000.0  # agent-steps, about five seconds; a process takes one to start
+# Packages whose code every worker can load.
+_REQUIRED = {*sys.stdlib_module_names, "coopbench", "coopbench_envs", "numpy", "pydantic"}
 _EVERY = 0.1  # seconds between two looks at the progress of jobs
 _STEP = 0.01  # share of a job after which its progress is sent again
 
@@ -49,18 +58,59 @@ def processes(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     return results_of(_Processes(workers or usable_cores()), jobs, tell)
 
 
+def where_it_pays(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
+    """Do jobs in processes where these pay and no code of the user's is needed, else in this one.
+
+    They pay for two or more jobs and cores, and for costs of ``_WORTHWHILE`` or more in all. Jobs
+    that hold an object or an environment of the user's are done in this process, where such an
+    object stays the one that the user has, and no process loads the script that started this one.
+    """
+    check_workers(workers)
+    places = min(workers or usable_cores(), len(jobs))
+    in_worker = multiprocessing.current_process().name.startswith(_NAME)
+    pays = places > 1 and sum(job.cost for job in jobs) >= _WORTHWHILE
+    if in_worker or not pays or permitted() or not all(map(_is_ours, jobs)):
+        return one_by_one(jobs, tell)
+    return results_of(_Processes(places, loads_script=False), jobs, tell)
+
+
+class _OurPickler(pickle.Pickler):
+    """Refuses everything whose code is neither of this package nor of what it requires."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Raise ``PicklingError`` for an object of other code; leave all others to pickle."""
+        named = obj if isinstance(obj, type | types.FunctionType) else type(obj)
+        if named.__module__.partition(".")[0] not in _REQUIRED:
+            raise pickle.PicklingError(f"{named.__module__} is code from elsewhere.")
+        return NotImplemented
+
+
+def _is_ours(job: Job) -> bool:
+    """Whether another process can load a job without code from elsewhere."""
+    if job.kind.partition(".")[0] not in _REQUIRED:  # the module of its environment
+        return False
+    try:
+        _OurPickler(io.BytesIO()).dump(job)
+    except Exception:  # whatever an object raises while it is pickled
+        return False
+    return True
+
+
 # --- the process that hands out jobs --------------------------------------------------------------
 
 
 class _Processes:
     """Executors of one process each: a process that dies takes no other job with it."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, loads_script: bool = True) -> None:
+        self._most, self._loads_script = most, loads_script
         self._slots: list[_Slot] = []
 
     def start(self, jobs: int) -> None:
-        self._slots = [_Slot() for _ in range(min(self._most, jobs))]
+        if os.name == "posix":
+            with _inherited():  # the process that cleans up after the others is started first
+                resource_tracker.ensure_running()
+        self._slots = [_Slot(self._loads_script) for _ in range(min(self._most, jobs))]
 
     def submit(self, number: int, job: Job) -> bool:
         free = next((slot for slot in self._slots if slot.job is None), None)
@@ -83,13 +133,14 @@ class _Processes:
 class _Slot:
     """An executor of one process, which does one job at a time; a new one follows if it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, loads_script: bool) -> None:
         self.job: int | None = None  # number of the job at work
         self.future: Future[Answer] = Future()
+        self._loads_script = loads_script
         self._open()
 
     def _open(self) -> None:
-        self._context, self._works = _Context(), False
+        self._context, self._works = _Context(self._loads_script), False
         self._progress, theirs = self._context.Pipe(duplex=False)
         self._executor = ProcessPoolExecutor(1, self._context, _connect, (theirs,))
 
@@ -140,22 +191,34 @@ class WorkerProcess(SpawnProcess):
     """A process that ends with the one that started it; Ctrl-C does not reach it.
 
     Numerical libraries use one thread in it. Environments of the user's files are registered in it.
+    Python starts in its safe-path mode, so that no folder in which it is started replaces a module
+    of the standard library; then it has the path of the process that started it. ``loads_script``
+    is whether it loads the script of that process.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, loads_script: bool = True, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.name = f"{_NAME} {self.name}"
-        self._environments = added()
+        self._environments, self._loads_script = added(), loads_script
+        self._safe_path = os.environ.get(_SAFE_PATH)
 
     def start(self) -> None:
         """Start the process with what it inherits."""
+        main = sys.modules["__main__"]
         with _inherited():
-            super().start()
+            if not self._loads_script:  # a new process loads what stands here
+                sys.modules["__main__"] = types.ModuleType("__main__")
+            try:
+                super().start()
+            finally:
+                sys.modules["__main__"] = main
 
     def run(self) -> None:
         """Do in the process what it was made for, once it is set up."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_end_with_parent, daemon=True).start()
+        if self._safe_path is None:  # what a policy starts is started as usual
+            os.environ.pop(_SAFE_PATH, None)
         restore(self._environments)
         super().run()
 
@@ -163,23 +226,24 @@ class WorkerProcess(SpawnProcess):
 class _Context(SpawnContext):
     """Starts workers for an executor, and remembers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, loads_script: bool) -> None:
         super().__init__()
+        self._loads_script = loads_script
         self.workers: list[WorkerProcess] = []
 
     def Process(self, *arguments: Any, **options: Any) -> WorkerProcess:  # type: ignore[override] # noqa: N802
-        self.workers.append(WorkerProcess(*arguments, **options))
+        self.workers.append(WorkerProcess(*arguments, loads_script=self._loads_script, **options))
         return self.workers[-1]
 
 
 @contextmanager
 def _inherited() -> Iterator[None]:
-    """Set what a process that is started now inherits: one thread per library, no Ctrl-C.
+    """Set what a process that is started now inherits: one thread, safe path, no Ctrl-C.
 
     Libraries count their threads when they are loaded. A terminal sends Ctrl-C to all processes;
     the one that hands out jobs ends the others.
     """
-    limits = thread_limits()
+    limits = thread_limits() | {_SAFE_PATH: "1"}
     before = {name: os.environ.get(name) for name in limits}
     blockable = hasattr(signal, "pthread_sigmask")  # not everywhere
     if blockable:

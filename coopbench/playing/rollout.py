@@ -1,15 +1,14 @@
-"""Rollout: play the evaluation episodes of one cell, all of them at once as lanes of one engine."""
+"""Rollout: play the episodes of cells, all of them at once as lanes of one engine."""
 
-import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.baselines.match import OWN, Actor, Match, Script, seating
+from coopbench.baselines.match import OWN, Actor, Match, Script, SideBySide, seating
 from coopbench.baselines.player import Player
 from coopbench.episodes.actions import Actions, packed, stored_episodes
 from coopbench.episodes.fingerprints import Fingerprints, extremes
@@ -24,18 +23,24 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task, instance_state
 from coopbench.provenance import elapsed
 from coopbench_envs.core import streams
+from coopbench_envs.drivers import MANY_LANES
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign
-from coopbench_envs.lanes import Lanes
+from coopbench_envs.lanes import Lanes, Readable, Share
 
 
-def engine_of(task: Task, lanes: int = 1) -> Engine | ForeignEngine:
-    """Return an engine that plays a task, with one lane for every episode."""
+def engine_of(task: Task, episodes: int = 1, cells: int = 1) -> Engine | ForeignEngine:
+    """Return an engine that plays a task, with one lane for every episode of every cell.
+
+    The arrays of a cell have the layout in memory that they have in an engine of its own, so that
+    means over its episodes have the same bits.
+    """
     if is_foreign(task.env):
-        return ForeignEngine(task.spec, lanes, **task.parameters)
-    return Engine(task.env, lanes, **task.parameters)
+        return ForeignEngine(task.spec, episodes * cells, **task.parameters)
+    order = None if episodes >= MANY_LANES else "C"
+    return Engine(task.env, episodes * cells, order=order, **task.parameters)
 
 
 def environment_facts(engine: Lanes) -> dict[str, Any]:
@@ -86,19 +91,59 @@ def play(
     match = Match(engine, players, seats)
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
     prints = Fingerprints(engine, seats == OWN if with_actions else None)
-    episodes = _watched(match, cell, prints, progress)
-    scores = values(episodes, protocol.report.score)
-    trace = prints.trace(extremes(scores[: prints.recordable]), episodes.lengths)
-    facts, rescaled = environment_facts(engine), players[0].rescaled
+    watch = _Watch(engine, players[0].game, cell, seats, prints)
+    _watched(match, [watch], progress)
+    episodes = watch.evaluated(protocol, players)
+    facts = environment_facts(engine)
     drawn = episodes.drawn or (frozen and task.instances is not None)
-    episodes = replace(episodes, trace=trace, environment=facts, rescaled=rescaled, drawn=drawn)
-    episodes = replace(episodes, nearest=_nearest(cell, players))
+    episodes = replace(episodes, environment=facts, drawn=drawn)
     engine.close()
-    if not with_actions:
+    if not with_actions or episodes.trace is None:
         return episodes
     lanes = stored_episodes(episodes, int(np.prod(engine.actions.shape[2:])), engine.horizon)
     content = packed(prints.actions(lanes, episodes.lengths))
-    return replace(episodes, trace=replace(trace, actions=content))
+    return replace(episodes, trace=replace(episodes.trace, actions=content))
+
+
+def play_together(
+    protocol: Protocol,
+    policies: Mapping[Cell, PolicyLike],
+    progress: Tell | None = None,
+    until: Mapping[Cell, int] | None = None,
+    recorded: Mapping[Cell, Iterable[int]] | None = None,
+) -> list[Episodes]:
+    """Play all episodes of several cells of one task; return what ``play`` returns of each.
+
+    All cells are lanes of one engine, so that every partner is made once, and acts once in a step.
+    The task's partners and the environment must be of this package, and do in a lane what follows
+    from that lane alone. A policy acts on the lanes of its own cell. Episodes are played up to
+    ``until`` steps, and traces hold those ``recorded``; without, to their ends and the best and the
+    worst one.
+    """
+    cells = list(policies)
+    task = protocol.played_in(cells[0])
+    seeds, count = protocol.seeds_of(task), len(cells)
+    engine = engine_of(task, len(seeds), count)
+    game, seats = Game.of(engine), task.seating(len(seeds), engine.agents)
+    owners = [Player(policy, game) for policy in policies.values()]
+    partners = [Player(name, game) for name in task.partner_names]
+    match = Match(engine, [SideBySide(owners), *partners], np.tile(seats, (count, 1)))
+    states = instance_state(task, engine.constants, len(seeds))
+    start = {name: np.concatenate([values] * count) for name, values in (states or {}).items()}
+    match.begin(np.tile(seeds, count), start)
+    watches = []
+    for number, cell in enumerate(cells):
+        share = Share(engine, slice(number * len(seeds), (number + 1) * len(seeds)))
+        longest = None if until is None else until[cell]
+        watches.append(_Watch(share, game, cell, seats, Fingerprints(share), longest))
+    _watched(match, watches, progress)
+    engine.close()
+    results = []
+    for watch, owner in zip(watches, owners, strict=True):
+        rows = None if recorded is None else tuple(recorded[watch.cell])
+        episodes = watch.evaluated(protocol, [owner, *partners], rows)
+        results.append(replace(episodes, drawn=episodes.drawn or task.instances is not None))
+    return results
 
 
 def _nearest(cell: Cell, players: Sequence[Player]) -> dict[str, str]:
@@ -148,45 +193,109 @@ def play_again(
     states = instance_state(task, engine.constants, count) or {}
     start = {name: np.asarray(values)[rows] for name, values in states.items()}
     match.begin(protocol.seeds_of(task)[rows], start)
-    episodes = _watched(match, cell, prints, progress, longest)
-    trace = prints.trace([rows.index(k) for k in recorded], episodes.lengths)
+    watch = _Watch(engine, Game.of(engine), cell, seats, prints, longest)
+    _watched(match, [watch], progress)
+    episodes = watch.episodes([rows.index(k) for k in recorded])
     played = None
     if isinstance(actor, Actions):
         played = prints.actions(np.arange(len(rows)), episodes.lengths)
         played = played._replace(episodes=actor.episodes)
     engine.close()
-    return replace(episodes, trace=trace), played
+    return episodes, played
 
 
-def _watched(
-    match: Match,
-    cell: Cell,
-    prints: Fingerprints,
-    progress: Tell | None,
-    longest: int | None = None,
-) -> Episodes:
-    """Play a match that has begun, up to ``longest`` steps; return its results without a trace."""
+class _Watch:
+    """Notes the episodes of one cell, up to ``longest`` steps, from their beginning on."""
+
+    def __init__(
+        self,
+        engine: Readable,
+        game: Game,
+        cell: Cell,
+        seats: np.ndarray,
+        prints: Fingerprints,
+        longest: int | None = None,
+    ) -> None:
+        self.engine, self.cell, self.prints = engine, cell, prints
+        self._game, self._seats, self._longest = game, seats, longest
+        self._seeds = engine.control.seed.copy()
+        self._recorder = Recorder(engine)
+        self._recorder.note()
+        self._course = [engine.control.measures.mean(axis=0)]
+        self._outside = 0
+        self._result: Episodes | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to note."""
+        steps = len(self._course) - 1
+        return bool(self.engine.control.done.all()) or steps == self._longest
+
+    def note(self, actions: np.ndarray) -> None:
+        """Note a step, in which players returned these ``actions`` in the lanes of the cell."""
+        control = self.engine.control
+        own = (self._seats == OWN) & control.moved[:, None]
+        self._outside += int((_beyond(self._game, actions) & own).sum())
+        self._recorder.note()
+        self.prints.note()
+        self._course.append(control.measures.mean(axis=0))
+        if self.is_over:  # other lanes may go on, and these too if they are not over by themselves
+            self._result = self._outcome()
+
+    def episodes(self, recorded: Sequence[int]) -> Episodes:
+        """Return the results; the trace holds actions and rewards of the ``recorded`` episodes."""
+        episodes = self._outcome() if self._result is None else self._result
+        return replace(episodes, trace=self.prints.trace(recorded, episodes.lengths))
+
+    def evaluated(
+        self,
+        protocol: Protocol,
+        players: Sequence[Player],
+        recorded: Sequence[int] | None = None,
+    ) -> Episodes:
+        """Return the results of the first player; recorded are by default the best and the worst.
+
+        The other players are its partners.
+        """
+        episodes = self._outcome() if self._result is None else self._result
+        if recorded is None:
+            scores = values(episodes, protocol.report.score)
+            recorded = extremes(scores[: self.prints.recordable])
+        return replace(
+            episodes,
+            trace=self.prints.trace(recorded, episodes.lengths),
+            rescaled=players[0].rescaled,
+            nearest=_nearest(self.cell, players),
+        )
+
+    def _outcome(self) -> Episodes:
+        engine, outside = self.engine, self._outside
+        course = np.array(self._course).T.copy()
+        if self._game.choices:
+            outside = int(engine.control.invalid[self._seats == OWN].sum())
+        episodes = outcome(engine, self.cell, self._seeds, self._seats, self._recorder)
+        curves = dict(zip(engine.spec.metrics, course, strict=True))
+        return replace(episodes, curves=curves, outside=outside, drawn=_has_drawn(engine))
+
+
+def _watched(match: Match, watches: Sequence[_Watch], progress: Tell | None) -> None:
+    """Play a match that has begun until all watches of its lanes, in their order, are over."""
     engine, control = match.engine, match.engine.control
-    seeds = control.seed.copy()
-    recorder = Recorder(engine)
-    recorder.note()
-    course = [control.measures.mean(axis=0)]
-    game, own, outside = Game.of(engine), match.seats == OWN, 0
-    for actions in itertools.islice(match.steps(), longest):
-        outside += int((_beyond(game, actions) & own & control.moved[:, None]).sum())
-        recorder.note()
-        prints.note()
-        course.append(control.measures.mean(axis=0))
+    share = engine.lanes // len(watches)
+    going = [(k, watch) for k, watch in enumerate(watches) if not watch.is_over]
+    if not going:
+        return
+    for step, actions in enumerate(match.steps(), 1):
+        for k, watch in going:
+            watch.note(actions[k * share : (k + 1) * share])
+        going = [(k, watch) for k, watch in going if not watch.is_over]
         if progress is not None:
-            progress(float(max(control.done.mean(), (len(course) - 1) / engine.horizon)))
-    curves = dict(zip(engine.spec.metrics, np.array(course).T.copy(), strict=True))
-    if game.choices:
-        outside = int(control.invalid[own].sum())
-    episodes = outcome(engine, cell, seeds, match.seats, recorder)
-    return replace(episodes, curves=curves, outside=outside, drawn=_has_drawn(engine))
+            progress(float(max(control.done.mean(), step / engine.horizon)))
+        if not going:
+            return
 
 
-def _has_drawn(engine: Lanes) -> bool:
+def _has_drawn(engine: Readable) -> bool:
     """Whether a random number was drawn in an episode: then its stream is not where it began."""
     if is_foreign(engine.spec.id):  # which has random numbers of its own
         return True
@@ -204,7 +313,7 @@ def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:
 
 
 def outcome(
-    engine: Lanes, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
+    engine: Readable, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
 ) -> Episodes:
     """Return the results of the episodes in an engine, without curves and trace."""
     control = engine.control
@@ -234,6 +343,11 @@ class CellJob:
 
     protocol: Protocol
     cell: Cell
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The one cell of the job."""
+        return (self.cell,)
 
     @property
     def task(self) -> Task:
@@ -287,25 +401,39 @@ class PlayJob(CellJob):
             episodes += selection.count * len(self.policy.policies)
         return self.steps_of(episodes)
 
+    @property
+    def player(self) -> PolicyLike:
+        """The policy that plays; ``ValueError`` where there is none, or several to choose from."""
+        if isinstance(self.policy, Trained):
+            return self.policy.policy
+        if isinstance(self.policy, Failed):
+            raise ValueError(f"There is nothing to play: {self} failed ({self.policy.reason}).")
+        if isinstance(self.policy, Checkpoints):
+            raise ValueError(f"{self} has checkpoints, one of which is to be chosen first.")
+        return self.policy
+
+    @property
+    def progress(self) -> Progress | None:
+        """The progress of a training run on the task of the cell, if it is known."""
+        run = self.policy
+        return run.progress_on(self.cell.task) if isinstance(run, Trained) else None
+
     def __str__(self) -> str:
         names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
         return super().__str__() + (f" with partners {names}" if names else "")
 
     def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
-        start, policy, progress = time.perf_counter(), self.policy, None
-        if isinstance(policy, Checkpoints):
+        start, model, progress = time.perf_counter(), self.policy, self.progress
+        if isinstance(model, Checkpoints):
             # The choice is made on the task that was trained on, also where another one is played.
             trained = self.task.trained_on or self.cell.task
-            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), policy, tell)
+            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), model, tell)
             place = self.protocol.chosen(chosen)
-            policy, tell = policy.policies[int(chosen.steps[place])], None
+            policy, tell = model.policies[int(chosen.steps[place])], None
             progress = chosen if chosen.cell == self.cell else None
-        elif isinstance(policy, Trained):
-            progress = policy.progress_on(self.cell.task)
-            policy = policy.policy
-        elif isinstance(policy, Failed):
-            raise ValueError(f"There is nothing to play: {self} failed ({policy.reason}).")
+        else:
+            policy = self.player
         episodes = play(
             self.protocol, self.cell, policy, tell, self.partners, with_actions=self.with_actions
         )

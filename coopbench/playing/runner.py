@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+from coopbench.episodes.table import Cell
 from coopbench.playing.bars import CellProgress
-from coopbench.playing.jobs import Job, Results, TellNumber, note_own_line, source_of_error
-from coopbench.playing.processes import processes
+from coopbench.playing.jobs import Job, Results, TellNumber, one_by_one
+from coopbench.playing.processes import processes, where_it_pays
 from coopbench.playing.ray_tasks import ray_tasks
-from coopbench.playing.rollout import CellJob
+from coopbench.provenance import usable_cores
 from coopbench_envs.parameters import named
 
 # What happens to a job: it is at work, its result has been taken over, or needs no work.
@@ -20,6 +20,14 @@ TellJob = Callable[[Any, float, Event], None]  # job, share done in [0, 1], even
 J = TypeVar("J", bound=Job)
 
 
+class HasCells(Protocol):
+    """A job for cells."""
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """The cells that the job works on."""
+
+
 def serial(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
     """Do one job after the other in this process; an error ends it at once."""
     if workers is not None:
@@ -27,24 +35,11 @@ def serial(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) ->
             f"'workers' was {workers!r} with backend 'serial', which has none; choose "
             f"backend 'processes' or leave it out."
         )
-    return _one_by_one(jobs, tell)
-
-
-def _one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
-    for number, job in enumerate(jobs):
-        tell_share = None if tell is None else partial(tell, number)
-        if tell_share is not None:
-            tell_share(0.0)
-        try:
-            result = job(tell_share)
-        except Exception as error:
-            note_own_line(error)
-            error.add_note(source_of_error(job))
-            raise
-        yield number, result
+    return one_by_one(jobs, tell)
 
 
 BACKENDS: dict[str, Callable[[Sequence[Job], int | None, TellNumber | None], Results]] = {
+    "auto": where_it_pays,
     "serial": serial,
     "processes": processes,
     "ray": ray_tasks,
@@ -65,12 +60,18 @@ class Runner:
     def __post_init__(self) -> None:
         named("backend", self.backend, BACKENDS)
 
+    @property
+    def places(self) -> int:
+        """How many jobs it does at a time, as far as that is known."""
+        return 1 if self.backend == "serial" else self.workers or usable_cores()
+
     @contextmanager
     def run(self, jobs: Sequence[J]) -> Iterator[Iterator[tuple[J, Any]]]:
         """Check the jobs; within the context, do them and yield (job, result) as they finish.
 
         Nothing starts before the first result is asked for, and leaving the context ends all
-        work. A job counts as done when its result has been taken over: at the next iteration.
+        work. A job counts as done when its result has been taken over: at the next iteration. One
+        whose result is None is not done; the caller finds another way.
         """
 
         def tell_job(number: int, share: float) -> None:
@@ -83,7 +84,8 @@ class Runner:
     def _results(self, jobs: Sequence[J], results: Results) -> Iterator[tuple[J, Any]]:
         for number, result in results:
             yield jobs[number], result
-            self.tell(jobs[number], 1.0, "done")
+            if result is not None:
+                self.tell(jobs[number], 1.0, "done")
 
     def tell(self, job: Job, share: float, event: Event) -> None:
         """Tell the progress of a job, for instance of one whose result is kept."""
@@ -91,12 +93,13 @@ class Runner:
             self.progress(job, share, event)
 
 
-def by_cell(progress: CellProgress | None) -> Callable[[CellJob, float, Event], None] | None:
-    """Adapt a callback (cell, share, text) to jobs that have a cell."""
+def by_cell(progress: CellProgress | None) -> Callable[[HasCells, float, Event], None] | None:
+    """Adapt a callback (cell, share, text) to jobs that have cells."""
     if progress is None:
         return None
 
-    def tell(job: CellJob, share: float, event: Event) -> None:
-        progress(job.cell, share, event)
+    def tell(job: HasCells, share: float, event: Event) -> None:
+        for cell in job.cells:
+            progress(cell, share, event)
 
     return tell

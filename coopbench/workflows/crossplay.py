@@ -47,7 +47,7 @@ def crossplay(
     policies: "PolicyArguments | None" = None,
     tasks: Sequence[str] | None = None,
     progress: TellTask | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     workers: int | None = None,
     against: bool = False,
 ) -> CrossPlay:

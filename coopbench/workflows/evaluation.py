@@ -19,6 +19,7 @@ from coopbench.playing.contestants import (
     policy_list,
     with_baselines,
 )
+from coopbench.playing.groups import PlayGroup, groups_of
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
@@ -51,7 +52,7 @@ def evaluate(
     protocol: str | Path | Protocol,
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -66,7 +67,7 @@ def evaluate(
     protocol: str | Callable[..., Any],
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -82,7 +83,7 @@ def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
     policies: "PolicyArguments",
     out: str | Path | None = None,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
@@ -138,9 +139,11 @@ def evaluate(
     its digest and the ``beacon``, a public value that was unknown when that digest was published.
     Policies that do not ship with this package must be those of the commitment.
 
-    ``backend`` is "serial", or one that plays several cells in parallel, with identical results:
+    ``backend`` is where cells are played, with identical results: "serial" in this process,
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
-    the machines of a cluster (default: one per core of the cluster).
+    the machines of a cluster (default: one per core of the cluster). "auto" takes processes where
+    they pay, which is for two or more cores and about five seconds of play, if all policies and
+    environments are of this package; ``workers=1`` then plays in this process.
 
     ``progress`` is True for bars in a terminal or a notebook, or a function that is called with a
     cell, the share of it that is done, and "plays", "done" or "kept".
@@ -284,15 +287,25 @@ def play_cells(
         if stored is not None:
             kept[cell] = stored
     results = dict(kept)
-    with runner.run([job for job in jobs if job.cell not in kept]) as finished:
+    played = [job for job in jobs if job.cell not in kept]
+    models = [job.policy for job in played]
+    groups = [PlayGroup(tuple(group)) for group in groups_of(played, models, runner.places)]
+    alone: list[PlayGroup] = []
+    with runner.run(groups) as finished:
         if root is not None:
             write_protocol(root, protocol)
         for job in jobs:
             if job.cell in kept:
                 _write_failure(root, protocol, kept[job.cell])
                 runner.tell(job, 1.0, "kept")
-        for job, played in finished:
-            results[job.cell] = _stored(root, job, played)
+        for group, blocks in finished:
+            if blocks is None:
+                alone += [PlayGroup((job,)) for job in group.jobs]
+            else:
+                results |= _stored(root, group, blocks)
+    with runner.run(alone) as finished:
+        for group, blocks in finished:
+            results |= _stored(root, group, blocks)
     return [(cell, results[cell]) for cell, _ in cells], tuple(notes)
 
 
@@ -304,8 +317,15 @@ def job_of(protocol: Protocol, cell: Cell, contestant: Contestant, root: Path | 
     return PlayJob(protocol, cell, contestant.model, with_actions=with_actions)
 
 
-def _stored(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
+def _stored(
+    root: Path | None, group: PlayGroup, blocks: Sequence[Played]
+) -> dict[Cell, store.Stored]:
     """Return what was played as it is stored, and write it below ``root`` if there is one."""
+    pairs = zip(group.jobs, blocks, strict=True)
+    return {job.cell: _stored_cell(root, job, played) for job, played in pairs}
+
+
+def _stored_cell(root: Path | None, job: PlayJob, played: Played) -> store.Stored:
     meta = store.describe(job.protocol, played, job.policy)
     if root is not None:
         store.write(root, played, meta, job.policy)

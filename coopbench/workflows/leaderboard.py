@@ -73,7 +73,7 @@ def check_page(page: Path) -> None:
 def leaderboard(
     folders: Sequence[str | Path],
     unverified: str = "refuse",
-    backend: str = "serial",
+    backend: str = "auto",
     workers: int | None = None,
     progress: CellProgress | None = None,
 ) -> Leaderboard:

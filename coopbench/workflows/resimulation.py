@@ -7,16 +7,26 @@ again from their seeds and its stored actions. No file is trusted.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from coopbench.episodes.actions import Actions, largest, stored_episodes
 from coopbench.episodes.fingerprints import extremes, recordable
 from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Episodes
+from coopbench.episodes.table import Cell, Episodes
+from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
-from coopbench.playing.contestants import PolicyLike, contestant_of
-from coopbench.playing.rollout import CellJob, Keyed, engine_of, play_again, play_selection
+from coopbench.playing.contestants import Model, PolicyLike, contestant_of
+from coopbench.playing.groups import Group
+from coopbench.playing.rollout import (
+    CellJob,
+    Keyed,
+    engine_of,
+    play_again,
+    play_selection,
+    play_together,
+)
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.results.store import Stored, read_actions
@@ -55,30 +65,47 @@ class CheckJob(CellJob):
             raise ValueError("A failed run has no episodes to check.")
         return self.stored.episodes
 
+    @property
+    def model(self) -> Model | None:
+        """The policy of this package that must have played the cell; None if it is another one."""
+        contestant = contestant_of(self.protocol, self.cell.policy)
+        if contestant.origin == "trained" and self.stored.policy is not None:
+            return Trained(self.stored.policy, None, {})
+        return contestant.family if contestant.origin == "fixed" else None
+
+    @cached_property
+    def odd(self) -> list[Discrepancy]:
+        """What is not of the protocol, and so is not played: it could be of any size."""
+        protocol, block, task = self.protocol, self._block, self.task
+        return [
+            *episode_discrepancies(protocol, task, block),
+            *metadata_discrepancies(protocol, self.stored),
+            *size_discrepancies(protocol, task, self.stored),
+        ] or list(_recorded_discrepancies(protocol, task, block))
+
     def __call__(self, tell: Callable[[float], None] | None) -> Check:
         """Check the cell."""
+        return self.check(tell)
+
+    def check(self, tell: Callable[[float], None] | None, again: Episodes | None = None) -> Check:
+        """Check the cell; ``again`` are its episodes where they have been played already."""
         try:
-            return self._checked(tell)
+            return self._checked(tell, again)
         except Exception as error:  # the content of a file may cause any error
             text = f"cannot be played again: {type(error).__name__}: {error}"
             return concluded(self.cell.folder, [Discrepancy(text)], episodes=len(self._block))
 
-    def _checked(self, tell: Callable[[float], None] | None) -> Check:
+    def _checked(self, tell: Callable[[float], None] | None, again: Episodes | None) -> Check:
         protocol, block, task = self.protocol, self._block, self.task
-        discrepancies = [
-            *episode_discrepancies(protocol, task, block),
-            *metadata_discrepancies(protocol, self.stored),
-            *size_discrepancies(protocol, task, self.stored),
-        ]
-        discrepancies = discrepancies or list(_recorded_discrepancies(protocol, task, block))
-        if discrepancies:  # what is not of the protocol is not played: it could be of any size
-            return concluded(block.cell.folder, discrepancies, episodes=len(block))
+        if self.odd:
+            return concluded(block.cell.folder, self.odd, episodes=len(block))
         policy, discrepancies = expected_policy(protocol, task, self.stored, self.trust)
         where = elsewhere(self.stored.meta)
         how, played, by_interval = RERUN, len(block), ""
         if policy is not None:
             actor = self._keyed(policy)
-            again, _ = _again(protocol, block, actor, range(len(block)), tell)
+            if again is None:
+                again, _ = _again(protocol, block, actor, range(len(block)), tell)
             differing = list(compared(block, again, range(len(block))))
             close = where and all(discrepancy.close for discrepancy in differing)
             if isinstance(actor, Keyed) and differing and not close:
@@ -112,6 +139,38 @@ class CheckJob(CellJob):
         if policy is self.stored.policy or not contestant.elsewhere:
             return policy
         return Keyed(policy, (self.key, *self.cell.folder.encode()))
+
+
+class CheckGroup(Group[CheckJob]):
+    """The check of stored cells of one task, for a backend; its result is a ``Check`` of each."""
+
+    def __call__(self, tell: Callable[[float], None] | None) -> tuple[Check, ...]:
+        """Play the cells again together, as far as that is possible, and check each."""
+        again = self._played(tell)
+        return tuple(job.check(tell, again.get(job.cell)) for job in self.jobs)
+
+    def _played(self, tell: Callable[[float], None] | None) -> dict[Cell, Episodes]:
+        """Return the episodes of cells by policies of this package; empty if one cannot play."""
+        try:
+            played = [job for job in self.jobs if job.model is not None and not job.odd]
+            if len(played) < 2:
+                return {}
+            policies = {job.cell: _expected(job) for job in played}
+            blocks = [job.stored.episodes for job in played]
+            until = {b.cell: int(b.lengths.max()) for b in blocks if b is not None}
+            recorded = {b.cell: trace_of(b).recorded for b in blocks if b is not None}
+            again = play_together(played[0].protocol, policies, tell, until, recorded)
+        except Exception:  # its own check says what is wrong with a cell
+            return {}
+        return dict(zip(policies, again, strict=True))
+
+
+def _expected(job: CheckJob) -> PolicyLike:
+    """Return the policy of this package that must have played a cell."""
+    policy, _ = expected_policy(job.protocol, job.task, job.stored)
+    if policy is None:
+        raise ValueError(f"There is no policy that plays {job}.")
+    return policy
 
 
 def _score_difference(

@@ -42,7 +42,7 @@ def play_shard(
     policies: PolicyArguments,
     shard: tuple[int, int],
     out: str | Path,
-    backend: str = "serial",
+    backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,

@@ -109,7 +109,11 @@ class TimedPolicy:
         self.times = []
 
     def act(
-        self, observations: np.ndarray, state: Any = None, masks: np.ndarray | None = None
+        self,
+        observations: np.ndarray,
+        state: Any = None,
+        masks: np.ndarray | None = None,
+        seated: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the policy's actions, or raise ``EpisodeLost``."""
         remaining = self._remaining()
@@ -117,7 +121,9 @@ class TimedPolicy:
             raise EpisodeLost("timed out", self._spent)
         limit = self._limits.step if self.times else self._limits.planning
         opening, self._opening = self._opening, None
-        answer, seconds = self._ask((opening, observations, state, masks), min(limit, remaining))
+        answer, seconds = self._ask(
+            (opening, observations, state, masks, seated), min(limit, remaining)
+        )
         self.times.append(seconds)
         if answer is None:
             raise self._late(limit, remaining)

@@ -17,6 +17,7 @@ from coopbench.analysis.deviations import deviations
 from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
 from coopbench.files import UNREADABLE
 from coopbench.playing.bars import CellProgress
+from coopbench.playing.groups import groups_of
 from coopbench.playing.runner import Event, Runner
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
@@ -36,7 +37,7 @@ from coopbench.workflows.foreign_cells import permit_environments, unplayable, w
 from coopbench.workflows.identities import Cells, equal_play, mistaken
 from coopbench.workflows.late import late_checks
 from coopbench.workflows.report_check import REPORT, report_checks
-from coopbench.workflows.resimulation import CheckJob
+from coopbench.workflows.resimulation import CheckGroup, CheckJob
 from coopbench.workflows.verdicts import (
     DIFFERENT,
     FAILED,
@@ -100,7 +101,7 @@ class Examined(NamedTuple):
 
 def verify(
     folder: str | Path,
-    backend: str = "serial",
+    backend: str = "auto",
     workers: int | None = None,
     progress: CellProgress | None = None,
     trust: Sequence[str] = (),
@@ -131,8 +132,9 @@ def checking_runner(backend: str, workers: int | None, progress: CellProgress | 
     if progress is None:
         return Runner(backend, workers)
 
-    def tell(job: CheckJob, share: float, event: Event) -> None:
-        progress(replace(job.cell, policy=printable(job.cell.policy)), share, event)
+    def tell(group: CheckGroup, share: float, event: Event) -> None:
+        for cell in group.cells:
+            progress(replace(cell, policy=printable(cell.policy)), share, event)
 
     return Runner(backend, workers, tell)
 
@@ -196,16 +198,26 @@ def _cell_checks(
         for cell, stored in played
         if checks[cell.folder].verdict != UNVERIFIABLE
     ]
-    with runner.run(jobs) as finished:
+    with runner.run(_groups(jobs, runner.places)) as finished:
         checks |= {
             job.cell.folder: with_code(protocol, job.cell, job.stored, check)
-            for job, check in finished
+            for group, results in finished
+            for job, check in zip(group.jobs, results, strict=True)
         }
     for place, reason in mistaken(protocol, cells):
         check = checks[place]
         reasons = (printable(reason), *check.reasons)
         checks[place] = replace(check, verdict=DIFFERENT, reasons=reasons)
     return checks, cells
+
+
+def _groups(jobs: Sequence[CheckJob], workers: int) -> list[CheckGroup]:
+    """Put checks of cells together that can be played together."""
+    try:
+        groups = groups_of(jobs, [job.model for job in jobs], workers)
+    except Exception:  # the content of a file may cause any error, which the check of a cell names
+        groups = [[job] for job in jobs]
+    return [CheckGroup(tuple(group)) for group in groups]
 
 
 def _trusted(trust: Sequence[str], cells: Sequence[store.Stored]) -> tuple[str, ...]:

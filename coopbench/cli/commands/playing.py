@@ -65,7 +65,7 @@ def evaluate(
             "written without it."
         ),
     ] = None,
-    backend: Backend = "serial",
+    backend: Backend = "auto",
     workers: Workers = None,
     shard: Annotated[
         str | None,
@@ -260,7 +260,7 @@ def crossplay(
     against: Annotated[
         bool, typer.Option("--against", help="In battles: play against the other policies.")
     ] = False,
-    backend: Backend = "serial",
+    backend: Backend = "auto",
     workers: Workers = None,
 ) -> None:
     """Play every policy in one seat with every policy in the others: one matrix for each task."""

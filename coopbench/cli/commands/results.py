@@ -71,7 +71,7 @@ def commit(
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    backend: Backend = "serial",
+    backend: Backend = "auto",
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="File for the findings, as JSON.")] = None,
     trust: Annotated[
@@ -134,7 +134,7 @@ def leaderboard(
         typer.Option(help="Folders without a manifest or with missing cells: refuse or mark."),
     ] = "refuse",
     env: Environments = None,
-    backend: Backend = "serial",
+    backend: Backend = "auto",
     workers: Workers = None,
 ) -> None:
     """Verify results folders and merge them into one static page; refuse folders that differ."""
