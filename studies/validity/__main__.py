@@ -1,5 +1,6 @@
 """Print the tables of docs/validity-tables.md: what scores and statistics can and cannot tell.
 
+    python -m studies.validity ratios      # spread of runs in the stored tables
     python -m studies.validity regime      # coverage where runs dominate, as in stored tables
     python -m studies.validity claims      # false decisions on one task, at equal means
     python -m studies.validity ranks       # false decisions and ranks of many equal policies
@@ -20,12 +21,13 @@ from studies.validity.decisions import claims, ranks
 from studies.validity.games import games
 from studies.validity.groups import groups
 from studies.validity.improvement import improvement
-from studies.validity.regime import regime
+from studies.validity.regime import ratios, regime
 from studies.validity.waiting import waiting
 
 Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 
 TABLES: dict[str, Rows] = {
+    "ratios": ratios,
     "regime": regime,
     "claims": claims,
     "ranks": ranks,

@@ -6,7 +6,7 @@ Scores are drawn, and decided by the functions that decide in a report: ``contra
 
 import argparse
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ ENDS = (FLOOR, 1.0)  # of the score on every task
 RATIO = 14.0  # standard deviation of runs / error of the mean of a run
 LUCK = 0.1  # standard deviation over episodes of what all policies share
 CHUNK = 40  # pairs of one call
+GRIDS = 480  # policies on tasks of one call
 
 Pairs = list[tuple[str, str]]
 Scores = Mapping[str, np.ndarray]  # policy -> (tasks, runs, episodes), or (tasks, episodes)
@@ -165,14 +166,29 @@ CASES: dict[tuple[str, str], Draw] = {
 }
 
 
-def errors(scores: Scores) -> Errors:
-    """Return what a report decides of policies that have the same mean on every task."""
-    alpha, pairs = protocol().report.alpha, list(itertools.combinations(scores, 2))
-    tasks = zip(*(compared(scores, pairs, slice(k, k + 1)) for k in range(TASKS)), strict=True)
-    over_group = compared(scores, pairs, slice(TASKS))
-    on_tasks = [any(decided for _, decided in decide(family, alpha)) for family in tasks]
-    on_group = [decided for row in over_group for _, decided in decide([row], alpha)]
-    ranked = any(decided for _, decided in decide(over_group, alpha))
+def errors(reports: Sequence[Scores]) -> list[Errors]:
+    """Return what reports decide of policies that have the same mean on every task.
+
+    All are decided by the same calls, each as if it were alone.
+    """
+    named = {f"{k} {name}": v for k, report in enumerate(reports) for name, v in report.items()}
+    pairs = [
+        list(itertools.combinations([f"{k} {name}" for name in report], 2))
+        for k, report in enumerate(reports)
+    ]
+    flat = [pair for some in pairs for pair in some]
+    tasks = [compared(named, flat, slice(k, k + 1)) for k in range(TASKS)]
+    families = iter(zip(*tasks, compared(named, flat, slice(TASKS)), strict=True))
+    return [_errors(list(itertools.islice(families, len(some)))) for some in pairs]
+
+
+def _errors(pairs: Sequence[Sequence[Contrast]]) -> Errors:
+    """Return what one report decides; a pair has its differences on the tasks, and over them."""
+    alpha = protocol().report.alpha
+    over_group = [pair[-1] for pair in pairs]
+    on_tasks = [any(claim for _, claim in decide(pair[:-1], alpha)) for pair in pairs]
+    on_group = [claim for row in over_group for _, claim in decide([row], alpha)]
+    ranked = any(claim for _, claim in decide(over_group, alpha))
     wrong = float(np.sum(on_tasks) + np.sum(on_group))
     return Errors(float(np.mean(on_tasks)), float(np.mean(on_group)), wrong, float(ranked))
 
@@ -186,8 +202,11 @@ def ranks(arguments: argparse.Namespace) -> Iterator[list[str]]:
     for policies, ((units, kind), draw) in itertools.product(POLICIES, CASES.items()):
         rng = np.random.default_rng([31, policies])
         trials = 1 if kind == TIES else arguments.trials
-        reports = [errors(draw(rng, policies)) for _ in range(trials)]
-        found = Errors(*np.mean(reports, axis=0).tolist())
-        error = float(np.sqrt(found.ranks * (1.0 - found.ranks) / trials))
-        numbers = [f"{found.on_tasks:.3f}", f"{found.over_group:.3f}", f"{found.decisions:.2f}"]
-        yield [str(policies), units, kind, *numbers, f"{found.ranks:.3f}", f"{error:.3f}"]
+        chunk, found = GRIDS // (policies * TASKS), list[Errors]()
+        for start in range(0, trials, chunk):
+            count = min(chunk, trials - start)
+            found += errors([draw(rng, policies) for _ in range(count)])
+        mean = Errors(*np.mean(found, axis=0).tolist())
+        error = float(np.sqrt(mean.ranks * (1.0 - mean.ranks) / trials))
+        numbers = [f"{mean.on_tasks:.3f}", f"{mean.over_group:.3f}", f"{mean.decisions:.2f}"]
+        yield [str(policies), units, kind, *numbers, f"{mean.ranks:.3f}", f"{error:.3f}"]

@@ -1,16 +1,20 @@
-"""Coverage where runs dominate, as in the stored tables: a table of ``python -m studies.validity``.
+"""Coverage where runs dominate, as in the stored tables: tables of ``python -m studies.validity``.
 
-The standard deviation of runs is a multiple of the error of a run's mean. A run that fails scores
-the floor, which counts as data.
+The standard deviation of runs is a multiple of the error of a run's mean, the ratio. A run that
+fails scores the floor, which counts as data.
 """
 
 import argparse
+import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from coopbench.protocol.loading import load_protocol
 from coopbench.statistics import Grid, TwoWay, half_widths, mean_weights
+from studies.reference import TABLES, source
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
@@ -93,6 +97,31 @@ def coverage(shape: str, ratio: float, runs: int, trials: int, tasks: int = 1) -
         halves = half_widths(two_way.spread(forms))
         hits += int(np.sum(np.abs(two_way.estimates(forms) - one.mean) <= halves))
     return hits / trials
+
+
+def stored_ratios(folder: Path) -> list[float]:
+    """Return the ratios of all learners on the tasks of a folder of stored tables.
+
+    Those whose episodes do not vary have none.
+    """
+    score, found = load_protocol(source(folder.name)).report.score, []
+    with (folder / "estimates.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            several = row["unit"] == "runs" and int(row["count"]) > 1
+            if row["metric"] == score and several and float(row["std_episodes"] or 0.0) > 0.0:
+                error = float(row["std_episodes"]) / float(row["episodes"]) ** 0.5
+                found.append(float(row["std"]) / error)
+    return found
+
+
+def ratios(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield the ratios in the stored tables, protocol by protocol."""
+    yield ["protocol", "learners on tasks", "lowest", "median", "highest"]
+    for folder in sorted(TABLES.iterdir()):
+        found = stored_ratios(folder)
+        if found:
+            numbers = np.quantile(found, (0.0, 0.5, 1.0))
+            yield [f"`{folder.name}`", str(len(found)), *(f"{one:.1f}" for one in numbers)]
 
 
 def regime(arguments: argparse.Namespace) -> Iterator[list[str]]:
