@@ -8,7 +8,6 @@ import argparse
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -91,21 +90,12 @@ def claims(arguments: argparse.Namespace) -> Iterator[list[str]]:
 
 # -- reports of many policies ----------------------------------------------------------------------
 
-POLICIES = (2, 6)
+POLICIES = 6  # of a report with ranks
 FIXED = 1000  # episodes of fixed policies
 RARE = 0.005  # share of the episodes that are won
 TIES = "all tie"  # one report shows what all do: nothing is drawn
 
 Draw = Callable[[np.random.Generator, int], Scores]
-
-
-class Errors(NamedTuple):
-    """What a report of policies of equal mean gets wrong."""
-
-    on_tasks: float  # share of pairs that are told apart on some task
-    over_group: float  # share of pairs that are told apart over the group
-    decisions: float  # number of both
-    ranks: float  # 1 if a rank is false, else 0
 
 
 def _learners(shape: str, runs: int) -> Draw:
@@ -166,47 +156,62 @@ CASES: dict[tuple[str, str], Draw] = {
 }
 
 
-def errors(reports: Sequence[Scores]) -> list[Errors]:
-    """Return what reports decide of policies that have the same mean on every task.
+def false_on_pairs(reports: Sequence[Scores]) -> np.ndarray:
+    """Return whether two policies of equal mean are told apart, (reports, 2).
 
-    All are decided by the same calls, each as if it were alone.
+    The columns are on any of the tasks, and over the group. All reports are decided by the same
+    calls, each as if it were alone.
     """
-    named = {f"{k} {name}": v for k, report in enumerate(reports) for name, v in report.items()}
-    pairs = [
-        list(itertools.combinations([f"{k} {name}" for name in report], 2))
-        for k, report in enumerate(reports)
+    alpha, (named, families) = protocol().report.alpha, _named(reports)
+    pairs = [pair for (pair,) in families]
+    tasks = [compared(named, pairs, slice(k, k + 1)) for k in range(TASKS)]
+    over_group = compared(named, pairs, slice(TASKS))
+    on_tasks = [
+        any(claim for _, claim in decide(family, alpha)) for family in zip(*tasks, strict=True)
     ]
-    flat = [pair for some in pairs for pair in some]
-    tasks = [compared(named, flat, slice(k, k + 1)) for k in range(TASKS)]
-    families = iter(zip(*tasks, compared(named, flat, slice(TASKS)), strict=True))
-    return [_errors(list(itertools.islice(families, len(some)))) for some in pairs]
+    return np.array([on_tasks, [decide([row], alpha)[0][1] for row in over_group]]).T
 
 
-def _errors(pairs: Sequence[Sequence[Contrast]]) -> Errors:
-    """Return what one report decides; a pair has its differences on the tasks, and over them."""
-    alpha = protocol().report.alpha
-    over_group = [pair[-1] for pair in pairs]
-    on_tasks = [any(claim for _, claim in decide(pair[:-1], alpha)) for pair in pairs]
-    on_group = [claim for row in over_group for _, claim in decide([row], alpha)]
-    ranked = any(claim for _, claim in decide(over_group, alpha))
-    wrong = float(np.sum(on_tasks) + np.sum(on_group))
-    return Errors(float(np.mean(on_tasks)), float(np.mean(on_group)), wrong, float(ranked))
+def false_ranks(reports: Sequence[Scores]) -> np.ndarray:
+    """Return whether any rank of policies of equal mean is false, (reports,)."""
+    alpha, (named, families) = protocol().report.alpha, _named(reports)
+    rows = iter(compared(named, [pair for some in families for pair in some], slice(TASKS)))
+    decided = [decide(list(itertools.islice(rows, len(some))), alpha) for some in families]
+    return np.array([any(claim for _, claim in family) for family in decided])
+
+
+def _named(reports: Sequence[Scores]) -> tuple[Scores, list[Pairs]]:
+    """Return the policies of all reports with names of their own, and the pairs of each report."""
+    names = [{name: f"{k} {name}" for name in report} for k, report in enumerate(reports)]
+    scores = {
+        own[name]: values
+        for own, report in zip(names, reports, strict=True)
+        for name, values in report.items()
+    }
+    return scores, [list(itertools.combinations(own.values(), 2)) for own in names]
+
+
+def _simulated(
+    errors: Callable[[Sequence[Scores]], np.ndarray], draw: Draw, policies: int, trials: int
+) -> np.ndarray:
+    """Return the errors of ``trials`` reports of some policies, (reports, ...)."""
+    rng, chunk = np.random.default_rng([31, policies]), GRIDS // (policies * TASKS)
+    counts = [min(chunk, trials - start) for start in range(0, trials, chunk)]
+    return np.concatenate([errors([draw(rng, policies) for _ in range(n)]) for n in counts])
 
 
 def ranks(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield how often policies of equal mean are told apart, and how often a rank is false."""
+    """Yield how often policies of equal mean are told apart, and how often a rank is false.
+
+    The number of policies in a report does not change the decisions on a pair.
+    """
     yield [
-        *("policies", "units", "scores", "false on a task", "false over the group"),
-        *("false decisions in a report", "any false rank", "standard error"),
+        *("units", "scores", "false on a task", "false over the group"),
+        *(f"any false rank of {POLICIES}", "standard error"),
     ]
-    for policies, ((units, kind), draw) in itertools.product(POLICIES, CASES.items()):
-        rng = np.random.default_rng([31, policies])
+    for (units, kind), draw in CASES.items():
         trials = 1 if kind == TIES else arguments.trials
-        chunk, found = GRIDS // (policies * TASKS), list[Errors]()
-        for start in range(0, trials, chunk):
-            count = min(chunk, trials - start)
-            found += errors([draw(rng, policies) for _ in range(count)])
-        mean = Errors(*np.mean(found, axis=0).tolist())
-        error = float(np.sqrt(mean.ranks * (1.0 - mean.ranks) / trials))
-        numbers = [f"{mean.on_tasks:.3f}", f"{mean.over_group:.3f}", f"{mean.decisions:.2f}"]
-        yield [str(policies), units, kind, *numbers, f"{mean.ranks:.3f}", f"{error:.3f}"]
+        pairs = _simulated(false_on_pairs, draw, 2, trials).mean(axis=0)
+        ranked = float(_simulated(false_ranks, draw, POLICIES, trials).mean())
+        error = (ranked * (1.0 - ranked) / trials) ** 0.5
+        yield [units, kind, *(f"{share:.3f}" for share in (*pairs, ranked, error))]
