@@ -77,7 +77,7 @@ def test_a_clock_that_jumps_changes_no_result(tmp_path, jumps):
     jumps()
     second = coopbench.evaluate(protocol, ["random", mine], wild)
     assert results(wild) == results(honest)
-    assert len(results(wild)) == 9
+    assert len(results(wild)) == 2 * 2 + 1  # actions of the function, too
     assert all(value >= 0.0 for value in seconds(wild))
     assert second.estimates == first.estimates
     second.save(wild)

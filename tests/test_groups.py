@@ -64,7 +64,7 @@ def test_files_of_cells_do_not_depend_on_who_plays_beside_them(
     coopbench.evaluate(protocol, [*FIXED, models()], tmp_path / "other")
     assert max(sizes, default=1) == min(most, 7)
     assert stored(tmp_path / "other") == stored(tmp_path / "usual")
-    assert len(stored(tmp_path / "usual")) == 2 * (4 * 3 + 3 * 4)
+    assert len(stored(tmp_path / "usual")) == 2 * (4 + 3 * 2)
 
 
 def test_a_group_plays_policies_of_this_package_beside_partners(protocol):

@@ -66,11 +66,11 @@ class Group(Generic[J]):
 class PlayGroup(Group[PlayJob]):
     """The play of cells of one task, for a backend.
 
-    Its result is what was played of every cell, or None if one of several could not be played: they
-    are then to be played alone, so that the error of a policy is that of its own cells.
+    Its result is what was played of every cell, or nothing if one of several could not be played:
+    they are then to be played alone, so that the error of a policy is that of its own cells.
     """
 
-    def __call__(self, tell: Tell | None) -> tuple[Played, ...] | None:
+    def __call__(self, tell: Tell | None) -> tuple[Played, ...]:
         """Play the cells; the time of a group is divided among them equally."""
         if len(self.jobs) == 1:
             return (self.jobs[0](tell),)
@@ -79,7 +79,7 @@ class PlayGroup(Group[PlayJob]):
         try:
             blocks = play_together(self.jobs[0].protocol, policies, tell)
         except Exception:  # of any of the policies, which will raise it again when it plays alone
-            return None
+            return ()
         seconds = elapsed(start) / len(self.jobs)
         return tuple(
             Played(block, job.progress, seconds)

@@ -71,7 +71,7 @@ class Runner:
 
         Nothing starts before the first result is asked for, and leaving the context ends all
         work. A job counts as done when its result has been taken over: at the next iteration. One
-        whose result is None is not done; the caller finds another way.
+        whose result is an empty tuple is not done; the caller finds another way.
         """
 
         def tell_job(number: int, share: float) -> None:
@@ -84,7 +84,7 @@ class Runner:
     def _results(self, jobs: Sequence[J], results: Results) -> Iterator[tuple[J, Any]]:
         for number, result in results:
             yield jobs[number], result
-            if result is not None:
+            if result != ():
                 self.tell(jobs[number], 1.0, "done")
 
     def tell(self, job: Job, share: float, event: Event) -> None:

@@ -299,7 +299,7 @@ def play_cells(
                 _write_failure(root, protocol, kept[job.cell])
                 runner.tell(job, 1.0, "kept")
         for group, blocks in finished:
-            if blocks is None:
+            if not blocks:
                 alone += [PlayGroup((job,)) for job in group.jobs]
             else:
                 results |= _stored(root, group, blocks)
