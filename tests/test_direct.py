@@ -89,7 +89,8 @@ def owned(engine):
 def test_a_single_game_is_the_same_by_both_ways(env_id):
     rng, short, long = np.random.default_rng(0), gym.make(env_id), gym.make(env_id)
     ends = errors = 0
-    assert outcome(short.reset) != outcome(short.reset)
+    if env_id != "coopbench/TrustDilemma-v0":  # which always begins alike
+        assert outcome(short.reset) != outcome(short.reset)
     for env in (short, long_way(long)):
         env.action_space.seed(1)
         env.reset(seed=3)
