@@ -727,7 +727,7 @@ def test_processes_come_to_the_same_runs(protocol, tmp_path, monkeypatch):
     coopbench.train(
         protocol, "ippo", tmp_path / "two", tasks=["trust"], backend="processes", workers=2, **SMALL
     )
-    assert len(cells(tmp_path / "one")) == 2 * 2 * 4 + 2
+    assert len(cells(tmp_path / "one")) == 2 * 2 * 2
     assert cells(tmp_path / "one") == cells(tmp_path / "two")
     assert one.metadata[Cell("trust", "ippo", 5)]["hyperparameters"]["rollout"] == 20
 
