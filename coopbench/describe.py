@@ -1,7 +1,7 @@
 """Describe: facts of environments, policies and protocols as Markdown, from the code itself."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -165,9 +165,12 @@ def describe_learner(entry: LearnerEntry) -> str:
     return f"{_facts(facts)}\n\n{_parameter_table(entry.params)}"
 
 
-def describe_protocol(protocol: Protocol) -> str:
-    """Fact table of a protocol, and the table of its tasks."""
-    return f"{protocol_facts(protocol)}\n\n{_task_table(protocol)}"
+def describe_protocol(protocol: Protocol, beside: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Fact table of a protocol, and the table of its tasks.
+
+    ``beside`` are further columns of the second, {head: a cell for each task}.
+    """
+    return f"{protocol_facts(protocol)}\n\n{_task_table(protocol, beside or {})}"
 
 
 def protocol_facts(protocol: Protocol) -> str:
@@ -243,7 +246,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
     return facts
 
 
-def _task_table(protocol: Protocol) -> str:
+def _task_table(protocol: Protocol, beside: Mapping[str, Sequence[str]]) -> str:
     """Table of the tasks; groups, partners and tasks trained on only where there are any."""
     columns = {
         "Task": [f"`{task.id}`" for task in protocol.task],
@@ -269,6 +272,7 @@ def _task_table(protocol: Protocol) -> str:
         del columns["Trained on"]
     if not any(columns["Group"]):
         del columns["Group"]
+    columns |= {head: list(cells) for head, cells in beside.items()}
     return rows_table(list(columns), zip(*columns.values(), strict=True))
 
 

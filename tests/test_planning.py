@@ -1,5 +1,6 @@
 """What runs can show before they are trained, and the registration of a study."""
 
+import csv
 import dataclasses
 import json
 
@@ -10,6 +11,7 @@ from builders import group_blocks, group_protocol, make_block
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.planning import (
     LEARNER,
+    SCRIPT,
     Plan,
     Variation,
     prospect,
@@ -31,6 +33,7 @@ from coopbench.report.report import Report
 from coopbench.report.serialise import as_json
 from coopbench.report.tables.overall import registered_table
 from coopbench_envs.engine import Engine
+from studies.spreads import EFFECT, POWER, RUNS, TRIALS
 
 DATE = "2026-01-02T03:04:05+00:00"
 TEN = tuple(range(900, 910))
@@ -82,6 +85,30 @@ def test_stored_spreads_are_those_of_the_tasks_of_a_protocol():
     assert len(spreads) > 30
     assert all(0.0 < one.runs < 1.0 and 0.0 < one.between < 3.0 for one in spreads.values())
     assert shipped_variation(group_protocol()) == {}
+
+
+def test_stored_power_is_that_of_the_stored_spreads():
+    """Of every task of the groups that have spreads, and simulated again for some of them."""
+    with POWER.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    stored = {(row["protocol"], row["group"], row["task"]): row for row in rows}
+    expected = set()
+    for name in {row["protocol"] for row in rows}:
+        protocol = load_protocol(name)
+        spreads = shipped_variation(protocol)
+        for group, tasks in protocol.groups.items():
+            if all(task.id in spreads for task in tasks):
+                expected |= {(name, group, task) for task in ("", *(task.id for task in tasks))}
+    assert set(stored) == expected
+    protocol, group, trials = load_protocol("skirmish-standard"), "maps", 100
+    for rival in (SCRIPT, LEARNER):
+        plan = Plan(RUNS, EFFECT, rival, trials=trials, seed=1)
+        again = prospect(protocol, group, shipped_variation(protocol), plan)
+        shares = {"": again.over_group, **again.on_tasks}
+        for task, share in shares.items():
+            known = float(stored["skirmish-standard", group, task][rival])
+            error = np.sqrt(max(known * (1.0 - known), 0.01) * (1 / trials + 1 / TRIALS))
+            assert abs(share - known) < 3.5 * error, (task, rival)
 
 
 def test_power_rises_with_effect_and_runs_and_falls_with_failures(protocol):

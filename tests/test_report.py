@@ -706,6 +706,15 @@ def test_svg_is_small_and_well_formed(drawn):
         assert "dc:date" not in picture.svg
 
 
+def test_a_report_says_how_many_of_its_decisions_may_be_false():
+    """Three pairs, each over two groups and on the tasks of both: twelve, of which 5 %."""
+    blocks = group_blocks({"low": 3.0, "same": 3.0, "mine": 8.0})
+    report = Report(group_protocol(), EpisodeTable(tuple(blocks)))
+    words = "at most 0.6 of the 12 decisions are expected to be false"
+    assert words in as_markdown(report.document)
+    assert words in explanations(report)["Decisions"]
+
+
 def test_columns_give_the_csv_of_their_rows():
     first = {
         "task": ["a, b", 'say "so"', "=1+1", "-2"],

@@ -1,6 +1,7 @@
 """Pages of the site that are made at its build: files of the repository, and the public names."""
 
 import ast
+import csv
 import importlib
 import pkgutil
 import re
@@ -16,6 +17,7 @@ import typer
 import coopbench
 import coopbench_envs
 from coopbench.cli.main import app
+from coopbench.protocol.loading import load_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,6 +56,25 @@ def test_the_page_of_keys_has_every_key_with_a_meaning(pages, docs):
         part = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
         for key in reference.section(name).model_fields:
             assert re.search(rf"^\| `{key}` +\|.*\| +\S.* \|$", part, re.MULTILINE), key
+
+
+def test_the_page_of_a_protocol_says_where_ten_runs_are_too_few(docs):
+    made = docs("protocol_pages")
+    protocol = load_protocol("skirmish-standard")
+    (cells,) = made.powers(protocol).values()
+    said = dict(zip((task.id for task in protocol.task), cells, strict=True))
+    with made.POWER.open(encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["protocol"] == "skirmish-standard"]
+    shown = {r["task"]: min(float(r["script"]), float(r["learner"])) for r in rows if r["task"]}
+    assert {task for task, cell in said.items() if cell != "yes"} == {
+        task for task, share in shown.items() if share < 0.9
+    }
+    page = made.page("skirmish-standard")
+    for task, cell in said.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{task}` |")]
+        assert row.endswith(f"| {cell} |")
+    assert made._cell(0.95, 0.5) == "no: above ten runs in 50 % of reports"
+    assert made.HEAD not in made.page("marl-standard")  # has no stored runs
 
 
 def test_every_environment_has_picture_question_and_example(docs):

@@ -1,10 +1,9 @@
 """Print the tables of docs/validity-tables.md: what scores and statistics can and cannot tell.
 
-    python -m studies.validity coverage    # of the intervals of reports, by simulation
-    python -m studies.validity regime      # the same where runs dominate, as in stored tables
-    python -m studies.validity type-one    # false claims that a report would print
-    python -m studies.validity families    # false claims on pairs, with many policies and tasks
-    python -m studies.validity ranks       # false ranks of equal policies that rarely win
+    python -m studies.validity ratios      # spread of runs in the stored tables
+    python -m studies.validity regime      # coverage where runs dominate, as in stored tables
+    python -m studies.validity claims      # false decisions on one task, at equal means
+    python -m studies.validity ranks       # false decisions and ranks of many equal policies
     python -m studies.validity groups      # coverage over groups whose tasks share their seeds
     python -m studies.validity improvement # of the interval of the probability of improvement
     python -m studies.validity waiting     # what a team earns in pathfinding if one agent waits
@@ -18,20 +17,19 @@ head first; a line in ``TABLES`` makes it a command.
 import argparse
 from collections.abc import Callable, Iterator
 
-from studies.validity.decisions import families, groups, improvement
+from studies.validity.decisions import claims, ranks
 from studies.validity.games import games
-from studies.validity.ranks import ranks
-from studies.validity.regime import regime
-from studies.validity.statistics import coverage, type_one
+from studies.validity.groups import groups
+from studies.validity.improvement import improvement
+from studies.validity.regime import ratios, regime
 from studies.validity.waiting import waiting
 
 Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
 
 TABLES: dict[str, Rows] = {
-    "coverage": coverage,
+    "ratios": ratios,
     "regime": regime,
-    "type-one": type_one,
-    "families": families,
+    "claims": claims,
     "ranks": ranks,
     "groups": groups,
     "improvement": improvement,

@@ -1,206 +1,217 @@
-"""Simulations of decisions: families of tests, groups of tasks with equal seeds, improvements.
+"""False decisions on policies of equal mean score: tables of ``python -m studies.validity``.
 
-All of it goes through the functions that a report uses.
+Scores are drawn, and decided by the functions that decide in a report: ``contrasts`` and
+``decide``. Ranks are decided over all pairs of a group.
 """
 
 import argparse
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
-from coopbench.analysis.contrasts import holm
-from coopbench.analysis.score_matrix import group_matrices
-from coopbench.episodes.table import EpisodeTable
-from coopbench.playing.plan import plan
-from coopbench.playing.rollout import play
+from coopbench.analysis.contrasts import Contrast, contrasts, decide
+from coopbench.analysis.score_matrix import ScoreMatrix
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
-from coopbench.statistics import (
-    Grid,
-    TwoWay,
-    half_widths,
-    improvement_interval,
-    mean_weights,
-    p_values,
-    trimmed_weights,
-)
+from studies.validity.regime import COUNTS, EPISODES, FLOOR, SHAPES, TASKS
 
-TASKS, ALPHA = 8, 0.05
-FAILING = 0.2  # share of the runs that score LOW, where runs fail
-LOW, HIGH = 0.1, 0.9  # normalised scores of the two kinds of runs
+ENDS = (FLOOR, 1.0)  # of the score on every task
+RATIO = 14.0  # standard deviation of runs / error of the mean of a run
+LUCK = 0.1  # standard deviation over episodes of what all policies share
+CHUNK = 40  # pairs of one call
+GRIDS = 480  # policies on tasks of one call
 
-# -- families of decisions -------------------------------------------------------------------------
-
-POLICIES, COUNTS, EPISODES = (2, 5, 10), (3, 5, 10, 30), (100, 1000)
+Pairs = list[tuple[str, str]]
+Scores = Mapping[str, np.ndarray]  # policy -> (tasks, runs, episodes), or (tasks, episodes)
 
 
-def _learners(rng: np.random.Generator, policies: int, runs: int, fails: bool) -> np.ndarray:
-    """Return scores (tasks, policies, runs, episodes) of learners that are all alike."""
-    episodes = 50
-    luck = rng.normal(0.0, 0.1, (TASKS, 1, 1, episodes))
-    size = (TASKS, policies, runs, 1)
-    low = rng.uniform(size=size) < (FAILING if fails else 0.0)
-    level = np.where(low, LOW, HIGH) if fails else 0.5
-    levels = level + rng.normal(0.0, 0.05, size)
-    scores: np.ndarray = levels + luck + rng.normal(0.0, 0.025, (*size[:3], episodes))
-    return scores
+@cache
+def protocol() -> Protocol:
+    """Return the protocol whose settings of reports apply: paired by seed, alpha .05."""
+    return load_protocol("coopetition-standard")
 
 
-def _fixed(rng: np.random.Generator, policies: int, episodes: int) -> np.ndarray:
-    """Return scores (tasks, policies, episodes) of fixed policies that are all alike."""
-    luck = rng.normal(0.0, 0.1, (TASKS, 1, episodes))
-    scores: np.ndarray = 0.5 + luck + rng.normal(0.0, 0.1, (TASKS, policies, episodes))
-    return scores
+def compared(scores: Scores, pairs: Pairs, tasks: slice) -> list[Contrast]:
+    """Return the differences of pairs of policies, of the mean over some of the tasks."""
+    matrices = {
+        policy: tuple(_matrix(policy, place, rows) for place, rows in enumerate(values[tasks]))
+        for policy, values in scores.items()
+    }
+    ends = [ENDS] * len(next(iter(matrices.values())))
+    rows = contrasts(protocol(), matrices, ends, pairs=pairs)
+    return [rows[pair] for pair in pairs]
 
 
-def _decisions(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what a report claims of all pairs: on some task, and over the group, (pairs,) each."""
-    policies = scores.shape[1]
-    pairs = list(itertools.combinations(range(policies), 2))
-    grids = [Grid(one, episodes=task) for task, row in enumerate(scores) for one in row]
-    forms = np.zeros((TASKS + 1, len(pairs), TASKS, policies))
-    for k, (first, second) in enumerate(pairs):
-        for task in range(TASKS):
-            forms[task, k, task, [first, second]] = 1.0, -1.0
-        forms[TASKS, k, :, first], forms[TASKS, k, :, second] = 1.0 / TASKS, -1.0 / TASKS
-    flat, two_way = forms.reshape(-1, TASKS * policies), TwoWay(grids)
-    gaps = two_way.estimates(flat)
-    levels = p_values(gaps, two_way.spread(flat)).reshape(TASKS + 1, len(pairs))
-    on_tasks, over_group = np.zeros(len(pairs), bool), np.zeros(len(pairs), bool)
-    for k in range(len(pairs)):
-        on_tasks[k] = min(holm(levels[:TASKS, k].tolist())) < ALPHA
-        over_group[k] = levels[TASKS, k] < ALPHA
-    return on_tasks, over_group
+def _matrix(policy: str, place: int, rows: np.ndarray) -> ScoreMatrix:
+    runs = tuple(range(len(rows))) if rows.ndim == 2 else ()
+    seeds = np.arange(rows.shape[-1], dtype=np.uint64)
+    return ScoreMatrix(policy, rows, seeds, None, runs, f"{place}")  # other models on each task
 
 
-def families(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield how often a pair of equal policies is told apart on a task or over the group."""
-    yield ["policies", "units", "of which", "false on a task", "false over the group", "per table"]
-    kinds = [(f"{runs} runs", fails, runs) for fails in (False, True) for runs in COUNTS]
-    kinds += [(f"{episodes} episodes", None, episodes) for episodes in EPISODES]
-    for policies, (units, fails, count) in itertools.product(POLICIES, kinds):
-        rng, wrong, trials = np.random.default_rng([20, policies, count]), np.zeros(2), 0
-        pairs = policies * (policies - 1) // 2
-        while trials < arguments.trials:
-            if fails is None:
-                scores = _fixed(rng, policies, count)
-            else:
-                scores = _learners(rng, policies, count, fails)
-            wrong += [claims.mean() for claims in _decisions(scores)]
-            trials += 1
-        shares = wrong / trials
-        which = {None: "equal", False: "equal", True: "a fifth fails"}[fails]
-        numbers = [f"{value:.3f}" for value in shares]
-        yield [str(policies), units, which, *numbers, f"{shares.sum() * pairs:.2f}"]
+# -- one task --------------------------------------------------------------------------------------
 
 
-# -- groups of tasks that play the same seeds ------------------------------------------------------
+def false_claims(shape: str, rival: str, runs: int, trials: int) -> float:
+    """Return how often a difference that does not exist is decided on a single task.
 
-AGAIN, FIRST = 20, 100_000  # evaluations with other seeds, one after the other from FIRST
-PLAYERS = ("cooperator", "unforgiving")
-
-
-def groups(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield the coverage of means over the groups of coopetition-standard, with its real scores.
-
-    The protocol is played with many sets of seeds, each with the seats and partners that it has. An
-    evaluation draws for each of its episodes one of the seeds that were played in its place, the
-    same one in all tasks. The truth is the mean over all seeds, with these seats and partners; the
-    last column is its distance from the mean in which all seats and partners count alike.
+    The rival of the learner has the same mean: "policy" is fixed, "learner" has normal runs.
     """
-    protocol = load_protocol("coopetition-standard")
-    rows: dict[tuple[str, str], list[np.ndarray]] = {}
-    labels: dict[tuple[str, str], list[np.ndarray | None]] = {}
-    for again in range(AGAIN):
-        played = _with_seeds(protocol, again)
-        blocks = [play(played, cell, who.family) for cell, who in plan(played, PLAYERS)]
-        for group, members in group_matrices(played, EpisodeTable(tuple(blocks))).items():
-            for policy, plays in members.items():
-                rows.setdefault((group, policy), []).append(np.array([p.values for p in plays]))
-                labels[group, policy] = [one.grid().strata for one in plays]
-    yield ["group", "policy", "mean", "width", "trimmed mean", "as if seeds differed", "off"]
-    for (group, policy), scores in rows.items():
-        numbers = _coverage(_as_new(scores), labels[group, policy], arguments.trials)
-        yield [group, policy, *(f"{value:.3f}" for value in numbers)]
+    one, alpha = SHAPES[shape], protocol().report.alpha
+    rng, claimed = np.random.default_rng([9, runs]), 0
+    for start in range(0, trials, CHUNK):
+        count = min(CHUNK, trials - start)
+        luck = rng.normal(0.0, LUCK, (count, 1, EPISODES))
+        learners = one.scores(rng, RATIO, (count, runs)) + luck
+        others = one.mean + luck[:, 0]
+        if rival == "learner":
+            level = one.mean - SHAPES["normal"].mean
+            others = SHAPES["normal"].scores(rng, RATIO, (count, runs)) + level + luck
+        pairs = [(f"learner {k}", f"rival {k}") for k in range(count)]
+        scores = {
+            name: side[k][None]
+            for k, pair in enumerate(pairs)
+            for name, side in zip(pair, (learners, others), strict=True)
+        }
+        rows = compared(scores, pairs, slice(1))
+        claimed += sum(decided for row in rows for _, decided in decide([row], alpha))
+    return claimed / trials
 
 
-def _with_seeds(protocol: Protocol, again: int) -> Protocol:
-    """Return the protocol with other evaluation seeds."""
-    count = protocol.seeds.evaluation.count
-    content = protocol.model_dump(mode="json")
-    content["seeds"]["evaluation"] = {"first": FIRST + again * count, "count": count}
-    return type(protocol).model_validate(content, strict=False)
+def claims(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield how often a learner is told apart on a task from a rival with the same mean."""
+    yield ["runs of the learner", "against", *(f"{count} runs" for count in COUNTS)]
+    for rival, shape in itertools.product(("policy", "learner"), SHAPES):
+        shares = [false_claims(shape, rival, count, arguments.trials) for count in COUNTS]
+        against = {"policy": "fixed policy", "learner": "normal learner"}[rival]
+        yield [shape, against, *(f"{share:.3f}" for share in shares)]
 
 
-def _as_new(scores: list[np.ndarray]) -> np.ndarray:
-    """Return (tasks, sets of seeds, episodes) of which a draw varies as a new seed does.
+# -- reports of many policies ----------------------------------------------------------------------
 
-    A draw among n values varies by (n - 1) / n of what new ones do.
+POLICIES = 6  # of a report with ranks
+FIXED = 1000  # episodes of fixed policies
+RARE = 0.005  # share of the episodes that are won
+TIES = "all tie"  # one report shows what all do: nothing is drawn
+
+Draw = Callable[[np.random.Generator, int], Scores]
+
+
+def _learners(shape: str, runs: int) -> Draw:
+    def draw(rng: np.random.Generator, policies: int) -> Scores:
+        luck = rng.normal(0.0, LUCK, (TASKS, 1, EPISODES))
+        size = TASKS, runs
+        return {f"{k}": SHAPES[shape].scores(rng, RATIO, size) + luck for k in range(policies)}
+
+    return draw
+
+
+def _beside(shape: str, runs: int) -> Draw:
+    """Return a draw of learners, and of as many fixed policies with their mean."""
+
+    def draw(rng: np.random.Generator, policies: int) -> Scores:
+        luck = rng.normal(0.0, LUCK, (TASKS, 1, EPISODES))
+        one, size = SHAPES[shape], (TASKS, EPISODES)
+        scores = {}
+        for k in range(policies):
+            own = rng.normal(one.mean, LUCK, size) + luck[:, 0]
+            scores[f"{k}"] = own if k % 2 else one.scores(rng, RATIO, (TASKS, runs)) + luck
+        return scores
+
+    return draw
+
+
+def _normal(rng: np.random.Generator, policies: int) -> Scores:
+    luck = rng.normal(0.5, LUCK, (TASKS, FIXED))
+    return {f"{k}": luck + rng.normal(0.0, LUCK, luck.shape) for k in range(policies)}
+
+
+def _rare(rng: np.random.Generator, policies: int) -> Scores:
+    wins = rng.uniform(size=(policies, TASKS, FIXED)) < RARE
+    return {f"{k}": won.astype(np.float64) for k, won in enumerate(wins)}
+
+
+def _ties(shape: tuple[int, ...]) -> Draw:
+    """Return a draw of policies that all have the same score in all episodes."""
+    return lambda rng, policies: {f"{k}": np.full(shape, 0.6) for k in range(policies)}
+
+
+CASES: dict[tuple[str, str], Draw] = {
+    (f"{FIXED} episodes", "normal"): _normal,
+    (f"{FIXED} episodes", f"{RARE:.1%} are won"): _rare,
+    (f"{FIXED} episodes", TIES): _ties((TASKS, FIXED)),
+    ("5 runs", TIES): _ties((TASKS, 5, EPISODES)),
+    **{
+        (f"{runs} runs", shape): _learners(shape, runs)
+        for shape in ("normal", "a fifth fails")
+        for runs in COUNTS
+    },
+    **{
+        (f"{runs} runs", "a fifth fails; every second policy is fixed"): _beside(
+            "a fifth fails", runs
+        )
+        for runs in COUNTS
+    },
+}
+
+
+def false_on_pairs(reports: Sequence[Scores]) -> np.ndarray:
+    """Return whether two policies of equal mean are told apart, (reports, 2).
+
+    The columns are on any of the tasks, and over the group. All reports are decided by the same
+    calls, each as if it were alone.
     """
-    values = np.stack(scores, axis=1)
-    means = values.mean(axis=1, keepdims=True)
-    widened: np.ndarray = means + (values - means) * np.sqrt(len(scores) / (len(scores) - 1))
-    return widened
+    alpha, (named, families) = protocol().report.alpha, _named(reports)
+    pairs = [pair for (pair,) in families]
+    tasks = [compared(named, pairs, slice(k, k + 1)) for k in range(TASKS)]
+    over_group = compared(named, pairs, slice(TASKS))
+    on_tasks = [
+        any(claim for _, claim in decide(family, alpha)) for family in zip(*tasks, strict=True)
+    ]
+    return np.array([on_tasks, [decide([row], alpha)[0][1] for row in over_group]]).T
 
 
-def _coverage(
-    scores: np.ndarray, strata: list[np.ndarray | None], trials: int
-) -> tuple[float, float, float, float, float]:
-    """Return the coverage of the mean, its mean width, two further coverages, and a distance.
+def false_ranks(reports: Sequence[Scores]) -> np.ndarray:
+    """Return whether any rank of policies of equal mean is false, (reports,)."""
+    alpha, (named, families) = protocol().report.alpha, _named(reports)
+    rows = iter(compared(named, [pair for some in families for pair in some], slice(TASKS)))
+    decided = [decide(list(itertools.islice(rows, len(some))), alpha) for some in families]
+    return np.array([any(claim for _, claim in family) for family in decided])
 
-    ``scores`` is (tasks, sets of seeds, episodes). The coverages are those of the trimmed mean, and
-    of the mean as if the tasks had other seeds; the distance is that of two definitions of the
-    truth, see ``groups``.
+
+def _named(reports: Sequence[Scores]) -> tuple[Scores, list[Pairs]]:
+    """Return the policies of all reports with names of their own, and the pairs of each report."""
+    names = [{name: f"{k} {name}" for name in report} for k, report in enumerate(reports)]
+    scores = {
+        own[name]: values
+        for own, report in zip(names, reports, strict=True)
+        for name, values in report.items()
+    }
+    return scores, [list(itertools.combinations(own.values(), 2)) for own in names]
+
+
+def _simulated(
+    errors: Callable[[Sequence[Scores]], np.ndarray], draw: Draw, policies: int, trials: int
+) -> np.ndarray:
+    """Return the errors of ``trials`` reports of some policies, (reports, ...)."""
+    rng, chunk = np.random.default_rng([31, policies]), GRIDS // (policies * TASKS)
+    counts = [min(chunk, trials - start) for start in range(0, trials, chunk)]
+    return np.concatenate([errors([draw(rng, policies) for _ in range(n)]) for n in counts])
+
+
+def ranks(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield how often policies of equal mean are told apart, and how often a rank is false.
+
+    The number of policies in a report does not change the decisions on a pair.
     """
-    rng, truth = np.random.default_rng(21), scores.mean(axis=(1, 2))
-    hits, width, episodes = np.zeros(3), 0.0, np.arange(scores.shape[2])
-    for _ in range(trials):
-        drawn = scores[:, rng.integers(scores.shape[1], size=len(episodes)), episodes]
-        rows = list(zip(drawn, strata, strict=True))
-        shared = TwoWay([Grid(values, "seeds", strata=labels) for values, labels in rows])
-        apart = TwoWay([Grid(values, strata=labels) for values, labels in rows])
-        for k, (two_way, weights) in enumerate(
-            ((shared, mean_weights), (shared, trimmed_weights), (apart, mean_weights))
-        ):
-            form = weights(two_way.means)
-            half = half_widths(two_way.spread(form))[0]
-            hits[k] += abs(form @ two_way.means - weights(truth) @ truth) <= half
-            width += 2.0 * half if k == 0 else 0.0
-    balanced = [_balanced(task.mean(axis=0), one) for task, one in zip(scores, strata, strict=True)]
-    off = float(np.mean(truth) - np.mean(balanced))
-    return hits[0] / trials, width / trials, hits[1] / trials, hits[2] / trials, off
-
-
-def _balanced(scores: np.ndarray, strata: np.ndarray | None) -> float:
-    """Return the mean of the means of the strata."""
-    labels = np.zeros(len(scores), np.int64) if strata is None else strata
-    return float(np.mean([scores[labels == one].mean() for one in np.unique(labels)]))
-
-
-# -- probability of improvement --------------------------------------------------------------------
-
-TRUTHS = (0.5, 0.76, 0.96, 0.99)
-
-
-def improvement(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield coverage and width of the interval of the probability of improvement."""
-    from scipy.special import ndtri
-
-    yield ["tasks", "runs", "truth", "coverage", "width", "a fifth fails: coverage", "width"]
-    for tasks, runs, truth in itertools.product((1, TASKS), (3, 5, 10), TRUTHS):
-        rng, numbers = np.random.default_rng([22, tasks, runs]), list[float]()
-        for share in (0.0, FAILING):
-            hits = width = 0.0
-            # Both fail, one of them, or none; a tie counts one half, and so does it if both fail.
-            actual = (1 - share) ** 2 * truth + (1 - share) * share + share**2 / 2
-            for _ in range(arguments.trials):
-                first, second = rng.normal(0.0, 1.0, (2, runs, tasks))
-                first += np.sqrt(2.0) * ndtri(truth)
-                failed = rng.uniform(size=(2, runs, tasks)) < share
-                x, y = np.where(failed[0], -99.0, first), np.where(failed[1], -99.0, second)
-                interval = improvement_interval(x, y)
-                hits += interval.low <= actual <= interval.high
-                width += interval.high - interval.low
-            numbers += [hits / arguments.trials, width / arguments.trials]
-        yield [str(tasks), str(runs), f"{truth:g}", *(f"{value:.3f}" for value in numbers)]
+    yield [
+        *("units", "scores", "false on a task", "false over the group"),
+        *(f"any false rank of {POLICIES}", "standard error"),
+    ]
+    for (units, kind), draw in CASES.items():
+        trials = 1 if kind == TIES else arguments.trials
+        pairs = _simulated(false_on_pairs, draw, 2, trials).mean(axis=0)
+        ranked = float(_simulated(false_ranks, draw, POLICIES, trials).mean())
+        error = (ranked * (1.0 - ranked) / trials) ** 0.5
+        yield [units, kind, *(f"{share:.3f}" for share in (*pairs, ranked, error))]
