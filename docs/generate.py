@@ -25,7 +25,9 @@ from coopbench.describe import describe_environment
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 from studies.battles.pages import counted, verdicts_table
+from studies.certificates.pages import partners_text
 from studies.checks import structure
+from studies.validity import games
 
 ROOT = Path(__file__).resolve().parent.parent
 _PART = re.compile(r"(<!-- generated: begin ?(\w*) -->\n).*?(<!-- generated: end -->)", re.DOTALL)
@@ -110,6 +112,9 @@ def pages() -> dict[Path, dict[str, str]]:
     }
     for env_id in coopbench_envs.ids():
         contents[docs / "environments" / page_name(env_id)] = {"": facts(env_id)}
+    for env_id, certificate in games.stored().items():
+        partners = partners_text(certificate)
+        contents[docs / "environments" / page_name(env_id)] |= {"partners": partners}
     contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "results.md"] = results_tables.parts()

@@ -107,7 +107,7 @@ def test_for_other_ranges_a_relative_script_is_taken_if_it_earns_as_much(elsewhe
 def test_what_is_not_searched_again_is_kept_but_for_scripts(monkeypatch):
     """Partners of one task have changed, and there are scripts that there were not before."""
     few = Budget(library=1, rounds=1, candidates=4, episodes=1, elite=2, choice=2)
-    monkeypatch.setattr(Effort, "of", lambda *_: Effort(few, few, few, (15, 30)))
+    monkeypatch.setattr(Effort, "of", lambda *_: Effort(few, few, (few, few), (15, 30)))
     stored, task = load_certificate("TrustDilemma-v1"), "trust-dilemma.unmet"
     result = renewed(stored, [task], sizes=FEW)
     for name, rules in stored.rules.items():

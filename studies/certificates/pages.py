@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
 from coopbench.certificates.games import REPEATED, Certificate, Criterion
+from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 
 _NAMES = {
@@ -19,6 +20,8 @@ _NAMES = {
     "reference": "reference policy",
     "random": "`random`",
 }
+SIMPLE = "best_script"  # name of a figure
+_KNOWN = (*OBSERVING, *SCRIPT, SIMPLE)
 _LADDER = (("public", "public state"), ("blind", "own conduct"), ("partner", "partner"))
 _SHARES = (*_LADDER, ("memory", "memory"))
 _CLASS = (
@@ -48,6 +51,29 @@ def certificate_page(certificate: Certificate) -> str:
         )
         parts.append(_CLASS)
     return "\n\n".join(parts)
+
+
+def partners_text(certificate: Certificate) -> str:
+    """Write what it is worth to know the partners: the scores in every task that has partners.
+
+    Scores are those of the player that knows the pool, of the best rule or script and of
+    ``best_script``. The text is empty without such a task.
+    """
+    parts = []
+    for task in load_protocol(certificate.protocol).task:
+        figures = certificate.figures.get(task.id, {})
+        if "bayesian" in figures:
+            known = max(certificate.score(task.id, name) for name in _KNOWN if name in figures)
+            pool, simple = (certificate.score(task.id, name) for name in ("bayesian", SIMPLE))
+            parts.append(f"{pool:z.2f}, {known:z.2f} and {simple:z.2f} in `{task.group}`")
+    if not parts:
+        return ""
+    return (
+        "Play that ignores its partners scores at most 0, the best response to each partner 1. The "
+        "player that knows the pool, but not which partner it meets, the best known rule or script "
+        f"and `{SIMPLE}` score {'; '.join(parts)}. The first number less the second is what it "
+        "would add to the best known play to tell its partners apart as that player does."
+    )
 
 
 def _criteria_table(rows: tuple[Criterion, ...]) -> str:

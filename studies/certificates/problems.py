@@ -99,11 +99,11 @@ def best_rule(arena: Arena, name: str, starts: Sequence[Weights], budget: Budget
     return variables.weights(vector)
 
 
-def answers(arena: Arena, starts: Sequence[Weights], budget: Budget) -> Weights:
+def answers(arena: Arena, starts: Sequence[Weights], budgets: Sequence[Budget]) -> Weights:
     """Search the best rule against each named line-up, known in advance; weights (names, size).
 
-    Line-ups with the same name share the episodes. Twice: what is best against one line-up is
-    where the second search for the others begins.
+    Line-ups with the same name share the episodes. There is one search for each of the budgets:
+    what is best against one line-up is where the next search for the others begins.
     """
     variables, alike = _Variables.of(arena, "informed"), arena.table.alike
     lineups = np.arange(len(arena.table.lineups)).reshape(-1, alike)
@@ -119,8 +119,10 @@ def answers(arena: Arena, starts: Sequence[Weights], budget: Budget) -> Weights:
         return result
 
     problem = Problem(count, variables.count, value)
-    first = searched(problem, _library(arena, variables, starts), budget, 1)
-    return variables.weights(searched(problem, first, budget, 2))
+    found = _library(arena, variables, starts)
+    for seed, budget in enumerate(budgets, 1):
+        found = searched(problem, found, budget, seed)
+    return variables.weights(found)
 
 
 def _library(arena: Arena, variables: _Variables, starts: Sequence[Weights]) -> np.ndarray:

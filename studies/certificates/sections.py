@@ -29,7 +29,7 @@ class Effort:
 
     alone: Budget  # rules in all seats, or in one seat against one policy
     pool: Budget  # one rule with all line-ups, which share the episodes
-    partner: Budget  # a rule for each line-up; searched twice
+    answers: tuple[Budget, ...]  # a rule for each line-up; one after the other
     scripts: tuple[int, int]  # episodes of each script, and of those among which is chosen
 
     @classmethod
@@ -46,7 +46,9 @@ class Effort:
             alone, pool, partner = (
                 replace(budget, rounds=budget.rounds // 2) for budget in (alone, pool, partner)
             )
-        return cls(alone, pool, partner, scripts=(280 * effort, 2_800 * effort))
+        # Rules of many weights against partners that adapt gain most from many small steps.
+        steps = replace(partner, rounds=20 * effort, spread=0.3)
+        return cls(alone, pool, (partner, partner, steps), scripts=(280 * effort, 2_800 * effort))
 
 
 def _written(table: Table, weights: Weights) -> dict[str, RuleData]:
@@ -102,7 +104,7 @@ class Focal(replay.Focal):
         """Return the best rule of every class, and the best against each line-up."""
         rules: dict[str, Any] = {name: {} for name in (*CLASSES, "informed", "script")}
         for role, arena in self.arenas.items():
-            informed, tried = answers(arena, [], effort.partner), list[Weights]()
+            informed, tried = answers(arena, [], effort.answers), list[Weights]()
             rows = map(arena.table.forms[role].data, informed[role])
             rules["informed"][role] = dict(zip(arena.table.names, rows, strict=True))
             tried.append({role: informed[role]})
