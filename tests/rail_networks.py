@@ -9,6 +9,7 @@ import numpy as np
 
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.cells import TYPES
+from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.network import AXIS, PLACE, SHAPE
 
 SIZES = {
@@ -38,8 +39,7 @@ def check(engine):
             assert (beyond[leaves == 1] > 0).all(), "an exit without a counterpart"
             back = grid >> (4 * (3 - (turn + 2) % 4) + 3 - (heading + 2) % 4) & 1
             np.testing.assert_array_equal(leaves, back, "a track of one direction")
-    lanes = np.arange(engine.lanes)[:, None]
-    ways = s.distances[lanes, s.map_of, s.start]
+    ways = distances_at(s, s.start)
     assert ((ways > 0) & (ways < UNREACHABLE)).all(), "a train without a way"
     assert ((s.departure >= 0) & (s.departure <= s.due)).all()
     assert ((s.limit > 0) & (s.limit <= c.horizon)).all()

@@ -13,8 +13,9 @@ from golden_folders import unpacked
 
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.rail import importing, instances, motion
-from coopbench_envs.rail.cells import TYPES, follow, steps
+from coopbench_envs.rail import importing, instances, motion, rail
+from coopbench_envs.rail.cells import FORWARD, TYPES, follow, steps
+from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED
 
@@ -90,9 +91,25 @@ def test_recorded_episodes_are_reproduced_bit_for_bit(name):
 def test_distance_maps_equal_the_recorded_ones(name):
     engine, arrays = loaded(name)
     c, s = engine.constants, engine.state
-    maps = s.distances[0][s.map_of[0]].reshape(-1, c.map.height + 2, c.map.width + 2, 4)
+    maps = s.distances[0][s.map_of[0][:, None] + s.numbers[0]]
+    maps = maps.reshape(-1, c.map.height + 2, c.map.width + 2, 4)
     np.testing.assert_array_equal(maps[:, 1:-1, 1:-1], arrays["distance_map"])
-    assert s.map_of.max() + 1 == len({(*t, *d) for t, d in zip(*targets(arrays), strict=True)})
+    stations = {(*t, *d) for t, d in zip(*targets(arrays), strict=True)}
+    assert s.map_of.max() == len(stations) * s.row_length[0]
+
+
+def test_distances_that_have_no_room_are_searched_when_they_are_asked_for(monkeypatch):
+    parameters = {"num_agents": 8, "height": 40, "width": 40, "cities": 4, "line_length": 3}
+    whole = builders.begun(RAIL, lanes=2, **parameters)
+    monkeypatch.setattr(rail, "room", lambda trains, cells: 3 * int(whole.state.row_length.min()))
+    short = builders.begun(RAIL, lanes=2, **parameters)
+    assert (short.state.map_of == 0).any(axis=1).all()
+    for t in range(20):
+        np.testing.assert_array_equal(short.control.obs, whole.control.obs, err_msg=str(t))
+        for engine in (short, whole):
+            engine.step(np.full((2, 8), FORWARD))
+    with pytest.raises(ValueError, match="room for distances to at most 1 of its targets; train"):
+        distances_at(short.state, short.state.place)
 
 
 def targets(arrays):

@@ -14,7 +14,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.cells import FORWARD, STOP, follow
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, distances_at
 from coopbench_envs.rail.trains import ARRIVED, MOVING, READY
 
 RAIL = "coopbench/Rail-v0"
@@ -63,7 +63,7 @@ def test_a_train_alone_arrives_on_its_shortest_way():
     c, s = engine.constants, engine.state
     assert c.num_agents == 1
     for lane in range(8):
-        cells = s.distances[lane, 0, s.start[lane, 0]]
+        cells = distances_at(s, s.start)[lane, 0]
         # Ready after one step, on the map after another one, then a cell per step.
         assert s.arrival[lane, 0] == max(s.departure[lane, 0], 1) + 1 + cells
 
@@ -180,7 +180,7 @@ def planned_loss(engine, memory, lane):
         if a in plan:
             loss += max(0, plan[a][1][-1] - int(s.due[lane, a]))
         else:
-            cells = int(s.distances[lane, s.map_of[lane, a], s.start[lane, a]])
+            cells = int(distances_at(s, s.start)[lane, a])
             loss += -(-(cells + 1) * c.drive.unit // int(s.top_speed[lane, a]))
     return loss
 
@@ -200,10 +200,11 @@ def test_a_train_enters_the_line_of_others_only_if_all_of_them_can_pass(leave, g
     s.rail[:] = 0xFFFF  # every turn is possible everywhere
     s.distances[:] = UNREACHABLE
     s.status[:], s.distance[:], s.top_speed[:] = READY, 0, c.drive.unit
-    s.map_of[0] = np.arange(3)
+    row = s.numbers.shape[1]
+    s.numbers[0], s.map_of[0] = np.arange(row), row * np.arange(1, 4)
     for a, way in enumerate(ways):
         places = [4 * ((row + 1) * (c.map.width + 2) + column) + turn for row, column, turn in way]
-        s.distances[0, a, places] = np.arange(len(way))[::-1]
+        s.distances[0, s.map_of[0, a] + np.array(places)] = np.arange(len(way))[::-1]
         s.status[0, a], s.place[0, a] = MOVING, places[0]
     policy = make_policy("deadlock_avoidance", Game.of(engine))
     legal = np.ones((1, 3, 5), bool)

@@ -17,6 +17,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import instance_state
 from coopbench.workflows.timed import timed_evaluate
 from coopbench_envs.engine import Engine
+from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
 PUBLISHED = ("rail-published-1", "rail-published-2")
@@ -56,7 +57,7 @@ def test_scores_of_the_challenge_by_hand():
         s, limit = engine.state, int(engine.state.limit[0])
         by_hand = []
         for a in range(task.parameters["num_agents"]):
-            cells = int(s.distances[0, s.map_of[0, a], s.place[0, a]])
+            cells = int(distances_at(s, s.place)[0, a])
             travel = cells + 1  # at speed 1, the cell that it is in counted
             if s.status[0, a] == ARRIVED:
                 by_hand.append(min(0, int(s.due[0, a]) - int(s.arrival[0, a])))

@@ -15,7 +15,7 @@ from coopbench.baselines.policy import Entry, Game
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, follow
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, cells_from
 from coopbench_envs.rail.trains import ARRIVED, MOVING, READY
 
 
@@ -85,7 +85,7 @@ def decide(b: Board, w: Scratch, actions: np.ndarray) -> None:
 def mark_way(b, w, i, a, mark):
     """Mark the cells of a train's shortest way, the first one included."""
     place = np.int64(b.place[i, a])
-    cells = np.int64(b.distances[i, b.map_of[i, a], place])
+    cells = cells_from(b, i, a, place)
     w.ways[a, place >> 2] = mark
     for _ in range(cells if cells < UNREACHABLE else 0):
         place = nearer(b, i, a, place)
@@ -96,7 +96,7 @@ def mark_way(b, w, i, a, mark):
 def action_of(b, w, i, a):
     """Return the action of one train: on its way, or to stay where it is."""
     place, on_map = np.int64(b.place[i, a]), b.status[i, a] >= MOVING
-    cells = np.int64(b.distances[i, b.map_of[i, a], place])
+    cells = cells_from(b, i, a, place)
     if cells == UNREACHABLE or (not on_map and w.holder[place >> 2] >= 0):
         return 0
     ahead = nearer(b, i, a, place)
@@ -120,7 +120,7 @@ def can_go_on(b, w, i, a):
     way of none of them.
     """
     place = np.int64(b.place[i, a])
-    cells = np.int64(b.distances[i, b.map_of[i, a], place])
+    cells = cells_from(b, i, a, place)
     met = 0
     for _ in range(cells):
         place = nearer(b, i, a, place)
@@ -136,7 +136,7 @@ def can_go_on(b, w, i, a):
 @routine
 def comes_to(b, i, other, place):
     """Tell whether a train's shortest way leads against the heading of ``place``."""
-    if b.distances[i, b.map_of[i, other], b.place[i, other]] in (0, UNREACHABLE):
+    if cells_from(b, i, other, b.place[i, other]) in (0, UNREACHABLE):
         return False
     ahead = nearer(b, i, other, np.int64(b.place[i, other]))
     return ahead >> 2 == (place >> 2) - b.delta[place & 3]

@@ -26,7 +26,7 @@ from coopbench.baselines.dispatchers.way_search import (
 from coopbench.baselines.policy import Game
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import routine, subroutine, uniform
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, cells_from
 from coopbench_envs.rail.rewards import CHALLENGE_2020
 from coopbench_envs.rail.trains import ARRIVED
 
@@ -147,7 +147,7 @@ def plan_by_slack(b, m, k, h, i, shuffled):
     n = m.broken.shape[1]
     forget_all(m.plan, i)
     for a in range(n):
-        cells = np.int64(b.distances[i, b.map_of[i, a], b.place[i, a]])
+        cells = cells_from(b, i, a, b.place[i, a])
         travel = 0 if cells == UNREACHABLE else cells * dwell(b, i, a)
         h.key[a] = b.due[i, a] - travel
         if shuffled:

@@ -19,7 +19,7 @@ from coopbench.baselines.dispatchers.way_search import (
     search,
 )
 from coopbench_envs.core import routine, subroutine, uniform
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, cells_from
 from coopbench_envs.rail.trains import ARRIVED, MOVING
 
 __all__ = [
@@ -64,7 +64,7 @@ def make_choice(trains: int, longest: int) -> Choice:
 @routine
 def travel(b, i, a):
     """Return the steps of the shortest way from where a train is, as the rewards count them."""
-    cells = np.int64(b.distances[i, b.map_of[i, a], b.place[i, a]])
+    cells = cells_from(b, i, a, b.place[i, a])
     if cells == UNREACHABLE:
         return 0
     return ((cells + 1) * b.unit + b.top_speed[i, a] - 1) // b.top_speed[i, a]
@@ -253,7 +253,7 @@ def take_those_around(b, p, h, i, rng, size):
     """
     worst, count, together = h.group[0], 1, uniform(rng, i) < 0.5
     place = np.int64(b.place[i, worst])
-    cells = np.int64(b.distances[i, b.map_of[i, worst], place])
+    cells = cells_from(b, i, worst, place)
     if cells == UNREACHABLE or cells == 0:
         return count
     only = int(uniform(rng, i) * cells)

@@ -6,7 +6,7 @@ import numpy as np
 
 from coopbench.baselines.policy import Game
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, distances_at
 
 __all__ = ["Railway"]
 
@@ -64,8 +64,7 @@ class Railway:
 
     def distance(self, state: Any, places: np.ndarray) -> np.ndarray:
         """Return how many cells trains would be from their targets at these places."""
-        lanes = np.arange(len(places))[:, None]
-        steps = state.distances[lanes, state.map_of, np.maximum(places, 0)].astype(np.int64)
+        steps = distances_at(state, np.maximum(places, 0))
         return np.where(places < 0, UNREACHABLE, steps)
 
 

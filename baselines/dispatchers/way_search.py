@@ -13,7 +13,7 @@ import numpy as np
 from coopbench.baselines.dispatchers.visits import FAR, Plan
 from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.cells import exits
-from coopbench_envs.rail.distances import UNREACHABLE
+from coopbench_envs.rail.distances import UNREACHABLE, cells_from, check_rows
 from coopbench_envs.rail.trains import BROKEN_OFF_MAP, MOVING, WAITING
 
 __all__ = [
@@ -45,6 +45,7 @@ class Board(NamedTuple):
     distance: np.ndarray
     broken: np.ndarray
     map_of: np.ndarray
+    numbers: np.ndarray
     distances: np.ndarray
     delta: np.ndarray
     unit: int
@@ -60,8 +61,9 @@ _OF_STATE = Board._fields[: Board._fields.index("delta")]
 def board_of(c: Any, state: Any, **aims: Any) -> Board:
     """Return what planners read of a game's constants and state: no malfunction to come.
 
-    ``aims`` are the last three fields.
+    ``aims`` are the last three fields. Raises ``ValueError`` if distances of a train are not kept.
     """
+    check_rows(state)
     arrays = {name: getattr(state, name) for name in _OF_STATE}
     return Board(**arrays, delta=c.map.delta, unit=c.drive.unit, horizon=c.horizon, **aims)
 
@@ -129,11 +131,11 @@ def earliest(b, i, a):
 @routine
 def nearer(b, i, a, place):
     """Return the next place on a shortest way."""
-    target = np.int64(b.distances[i, b.map_of[i, a], place]) - 1
+    target = cells_from(b, i, a, place) - 1
     for turn in range(4):
         opens = (np.int64(b.rail[i, place >> 2]) >> (4 * (3 - (place & 3)) + 3 - turn)) & 1
         ahead = 4 * ((place >> 2) + b.delta[turn]) + turn
-        if opens and b.distances[i, b.map_of[i, a], ahead] == target:
+        if opens and cells_from(b, i, a, ahead) == target:
             return np.int64(ahead)
     return place
 
@@ -141,7 +143,7 @@ def nearer(b, i, a, place):
 @routine
 def steps_to_go(b, i, a, place):
     """Return the steps to the target from the moment a train enters a place; FAR: no way."""
-    cells = np.int64(b.distances[i, b.map_of[i, a], place])
+    cells = cells_from(b, i, a, place)
     return FAR if cells == UNREACHABLE else cells * dwell(b, i, a)
 
 
@@ -163,7 +165,7 @@ def search(b, p, k, i, a, latest):
             take_out(k, node, promise)
             k.previous[node] = -2
             k.search[1] += 1
-            if b.distances[i, b.map_of[i, a], place_of(b, p, i, node)] == 0:
+            if cells_from(b, i, a, place_of(b, p, i, node)) == 0:
                 goal = node
                 break
             expand(b, p, k, i, a, node, latest)

@@ -106,36 +106,26 @@ def link(moves, i, graph, k, other, d):
 def measure_fields(moves, field, goals, agents, lengths, columns, rows):
     """Measure the fields of agents ``agents[0]`` to ``agents[1]`` - 1, which are in one block.
 
-    ``field`` is the block, ``goals``, (agents,), are the cells at distance 0; the others are as in
-    ``spread``.
+    ``field`` is a block, of which all else is written over; ``goals``, (agents,), are the cells at
+    distance 0; the others are as in ``spread``.
     """
-    skip, slots = agents[0] // WIDTH * WIDTH, slots_of(agents[0], agents[1], goals.shape[0])
+    skip = agents[0] // WIDTH * WIDTH
     for k in range(field.shape[0]):
-        for a in range(slots[0], slots[1]):
+        for a in range(WIDTH):
             field[k, a] = UNREACHED
     for a in range(agents[0], agents[1]):
         field[goals[a], a - skip] = 0
-    spread(moves, field, slots, lengths, columns, rows)
-
-
-@routine
-def slots_of(first, last, count):
-    """Return the places in their block of agents ``first`` to ``last`` - 1 of ``count``.
-
-    Behind the last agent, the rest of the block goes along: whole vectors are faster than a part.
-    """
-    skip = first // WIDTH * WIDTH
-    return np.uint64(first - skip), np.uint64(WIDTH if last == count else last - skip)
+    spread(moves, field, lengths, columns, rows)
 
 
 @subroutine
-def spread(moves, field, slots, lengths, columns, rows):
+def spread(moves, field, lengths, columns, rows):
     """Measure the distances of all cells from those with distance 0, for one block.
 
-    ``moves`` is (cells,), ``slots`` the first agent in the block and the one after the last,
-    ``lengths`` those of straight and of diagonal moves. ``rows``, (cells,) int32, is scratch: in
-    which directions a row is still to be relaxed. It is as long as it, or the row before it, has
-    changed since, so that the distances are exact in the end, however much a way winds.
+    ``moves`` is (cells,), ``lengths`` are those of straight and of diagonal moves. ``rows``,
+    (cells,) int32, is scratch: in which directions a row is still to be relaxed. It is as long as
+    it, or the row before it, has changed since, so that the distances are exact in the end, however
+    much a way winds.
     """
     count, is_upwards, quiet = moves.shape[0] // columns, True, 0
     for row in range(count):
@@ -149,9 +139,8 @@ def spread(moves, field, slots, lengths, columns, rows):
             if rows[row] & one == 0:
                 continue
             rows[row] &= reverse
-            if relax_row(moves, field, slots, lengths, columns, row, ahead):
+            if relax_row(moves, field, lengths, columns, row, ahead):
                 quiet = 0
-                rows[row] |= reverse
                 if 0 <= row + ahead < count:
                     rows[row + ahead] |= one
                 if 0 <= row - ahead < count:
@@ -160,31 +149,47 @@ def spread(moves, field, slots, lengths, columns, rows):
 
 
 @routine
-def relax_row(moves, field, slots, lengths, columns, row, ahead):
+def relax_row(moves, field, lengths, columns, row, ahead):
     """Shorten the distances of a row by moves from the row before it and along it; tell if any.
 
     ``ahead`` is 1 if the row before is the one below, and cells follow each other from left to
-    right, and -1 for the reverse. A closed move comes from the last row, which is never reached.
+    right and then back, and -1 for the reverse: ways that turn to and fro along rows would take a
+    sweep of the map for each turn otherwise. A closed move comes from the last row of the field,
+    which is never reached. Numbers of cells have no sign, so that no index counts from an end.
     """
     cells, shift, changed = moves.shape[0], 4 if ahead > 0 else 0, np.uint16(0)
-    near, far = np.uint16(UNREACHED - lengths[0]), np.uint16(UNREACHED - lengths[1])
+    first, nowhere = row * columns if ahead > 0 else (row + 1) * columns - 1, np.uint64(cells)
     for n in range(columns):
-        k = row * columns + (n if ahead > 0 else columns - 1 - n)
-        is_open = moves[k] >> shift & 15
-        if is_open == 0:
-            continue
-        beside = k - ahead if is_open & 1 else cells
-        before = k - ahead * columns if is_open & 2 else cells
-        left = k - ahead * (columns + 1) if is_open & 4 else cells
-        right = k - ahead * (columns - 1) if is_open & 8 else cells
-        for a in range(slots[0], slots[1]):
-            straight = min(min(field[beside, a], field[before, a]), near)
-            diagonal = min(min(field[left, a], field[right, a]), far)
-            least = min(np.uint16(straight + lengths[0]), np.uint16(diagonal + lengths[1]))
-            least = min(least, field[k, a])
-            changed |= least ^ field[k, a]
-            field[k, a] = least
+        k = first + ahead * n
+        is_open = moves[np.uint64(k)] >> shift & 15
+        if is_open:
+            beside = np.uint64(k - ahead if is_open & 1 else cells)
+            before = np.uint64(k - ahead * columns if is_open & 2 else cells)
+            left = np.uint64(k - ahead * (columns + 1) if is_open & 4 else cells)
+            right = np.uint64(k - ahead * (columns - 1) if is_open & 8 else cells)
+            changed |= relax_cell(field, lengths, np.uint64(k), beside, before, left, right)
+    for n in range(columns - 1):
+        k = first + ahead * (columns - 2 - n)
+        if moves[np.uint64(k)] >> (4 - shift) & 1:
+            beside = np.uint64(k + ahead)
+            # With more neighbours than it has: short loops are unrolled, and not made vectors.
+            changed |= relax_cell(field, lengths, np.uint64(k), beside, nowhere, nowhere, nowhere)
     return changed != 0
+
+
+@routine
+def relax_cell(field, lengths, here, beside, before, left, right):
+    """Shorten the distances of a cell by moves from four others; return bits that have changed."""
+    changed = np.uint16(0)
+    near, far = np.uint16(UNREACHED - lengths[0]), np.uint16(UNREACHED - lengths[1])
+    for a in range(WIDTH):
+        straight = min(min(field[beside, a], field[before, a]), near)
+        diagonal = min(min(field[left, a], field[right, a]), far)
+        least = min(np.uint16(straight + lengths[0]), np.uint16(diagonal + lengths[1]))
+        least = min(least, field[here, a])
+        changed = np.uint16(changed | (least ^ field[here, a]))
+        field[here, a] = least
+    return changed
 
 
 @subroutine
@@ -215,13 +220,20 @@ def extend(field, floor, part, slots, columns):
 @subroutine
 def extend_fields(field, floor, goals, agents, columns):
     """Continue the fields of agents ``agents[0]`` to ``agents[1]`` - 1 where no way leads."""
-    begin = agents[0]
+    begin, skip = agents[0], agents[0] // WIDTH * WIDTH
     while begin < agents[1]:  # agents whose goals are in the same part of the map at once
         part, end = floor[goals[begin]], begin + 1
         while end < agents[1] and floor[goals[end]] == part:
             end += 1
-        extend(field, floor, part, slots_of(begin, end, goals.shape[0]), columns)
+        extend(field, floor, part, (np.uint64(begin - skip), np.uint64(end - skip)), columns)
         begin = end
+
+
+@subroutine
+def copy_field(scratch, field, slot):
+    """Copy the field of one agent into its block."""
+    for k in range(field.shape[0]):
+        field[k, slot] = scratch[k, slot]
 
 
 @routine
@@ -233,11 +245,15 @@ def bound_ways(c, s, i, first, last):
     straight distance is a bound, too, and the better one if no side closes the straight line.
     """
     centres, columns, goal, pos = c.map.centres, c.map.columns, s.goal_pos, s.agent_pos
-    is_open = True
+    is_open, is_bound = True, True  # by their lines, all of them
     for a in range(first, last):
         s.shortest[i, a] = max(apart(goal, pos, i, a) - s.goal_rad[i, a], 0.0)
         is_open = is_open and is_straight_open(s.barriers, i, centres, columns, pos, goal, a)
-    if is_open:
+        is_bound = is_bound and (
+            not lies_in_cell(centres, columns, goal[i, a, 0], goal[i, a, 1], s.goal_rad[i, a])
+            or walks_straight(c, s, i, a)
+        )
+    if is_open or is_bound:
         return
     field, agents = s.ways[i, s.ways.shape[1] - 1], (first, last)
     lengths = (np.uint16(1), np.uint16(1))
@@ -248,6 +264,31 @@ def bound_ways(c, s, i, first, last):
         # A goal that reaches into other cells may be near on their side of a wall.
         if moves < UNREACHED and lies_in_cell(centres, columns, goal[i, a, 0], goal[i, a, 1], rad):
             s.shortest[i, a] = max(s.shortest[i, a], (moves - 1) * spacing(centres) - rad)
+
+
+@routine
+def walks_straight(c, s, i, a):
+    """Tell whether so few moves lead agent ``a`` to its goal that they give no better bound.
+
+    It makes moves that lead nearest to the goal, which most often are as few as there can be. Where
+    they are too many, or lead nowhere, the fewest are to be searched.
+    """
+    centres, columns, pos = c.map.centres, c.map.columns, s.agent_pos
+    k, goal = cell_at(centres, columns, pos[i, a, 0], pos[i, a, 1]), np.int64(s.goal_cell[i, a])
+    side, rad, moves = spacing(centres), s.goal_rad[i, a], 0
+    while k != goal and moves < centres.shape[0] and (moves - 1) * side - rad <= s.shortest[i, a]:
+        right, up = goal % columns - k % columns, goal // columns - k // columns
+        best, least = k, np.int64(1) << 40
+        for d in range(8):
+            dx, dy = abs(right - _ACROSS[d]), abs(up - _ALONG[d])
+            rank = max(dx, dy) * columns + min(dx, dy)  # the longer one first
+            if (s.moves[i, SIDES, k] >> d) & 1 and rank < least:
+                best, least = k + _ALONG[d] * columns + _ACROSS[d], rank
+        if best == k:
+            return False
+        k = best
+        moves += 1
+    return k == goal and (moves - 1) * side - rad <= s.shortest[i, a]
 
 
 @routine

@@ -36,6 +36,7 @@ from coopbench_envs.pathfinding.geodesics import (
     WIDTH,
     blocks_of,
     bound_ways,
+    copy_field,
     extend_fields,
     find_way,
     list_moves,
@@ -289,7 +290,7 @@ def drop_anchor(s, i, a):
 
 @subroutine
 def open_ways(c, s, i, first, last, is_new):
-    """Measure how far agents ``first`` to ``last`` - 1, all of one block, have to go.
+    """Measure how far agents ``first`` to ``last`` - 1 have to go: a whole block, or one agent.
 
     With ``is_new`` their goals are: note also whether they can be reached, and lower bounds.
     """
@@ -304,8 +305,13 @@ def open_ways(c, s, i, first, last, is_new):
     if is_new:
         bound_ways(c, s, i, first, last)
     lengths, cells = (np.uint16(STRAIGHT), np.uint16(DIAGONAL)), s.goal_cell[i]
-    measure_fields(s.moves[i, WAYS], block, cells, agents, lengths, c.map.columns, s.queue[i])
-    extend_fields(block, s.floor[i], cells, agents, c.map.columns)
+    # A whole block is measured in its place, a field of its own beside those of the others.
+    is_whole = first % WIDTH == 0 and (last - first == WIDTH or last == c.num_agents)
+    field = block if is_whole else s.ways[i, s.ways.shape[1] - 1]
+    measure_fields(s.moves[i, WAYS], field, cells, agents, lengths, c.map.columns, s.queue[i])
+    extend_fields(field, s.floor[i], cells, agents, c.map.columns)
+    if not is_whole:
+        copy_field(field, block, first % WIDTH)
     for a in range(first, last):
         s.way_cell[i, a] = -1
         stands = s.on_goal[i, a] and not c.rules.lifelong

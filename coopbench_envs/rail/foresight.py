@@ -32,7 +32,7 @@ def onward(c, s, i, a, place):
 
     Of equal ways it is the first of left, forward, right and back.
     """
-    nearest, chosen = distance_of(s, i, a, place), np.int64(-1)
+    nearest, chosen = distance_of(c, s, i, a, place), np.int64(-1)
     if nearest == UNREACHABLE or nearest == 0:
         return chosen
     cell, heading = place >> 2, place & 3
@@ -41,7 +41,7 @@ def onward(c, s, i, a, place):
         turn = (heading + 3 + k) & 3
         if (bits >> (3 - turn)) & 1:
             ahead = 4 * (cell + c.map.delta[turn]) + turn
-            steps = distance_of(s, i, a, ahead)
+            steps = distance_of(c, s, i, a, ahead)
             if steps < nearest:
                 nearest, chosen = steps, np.int64(ahead)
     return chosen
@@ -158,10 +158,10 @@ def mark_shortest(c, s, i, a, m, obs):
     for k in range(BRANCHES):
         place = s.node_place[i, m + 1 + k * c.shown.node_size[m + 1]]
         if place >= 0:
-            nearest = min(nearest, distance_of(s, i, a, place))
+            nearest = min(nearest, distance_of(c, s, i, a, place))
     for k in range(BRANCHES):
         child = m + 1 + k * c.shown.node_size[m + 1]
         place = s.node_place[i, child]
         if place >= 0:
-            best = nearest < UNREACHABLE and distance_of(s, i, a, place) == nearest
+            best = nearest < UNREACHABLE and distance_of(c, s, i, a, place) == nearest
             obs[i, a, FEATURES * len(c.shown.node_level) + FLAGS * child + SHORTEST] = best

@@ -60,7 +60,7 @@ def describe(c, s, i, a, obs):
     obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
     obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
     obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
-    obs[i, a, 13] = scaled(c, distance_of(s, i, a, s.place[i, a]))
+    obs[i, a, 13] = scaled(c, distance_of(c, s, i, a, s.place[i, a]))
     other = holder_ahead(c, s, i, a)
     if other >= 0:
         obs[i, a, 14] = 1.0 if holder_ahead(c, s, i, other) == a else -1.0
@@ -123,7 +123,7 @@ def look_along(c, s, i, a, place, cells, entry, obs):
     obs[i, a, entry + AWAY] = scaled(c, cells)
     obs[i, a, entry + TARGET] = cell == goal
     obs[i, a, entry + CHOICES] = choices / 3.0
-    shortest, rest = distance_of(s, i, a, s.place[i, a]), distance_of(s, i, a, place)
+    shortest, rest = distance_of(c, s, i, a, s.place[i, a]), distance_of(c, s, i, a, place)
     if rest == UNREACHABLE or shortest == UNREACHABLE:
         obs[i, a, entry + DETOUR] = 1.0
     else:

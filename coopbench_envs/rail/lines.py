@@ -6,7 +6,13 @@ import numpy as np
 
 from coopbench_envs.core import integer, routine, uniform
 from coopbench_envs.rail.cells import DIAMOND, exits
-from coopbench_envs.rail.distances import UNREACHABLE, search
+from coopbench_envs.rail.distances import (
+    UNREACHABLE,
+    chart_of,
+    number_places,
+    row_at,
+    search,
+)
 from coopbench_envs.rail.network import AXIS, SHAPE, pair_of, station
 from coopbench_envs.rail.rewards import CHALLENGE_2020
 
@@ -30,17 +36,19 @@ def draw_lines(c, s, i, rng, cities):
 
     Trains come in pairs: the second serves the cities of the first in reverse order.
     """
-    maps = np.int64(0)
+    number_places(s.rail, s.numbers, s.row_length, i)
+    length = np.int64(s.row_length[i])
+    first = length
     for a in range(c.num_agents):
         s.map_of[i, a] = -1
         for _ in range(TRIES):
             if s.map_of[i, a] < 0:
                 if a % 2 == 0:
                     draw_route(c, s, i, rng, cities)
-                draw_line(c, s, i, a, rng, maps)
+                draw_line(c, s, i, a, rng, row_at(s, i, first))
         if s.map_of[i, a] < 0:
             return False
-        maps = max(maps, s.map_of[i, a] + 1)
+        first = max(first, s.map_of[i, a] + length)
         s.top_speed[i, a] = draw_speed(c, i, rng)
     return True
 
@@ -67,27 +75,28 @@ def draw_speed(c, i, rng):
 
 
 @routine
-def draw_line(c, s, i, a, rng, maps):
-    """Draw the stations of train ``a``; without a way it gets no map.
+def draw_line(c, s, i, a, rng, first):
+    """Draw the stations of train ``a``; without a way it gets no row.
 
+    ``first`` is where the row of a new target begins, or 0 if there is no room for one.
     It starts on a track of even number and ends on one of odd number, as in flatland-rl.
     """
     stops = c.rules.num_stops + 2
-    first = s.route[i, 0 if a % 2 == 0 else stops - 1]
+    origin = s.route[i, 0 if a % 2 == 0 else stops - 1]
     final = s.route[i, stops - 1 if a % 2 == 0 else 0]
-    tracks = s.city[i, first, SHAPE] // 100
-    start = station(s.city, i, first, (2 * integer(rng, i, 10)) % tracks, c.map.delta)
+    tracks = s.city[i, origin, SHAPE] // 100
+    start = station(s.city, i, origin, (2 * integer(rng, i, 10)) % tracks, c.map.delta)
     tracks = s.city[i, final, SHAPE] // 100
     target = station(s.city, i, final, (2 * integer(rng, i, 10) + 1) % tracks, c.map.delta)
     s.target[i, a] = target
     s.target_headings[i, a] = 5 << s.city[i, final, AXIS] % 2
-    row = maps
+    row = first
     for b in range(a):
         if s.target[i, b] == target:
             row = np.int64(s.map_of[i, b])
-    if row == maps:
-        search(s.distances, s.queue, s.rail, i, row, target, s.target_headings[i, a], c.map.delta)
-    heading = (s.city[i, first, AXIS] + 2 * integer(rng, i, 2)) & 3
+    if row == first:
+        search(chart_of(c, s), i, row, target, s.target_headings[i, a])
+    heading = (s.city[i, origin, AXIS] + 2 * integer(rng, i, 2)) & 3
     for _ in range(2):
         if s.map_of[i, a] < 0 and draw_way(c, s, i, a, rng, 4 * start + heading, row):
             s.start[i, a] = 4 * start + heading
@@ -107,8 +116,8 @@ def draw_way(c, s, i, a, rng, place, row):
         track = integer(rng, i, s.city[i, city, SHAPE] // 100)
         cell = station(s.city, i, city, track, c.map.delta)
         axis = s.city[i, city, AXIS] % 2
-        search(s.distances, s.queue, s.rail, i, c.num_agents, cell, 5 << axis, c.map.delta)
-        length = np.int64(s.distances[i, c.num_agents, place])
+        search(chart_of(c, s), i, 0, cell, 5 << axis)
+        length = np.int64(s.distances[i, s.numbers[i, place]])
         if length == UNREACHABLE:
             return False
         cells += length
@@ -116,7 +125,9 @@ def draw_way(c, s, i, a, rng, place, row):
         for j in range(s.stop_place.shape[3]):
             s.stop_place[i, a, k, j] = 4 * cell + axis + 2 * j if j < 2 else -1
             s.stop_departure[i, a, k, j] = cells
-    length = np.int64(s.distances[i, row, place])
+    if row == 0 and stops > 0:
+        search(chart_of(c, s), i, 0, s.target[i, a], s.target_headings[i, a])
+    length = np.int64(s.distances[i, row + s.numbers[i, place]])
     for k in range(stops):
         for j in range(s.stop_place.shape[3]):
             s.stop_due[i, a, k, j] = cells + length - s.stop_departure[i, a, k, j]
@@ -126,15 +137,14 @@ def draw_way(c, s, i, a, rng, place, row):
 
 @routine
 def descend(c, s, i, place):
-    """Follow the distances of the extra map from ``place`` to where they are 0."""
-    row = c.num_agents
-    while s.distances[i, row, place] > 0:
+    """Follow the distances of the first row from ``place`` to where they are 0."""
+    while s.distances[i, s.numbers[i, place]] > 0:
         bits = exits(s.rail[i, place >> 2], place & 3)
-        after = place
+        after, least = place, s.distances[i, s.numbers[i, place]]
         for turn in range(4):
             ahead = 4 * ((place >> 2) + c.map.delta[turn]) + turn
-            if (bits >> (3 - turn)) & 1 and s.distances[i, row, ahead] < s.distances[i, row, after]:
-                after = ahead
+            if (bits >> (3 - turn)) & 1 and s.distances[i, s.numbers[i, ahead]] < least:
+                after, least = ahead, s.distances[i, s.numbers[i, ahead]]
         place = after
     return place
 
@@ -169,14 +179,15 @@ def draw_ring(c, s, i, rng):
         elif lower and left:
             code = pair_of(3, 0)
         s.rail[i, cell] = code
+    number_places(s.rail, s.numbers, s.row_length, i)
     for a in range(c.num_agents):
         start = c.map.columns + 2 + integer(rng, i, c.map.width - 2)
         target = c.map.columns * c.map.height + 2 + integer(rng, i, c.map.width - 2)
         s.start[i, a] = 4 * start + 1 + 2 * integer(rng, i, 2)
         s.target[i, a] = target
         s.target_headings[i, a] = 10
-        search(s.distances, s.queue, s.rail, i, 0, target, 10, c.map.delta)
-        s.wish[i, a] = s.distances[i, 0, s.start[i, a]] + 1
+        search(chart_of(c, s), i, 0, target, 10)
+        s.wish[i, a] = s.distances[i, s.numbers[i, s.start[i, a]]] + 1
         s.top_speed[i, a] = draw_speed(c, i, rng)
         for k in range(c.rules.num_stops):
             for j in range(s.stop_place.shape[3]):

@@ -24,7 +24,7 @@ from coopbench_envs.rail import (
     tree,
 )
 from coopbench_envs.rail.cells import steps
-from coopbench_envs.rail.distances import map_targets
+from coopbench_envs.rail.distances import map_targets, room
 from coopbench_envs.rail.lines import FAR
 from coopbench_envs.rail.rewards import CHALLENGE_2020, NEVER, NO_VISIT, all_arrived, pay
 from coopbench_envs.rail.speeds import read_factor, read_shares, read_unit
@@ -309,14 +309,18 @@ State = state(
     planned=array(
         "a plan is known that brings all trains home in time", dtype=np.bool_, scratch=True
     ),
-    map_of=_per_train("row of the train's target in distances", scratch=True),
+    map_of=_per_train(
+        "where the row of its target begins in distances; 0: it has none", scratch=True
+    ),
     distances=array(
-        # One row more than there are trains: for intermediate stops, which need it only once.
-        "cells to a target",
-        lambda c: c.num_agents + 1,
-        _num_places,
+        "cells to targets from places with rails, see distances.py",
+        lambda c: room(c.num_agents, c.map.cells),
         dtype=np.uint16,
         scratch=True,
+    ),
+    row_length=array("places with rails, and one", dtype=np.int32, scratch=True),
+    searched=array(
+        "train whose distances the first row has, -1: none", dtype=np.int32, scratch=True
     ),
     queue=array("places of a search", _num_places, dtype=np.int32, scratch=True),
     mapped=array("the distances hold for the rails of the lane", dtype=np.bool_, scratch=True),
@@ -361,6 +365,8 @@ State = state(
         "last search that came by, see network.py", _num_places, dtype=np.int32, scratch=True
     ),
     previous=array("place before on its way", _num_places, dtype=np.int32, scratch=True),
+    # Needed once the network has been drawn, where "previous" is not any more.
+    numbers=array("numbers of places, see distances.py", same="previous", scratch=True),
     search=array("number of the last search", dtype=np.int32, scratch=True),
     city=array(
         "cell, axis and tracks, see generator.py",
@@ -387,6 +393,7 @@ def prepare(c, s, i):
     if not s.mapped[i]:
         map_targets(c, s, i)
     s.mapped[i] = False  # a state that is restored later may have other rails
+    s.searched[i] = -1
     s.painted[i] = False
     s.halted[i] = False
     for cell in range(c.map.cells):

@@ -184,9 +184,9 @@ def shaped(c, s, i, a, over, limit):
     before = s.left[i, a] if s.left[i, a] >= 0 else s.start[i, a]
     if s.status[i, a] == ARRIVED and not s.arriving[i, a]:
         return 0.0
-    gain = np.float64(min(distance_of(s, i, a, before), limit))
+    gain = np.float64(min(distance_of(c, s, i, a, before), limit))
     if not over and s.status[i, a] != ARRIVED:
-        gain -= min(distance_of(s, i, a, s.place[i, a]), limit)
+        gain -= min(distance_of(c, s, i, a, s.place[i, a]), limit)
     return c.rewards.shaping * gain / limit
 
 
@@ -245,8 +245,8 @@ def measure(c, s, i, measures):
     n, total, covered = c.num_agents, 0.0, 0.0
     for a in range(n):
         total += s.earned[i, a]
-        way = distance_of(s, i, a, s.start[i, a])
-        rest = distance_of(s, i, a, s.place[i, a])
+        way = distance_of(c, s, i, a, s.start[i, a])
+        rest = distance_of(c, s, i, a, s.place[i, a])
         if s.status[i, a] == ARRIVED:
             covered += 1.0
         elif 0 < way < UNREACHABLE and rest < way:

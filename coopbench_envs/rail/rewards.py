@@ -120,7 +120,7 @@ def pay_stops(c, s, i, a):
 @routine
 def pay_unfinished(c, s, i, a, elapsed):
     """Return what train ``a``, which has not arrived, earns at the end of the episode."""
-    steps = distance_of(s, i, a, s.place[i, a])
+    steps = distance_of(c, s, i, a, s.place[i, a])
     waypoints = 0 if steps == UNREACHABLE else steps + 1
     travel = math.ceil(waypoints * c.drive.unit / s.top_speed[i, a])
     if is_on_map(s.status[i, a]):

@@ -56,7 +56,7 @@ def look_along(c, s, i, a, entry, ahead, obs):
     if ahead < 0:
         return
     obs[i, a, entry] = 1.0
-    now, then = distance_of(s, i, a, s.place[i, a]), distance_of(s, i, a, ahead)
+    now, then = distance_of(c, s, i, a, s.place[i, a]), distance_of(c, s, i, a, ahead)
     gain = -1.0 if then == UNREACHABLE else min(max(np.float64(now - then), -8.0), 8.0) / 8.0
     obs[i, a, entry + 1] = gain
     other = s.train_at[i, ahead >> 2]

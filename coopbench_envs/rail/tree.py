@@ -82,7 +82,7 @@ def root(c, s, i, a, obs):
         obs[i, a, k] = 0.0
     for k in range(5):
         obs[i, a, 7 * nodes + k] = 0.0
-    obs[i, a, 6 * nodes] = shown(distance_of(s, i, a, place))
+    obs[i, a, 6 * nodes] = shown(distance_of(c, s, i, a, place))
     obs[i, a, 7 * nodes + DOWN] = s.broken[i, a]
     obs[i, a, 7 * nodes + SLOWEST] = s.speed[i, a] / c.drive.unit
     cell, heading = place >> 2, place & 3
@@ -153,7 +153,7 @@ def explore(c, s, i, a, m, obs):
         steps += 1
     if not lost:
         obs[i, a, base + BRANCHING] = steps
-    obs[i, a, 6 * nodes + m] = 0.0 if at_target else shown(distance_of(s, i, a, place))
+    obs[i, a, 6 * nodes + m] = 0.0 if at_target else shown(distance_of(c, s, i, a, place))
     if ends or dead_end:
         divide(c, s, i, m, place, dead_end, steps + 1)
 

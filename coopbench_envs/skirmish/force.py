@@ -3,6 +3,7 @@
 Arrays over units hold the allies, which are the agents, and then the enemies.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,9 +47,16 @@ def _kinds(c: Any) -> tuple[Any, Any]:
     return (0, len(c.rules.kinds.stats) - 1) if c.teams.is_drawn else (kind, kind)
 
 
+# Numbers without a sign, so that indices need no check for counting from the end of an array.
+_UNSIGNED = {
+    "roll": replace(SHARED["roll"], dtype=np.uint32),
+    "near": replace(SHARED["near"], dtype=np.uint16),
+    "row": per_unit("its kind", np.uint32, scratch=True),
+}
+
 State = state(
     __name__,
-    **SHARED,
+    **(SHARED | _UNSIGNED),
     x=per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[1])),
     y=per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[0])),
     face_x=per_unit("direction of the last move or attack, of length 1"),

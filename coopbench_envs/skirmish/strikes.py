@@ -45,10 +45,10 @@ def fight(c, b, n, rng, i):
         b.cooldown[u] = max(0.0, b.cooldown[u] - 1.0)
         if not b.aiming[u]:
             b.patient[u] = -1
-        elif c.kinds.traits[b.kind[u], HEALS] == 1:
+        elif c.kinds.traits[b.row[u], HEALS] == 1:
             _heal(c, b, u)
         elif b.cooldown[u] == 0.0:
-            b.cooldown[u] = c.kinds.stats[b.kind[u], COOLDOWN]
+            b.cooldown[u] = c.kinds.stats[b.row[u], COOLDOWN]
             if c.jitter:
                 b.cooldown[u] += JITTER[0] + integer(rng, i, JITTER[1] - JITTER[0] + 1)
             b.cooldown[u] = max(1.0, b.cooldown[u])
@@ -61,7 +61,7 @@ def fight(c, b, n, rng, i):
 def _heal(c, b, u):
     """Heal the target for one tick; a new patient needs energy to begin with."""
     v = b.target[u]
-    missing = c.kinds.stats[b.kind[v], HP] - b.hp[v]
+    missing = c.kinds.stats[b.row[v], HP] - b.hp[v]
     if (b.patient[u] != v and b.energy[u] < _ENERGY_TO_BEGIN) or missing <= 0.0:
         b.target[u], b.patient[u] = -1, -1
     else:
@@ -74,7 +74,7 @@ def _heal(c, b, u):
 @kernel
 def _attack(c, b, u, n):
     """Strike the target, or all that an explosion of ``u`` or its beam touches after the moves."""
-    victim, kind = b.target[u], b.kind[u]
+    victim, kind = b.target[u], b.row[u]
     blast, beam = c.kinds.stats[kind, BLAST], c.kinds.stats[kind, BEAM_WIDTH]
     if blast > 0.0:
         b.lost[u] = math.inf
@@ -94,7 +94,7 @@ def _attack(c, b, u, n):
 @kernel
 def _is_in_blast(c, b, u, v, blast):
     dx, dy = b.x[v] - b.x[u], b.y[v] - b.y[u]
-    reach = blast + c.kinds.stats[b.kind[v], RADIUS]
+    reach = blast + c.kinds.stats[b.row[v], RADIUS]
     return dx * dx + dy * dy <= reach * reach
 
 
@@ -104,7 +104,7 @@ def _is_in_beam(c, b, u, victim, v, width):
 
     Units count that are no farther from the victim than the corners of the rectangle.
     """
-    height = c.kinds.stats[b.kind[u], BEAM_HEIGHT]
+    height = c.kinds.stats[b.row[u], BEAM_HEIGHT]
     sx, sy = b.x[victim] - b.x[u], b.y[victim] - b.y[u]
     px, py = b.x[v] - b.x[victim], b.y[v] - b.y[victim]
     length = math.sqrt(sx * sx + sy * sy)
@@ -112,7 +112,7 @@ def _is_in_beam(c, b, u, victim, v, width):
     if length > 0.0 and px * px + py * py <= 0.25 * (width * width + height * height):
         across = max(0.0, abs(px * sy - py * sx) / length - 0.5 * width)
         along = max(0.0, abs(px * sx + py * sy) / length - 0.5 * height)
-        radius = c.kinds.stats[b.kind[v], RADIUS]
+        radius = c.kinds.stats[b.row[v], RADIUS]
         touched = across * across + along * along <= radius * radius
     return touched
 
@@ -120,10 +120,10 @@ def _is_in_beam(c, b, u, victim, v, width):
 @kernel
 def _strike(c, b, u, v):
     """Add the blows of one attack of ``u`` to what ``v`` loses: shield, then health less armour."""
-    damage = c.kinds.harm[b.kind[u], b.kind[v]]
-    armour = c.kinds.stats[b.kind[v], ARMOUR]
+    damage = c.kinds.harm[b.row[u], b.row[v]]
+    armour = c.kinds.stats[b.row[v], ARMOUR]
     b.struck[v] = True
-    for _ in range(c.kinds.traits[b.kind[u], BLOWS]):
+    for _ in range(c.kinds.traits[b.row[u], BLOWS]):
         absorbed = min(damage, b.left[v])
         b.left[v] -= absorbed
         if damage > absorbed:
@@ -133,7 +133,7 @@ def _strike(c, b, u, v):
 @kernel
 def _recover(c, b, u):
     """Let shield, energy and health of ``u`` grow, and take off what the hits have summed up."""
-    stats, kind = c.kinds.stats, b.kind[u]
+    stats, kind = c.kinds.stats, b.row[u]
     absorbed, lost = b.shield[u] - b.left[u], b.lost[u]
     side = TAKEN if u < c.num_agents else DEALT
     if b.struck[u]:

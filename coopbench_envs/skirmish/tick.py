@@ -5,6 +5,8 @@ A tick: targets, moves, contacts, walls, then attacks and recovery (``strikes``)
 
 import math
 
+import numpy as np
+
 from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.skirmish.army import (
     FIRST_ENERGY,
@@ -48,6 +50,8 @@ def muster(c, s, i):
 @subroutine
 def play(c, b, rng, i, actions):
     """Play the ticks of one step on the views ``b`` of lane ``i``."""
+    for u in range(b.kind.shape[0]):
+        b.row[u] = b.kind[u]
     _command(c, b, actions, i)
     for k in range(b.sums.shape[0]):
         b.sums[k] = 0.0
@@ -95,7 +99,7 @@ def _obey(c, b, u, action, begin, other):
     b.command[u] = STOP
     if action >= FIRST_TARGET:
         b.command[u] = ATTACK
-        first = begin if c.kinds.traits[b.kind[u], HEALS] == 1 else other
+        first = begin if c.kinds.traits[b.row[u], HEALS] == 1 else other
         b.ordered[u] = first + action - FIRST_TARGET
     elif action >= FIRST_MOVE:
         b.command[u] = MOVE
@@ -120,7 +124,7 @@ def _gap(x, y, u, v):
 @kernel
 def _reaches(c, b, u, v):
     """Return whether ``u`` could attack ``v`` when the tick began, as far as the distance goes."""
-    reach = c.kinds.reach[b.kind[u], b.kind[v]]
+    reach = c.kinds.reach[b.row[u], b.row[v]]
     return _gap(b.old_x, b.old_y, u, v) <= reach * reach
 
 
@@ -134,7 +138,7 @@ def _aim(c, b, n):
     for k in range(n):
         u = b.roll[k]
         b.old_x[u], b.old_y[u], b.before[u] = b.x[u], b.y[u], b.target[u]
-        if c.kinds.traits[b.kind[u], HEALS] == 1:
+        if c.kinds.traits[b.row[u], HEALS] == 1:
             if u < c.num_agents:
                 healers_0 += 1
             else:
@@ -167,13 +171,13 @@ def _keep(c, b, u):
 def _seek(c, b, u, healers):
     """Let unit ``u``, which marches, choose a target; ``healers``: some unit opposite heals."""
     v = b.target[u]
-    if c.kinds.traits[b.kind[u], HEALS] == 1:
+    if c.kinds.traits[b.row[u], HEALS] == 1:
         if v < 0:
             v = _patient(c, b, u)
     else:
         chooses = v < 0 or c.opponent == FOCUS_FIRE
         if healers and not chooses:
-            chooses = c.kinds.traits[b.kind[v], HEALS] == 0
+            chooses = c.kinds.traits[b.row[v], HEALS] == 0
         if chooses:
             prey = _prey(c, b, u, v < 0)
             v = prey if prey >= 0 else v
@@ -192,25 +196,26 @@ def _prey(c, b, u, first):
     reach with the least health and shield.
     """
     best, rank, nearest = -1, 3, math.inf
-    kind = b.kind[u]
+    kind = b.row[u]
     scan = c.kinds.stats[kind, SCAN]
     begin, end = 0, c.num_agents
     if u < c.num_agents:
         begin, end = c.num_agents, c.num_agents + c.num_enemies
-    for v in range(begin, end):
-        if not b.living[v] or not _hits(c.kinds.traits, kind, b.kind[v]):
+    for unit in range(begin, end):
+        v = np.uint32(unit)
+        if not b.living[v] or not _hits(c.kinds.traits, kind, b.row[v]):
             continue
         square = _gap(b.old_x, b.old_y, u, v)
-        limit = scan + c.kinds.stats[b.kind[v], RADIUS]
+        limit = scan + c.kinds.stats[b.row[v], RADIUS]
         if square >= limit * limit:
             if not (first and b.before[v] == u):
                 continue
             square += _FAR
-        mine = 1 if c.kinds.traits[b.kind[v], HEALS] == 1 else 2
+        mine = 1 if c.kinds.traits[b.row[v], HEALS] == 1 else 2
         if c.opponent == FOCUS_FIRE and _reaches(c, b, u, v):
             mine, square = 0, b.hp[v] + b.shield[v]
         if mine < rank or (mine == rank and square < nearest):
-            best, rank, nearest = v, mine, square
+            best, rank, nearest = unit, mine, square
     return best
 
 
@@ -221,43 +226,44 @@ def _patient(c, b, u):
     Units that are unhurt but have a target count, too.
     """
     best, least = -1, math.inf
-    kind = b.kind[u]
+    kind = b.row[u]
     begin, end = c.num_agents, c.num_agents + c.num_enemies
     if u < c.num_agents:
         begin, end = 0, c.num_agents
-    for v in range(begin, end):
-        if not b.living[v] or v == u or not _hits(c.kinds.traits, kind, b.kind[v]):
+    for unit in range(begin, end):
+        v = np.uint32(unit)
+        if not b.living[v] or v == u or not _hits(c.kinds.traits, kind, b.row[v]):
             continue
-        limit = c.kinds.stats[kind, SCAN] + c.kinds.stats[b.kind[v], RADIUS]
+        limit = c.kinds.stats[kind, SCAN] + c.kinds.stats[b.row[v], RADIUS]
         if _gap(b.old_x, b.old_y, u, v) >= limit * limit:
             continue
-        is_hurt = b.hp[v] < c.kinds.stats[b.kind[v], HP]
+        is_hurt = b.hp[v] < c.kinds.stats[b.row[v], HP]
         if (is_hurt or b.before[v] >= 0) and b.hp[v] < least:
-            best, least = v, b.hp[v]
+            best, least = unit, b.hp[v]
     return best
 
 
 @kernel
 def _escort_speed(c, b, u, n):
     """Return the speed of ``u``, which heals and marches: the lowest of the units around it."""
-    speed = c.kinds.stats[b.kind[u], SPEED]
-    limit = c.kinds.stats[b.kind[u], SCAN] + c.max_radius
+    speed = c.kinds.stats[b.row[u], SPEED]
+    limit = c.kinds.stats[b.row[u], SCAN] + c.max_radius
     for k in range(n):
         v = b.roll[k]
         same = (u < c.num_agents) == (v < c.num_agents)
         if (
             same
-            and _hits(c.kinds.traits, b.kind[u], b.kind[v])
+            and _hits(c.kinds.traits, b.row[u], b.row[v])
             and _gap(b.old_x, b.old_y, u, v) <= limit * limit
         ):
-            speed = min(speed, c.kinds.stats[b.kind[v], SPEED])
+            speed = min(speed, c.kinds.stats[b.row[v], SPEED])
     return speed
 
 
 @kernel
 def _go(c, b, u, n):
     """Let unit ``u`` stand and aim, or walk; it reads the places at the start of the tick."""
-    kind, command, v = b.kind[u], b.command[u], b.target[u]
+    kind, command, v = b.row[u], b.command[u], b.target[u]
     x, y = b.old_x[u], b.old_y[u]
     b.aiming[u], b.moving[u] = False, False
     speed = c.kinds.stats[kind, SPEED]
@@ -265,7 +271,7 @@ def _go(c, b, u, n):
     is_script = command == MARCH
     if v >= 0:
         goal_x, goal_y = b.old_x[v], b.old_y[v]
-        if _hits(c.kinds.traits, kind, b.kind[v]) and _reaches(c, b, u, v):
+        if _hits(c.kinds.traits, kind, b.row[v]) and _reaches(c, b, u, v):
             _face(b.face_x, b.face_y, u, goal_x - x, goal_y - y)
             b.aiming[u] = True
             goal_x, goal_y = x, y
@@ -321,7 +327,7 @@ def _retreats(c, b, u, v):
     """
     dx, dy = b.old_x[u] - b.old_x[v], b.old_y[u] - b.old_y[v]
     length = math.sqrt(dx * dx + dy * dy)
-    one, other = b.kind[u], b.kind[v]
+    one, other = b.row[u], b.row[v]
     retreats = b.cooldown[u] > 1.0 and c.kinds.reach[one, other] > c.kinds.reach[other, one]
     if retreats and length > 0.0:
         retreats = is_ground(c.ground.walkable, b.old_x[u] + dx / length, b.old_y[u] + dy / length)
@@ -335,10 +341,10 @@ def _list_nearby(c, b, n):
     for k in range(n):
         u = b.roll[k]
         count = 0
-        layer = c.kinds.layer[b.kind[u]]
+        layer = c.kinds.layer[b.row[u]]
         for j in range(k + 1, n):
             v = b.roll[j]
-            if _gap(b.old_x, b.old_y, u, v) <= square and c.kinds.layer[b.kind[v]] == layer:
+            if _gap(b.old_x, b.old_y, u, v) <= square and c.kinds.layer[b.row[v]] == layer:
                 b.near[u, count] = v
                 count += 1
         b.near_count[u] = count
@@ -359,11 +365,11 @@ def _part(c, b, n):
         # would load them for every pair.
         x, y, moves = b.x[u], b.y[u], b.moving[u]
         push_x, push_y = b.push_x[u], b.push_y[u]
-        radius = c.kinds.stats[b.kind[u], RADIUS]
+        radius = c.kinds.stats[b.row[u], RADIUS]
         for j in range(b.near_count[u]):
             v = b.near[u, j]
             dx, dy = b.x[v] - x, b.y[v] - y
-            both = radius + c.kinds.stats[b.kind[v], RADIUS]
+            both = radius + c.kinds.stats[b.row[v], RADIUS]
             square = dx * dx + dy * dy
             if square < both * both and b.living[v] and (moves or b.moving[v]):
                 dx, dy = _push(u, v, dx, dy, both, square, moves and b.moving[v])
@@ -398,7 +404,7 @@ def _stay_on_ground(c, b, n):
         u = b.roll[k]
         if not b.moving[u]:
             continue
-        if c.kinds.layer[b.kind[u]] != GROUND:
+        if c.kinds.layer[b.row[u]] != GROUND:
             b.x[u] = min(max(b.x[u], _INSIDE), columns - _INSIDE)
             b.y[u] = min(max(b.y[u], _INSIDE), rows - _INSIDE)
         elif not is_ground(c.ground.walkable, b.x[u], b.y[u]):

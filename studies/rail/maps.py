@@ -15,6 +15,7 @@ import numpy as np
 
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
+from coopbench_envs.rail.distances import distances_at
 
 FOLDER = Path(__file__).resolve().parent
 THEIRS, OURS = FOLDER / "flatland_maps.csv", FOLDER / "rail_maps.csv"
@@ -42,7 +43,7 @@ def measured(row):
         engine.reset(np.array([seed], np.uint64))
         rails = s.rail[0].astype(int)
         transitions = sum((rails >> bit) & 1 for bit in range(16))
-        ways = s.distances[0, s.map_of[0], s.start[0]]
+        ways = distances_at(s, s.start)[0]
         cells = (rails > 0).sum()
         switches = (transitions > 2).sum() / cells
         rows.append((cells, switches, ways.mean(), len(set(s.target[0].tolist()))))
