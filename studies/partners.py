@@ -57,7 +57,10 @@ class Partner:
     def hyperparameters(self) -> dict[str, Any]:
         """Return the settings of the learner."""
         # The first partners were trained before the preset ended games by time.
-        shared = preset("coopetition-self-play", "ippo") | {"layers": "32x32", "time_limit": "bootstrap"}
+        shared = preset("coopetition-self-play", "ippo") | {
+            "layers": "32x32",
+            "time_limit": "bootstrap",
+        }
         return (shared if self.learner.startswith("ippo") else _MAPPO) | self.settings
 
 

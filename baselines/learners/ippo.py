@@ -53,7 +53,7 @@ class Params(NamedTuple):
 def _with_defaults(**changes: Any) -> type:
     """Return the same hyperparameters with other defaults."""
     defaults = Params._field_defaults | changes
-    changed = namedtuple("Params", defaults, defaults=defaults.values())
+    changed = namedtuple("Params", defaults, defaults=defaults.values())  # type: ignore[misc]
     changed.__annotations__ = Params.__annotations__
     return changed
 

@@ -183,7 +183,7 @@ def _check_own_training(training: Training | None, tasks: Sequence[Task]) -> Non
                 f"{where}, but is played by models of {task.trained_on!r}; remove it, or give "
                 f"{task.trained_on!r} one"
             )
-        if key == "preset":
+        if key == "preset" and task.preset is not None:
             named("preset", task.preset, presets(), where)
 
 
