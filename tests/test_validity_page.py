@@ -69,7 +69,9 @@ def test_coverage(page):
     for row in rows:  # and the shortfall is that of the row
         for first in (2, 6):
             lowest = min(map(float, row[first : first + 3]))
-            assert float(row[first + 3]) == pytest.approx(max(0.0, 0.95 - lowest), abs=1e-9)
+            assert float(row[first + 3]) == pytest.approx(
+                max(0.0, 0.95 - lowest), abs=1.1e-3
+            )  # rounded
 
 
 def test_false_decisions(page):
