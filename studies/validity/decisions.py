@@ -139,7 +139,7 @@ def _ties(shape: tuple[int, ...]) -> Draw:
 
 CASES: dict[tuple[str, str], Draw] = {
     (f"{FIXED} episodes", "normal"): _normal,
-    (f"{FIXED} episodes", f"{RARE:.1%} are won"): _rare,
+    (f"{FIXED} episodes", f"{100 * RARE:g} % are won"): _rare,
     (f"{FIXED} episodes", TIES): _ties((TASKS, FIXED)),
     ("5 runs", TIES): _ties((TASKS, 5, EPISODES)),
     **{

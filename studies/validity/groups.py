@@ -13,7 +13,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Grid, TwoWay, half_widths, mean_weights, trimmed_weights
 
-AGAIN, FIRST = 20, 100_000  # evaluations with other seeds, one after the other from FIRST
+AGAIN, FIRST = 6, 100_000  # evaluations with other seeds, one after the other from FIRST
 PLAYERS = ("cooperator", "unforgiving")
 
 
@@ -38,7 +38,7 @@ def groups(arguments: argparse.Namespace) -> Iterator[list[str]]:
     yield ["group", "policy", "mean", "width", "trimmed mean", "as if seeds differed", "off"]
     for (group, policy), scores in rows.items():
         numbers = _coverage(_as_new(scores), labels[group, policy], arguments.trials)
-        yield [group, policy, *(f"{value:.3f}" for value in numbers)]
+        yield [group, policy, *(f"{value:z.3f}" for value in numbers)]
 
 
 def _with_seeds(protocol: Protocol, again: int) -> Protocol:

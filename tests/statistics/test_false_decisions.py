@@ -54,7 +54,7 @@ def test_policies_that_differ_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    "case", [(f"{FIXED} episodes", f"{RARE:.1%} are won"), ("5 runs", "a fifth fails")]
+    "case", [(f"{FIXED} episodes", f"{100 * RARE:g} % are won"), ("5 runs", "a fifth fails")]
 )
 def test_ranks_of_equal_policies_are_rarely_false(case):
     rng, trials = np.random.default_rng(1), 100
