@@ -73,7 +73,7 @@ def _compiler() -> str:
         return "switched off by NUMBA_DISABLE_JIT: everything runs as plain Python"
     doubled = np.array([21])
     words = packed(words_of(doubled))
-    loaded(emitted(lowered(_double, (doubled,)), 0, usable()[0]), 0)(words.ctypes.data)
+    loaded(emitted(lowered(_double, (doubled,)), 0, usable()[0]), 0).call(words.ctypes.data)
     if doubled[0] != 42:
         raise ValueError(f"a compiled function returned {doubled[0]} instead of 42")
     llvm = ".".join(map(str, initialized().llvm_version_info))

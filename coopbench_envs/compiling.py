@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbench_envs import store
+from coopbench_envs.calls import Code
 from coopbench_envs.digests import digest
 from coopbench_envs.marks import plain
 from coopbench_envs.objects import RAISED, Object, emitted, lacking, loaded
@@ -38,7 +39,7 @@ class Compiled:
     def __init__(self, function: types.FunctionType, name: str, wide: bool = False) -> None:
         functools.update_wrapper(self, function)
         self.py_func, self.name, self._wide = function, name, wide
-        self._functions: dict[tuple[str, ...], Callable[..., int]] = {}
+        self._functions: dict[tuple[str, ...], Code] = {}
         self._packer = Packer()
 
     def __call__(self, *arguments: Any) -> None:
@@ -48,7 +49,8 @@ class Compiled:
             return
         kinds, words = self._packer.pack(arguments)
         memory = packed(words)
-        if self._function(kinds, arguments, 0, self.name)(memory.ctypes.data) == RAISED:
+        function = self._function(kinds, arguments, 0, self.name)
+        if function.call(memory.ctypes.data) == RAISED:
             raise RuntimeError(f"{self.name} has raised an error, which compiled code must not do.")
 
     def __reduce__(self) -> str:
@@ -65,13 +67,11 @@ class Compiled:
         kinds, words = Packer().pack(arguments)
         memory = packed(words)
         function = self._function(kinds, arguments, numbers, what)
-        launch: Any = functools.partial(function, memory.ctypes.data)
-        launch.reads = memory, arguments  # at every call
-        return launch
+        return function.bound(memory.ctypes.data, reads=(memory, arguments))
 
     def _function(
         self, kinds: tuple[str, ...], arguments: tuple[Any, ...], numbers: int, what: str
-    ) -> Callable[..., int]:
+    ) -> Code:
         """Return machine code for arguments of these types: (address of words, *numbers)."""
         function = self._functions.get(kinds)
         if function is None:
@@ -81,7 +81,7 @@ class Compiled:
 
     def _loaded(
         self, kinds: tuple[str, ...], arguments: tuple[Any, ...], numbers: int, what: str
-    ) -> Callable[..., int]:
+    ) -> Code:
         """Take machine code from the store, or compile and store it."""
         mark, found = self._found(kinds, numbers)
         if found is not None:

@@ -6,9 +6,9 @@ returns: 1 or 0, or ``RAISED`` where the function has raised an error.
 """
 
 import ctypes
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from coopbench_envs.calls import Code
 from coopbench_envs.targets import Target, initialized, machine, usable
 
 __all__ = ["RAISED", "Lowered", "Object", "emitted", "loaded"]
@@ -132,11 +132,10 @@ def _taken_from_c(name: str) -> bool:
     return True
 
 
-def loaded(made: Object, numbers: int) -> Callable[..., int]:
-    """Return the function of an object file, as a callable: (address, *numbers) -> 1, 0 or RAISED.
+def loaded(made: Object, numbers: int) -> Code:
+    """Return the function of an object file: (address, *numbers) -> 1, 0 or RAISED.
 
-    It releases the interpreter's lock. Raises ``ValueError`` for one that calls what this process
-    does not have.
+    Raises ``ValueError`` for one that calls what this process does not have.
     """
     binding = initialized()
     missing = lacking(made)
@@ -146,7 +145,4 @@ def loaded(made: Object, numbers: int) -> Callable[..., int]:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine(usable()[0]))
     engine.add_object_file(binding.ObjectFileRef.from_data(made.content))
     engine.finalize_object()
-    words = (ctypes.c_int64,) * (1 + numbers)
-    function: Any = ctypes.CFUNCTYPE(ctypes.c_int, *words)(engine.get_function_address(_ENTRY))
-    function.engine = engine  # which owns the machine code
-    return function  # type: ignore[no-any-return]
+    return Code(engine.get_function_address(_ENTRY), 1 + numbers, engine)

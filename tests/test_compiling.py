@@ -1,10 +1,14 @@
 """Compiled functions: what their digests follow, the store on disk, and what cannot be trusted."""
 
+import gc
 import os
 import pickle
+import sys
+import threading
 import time
 import types
 import warnings
+import weakref
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +17,12 @@ import numpy as np
 import pytest
 from builders import run_python
 
+import coopbench_envs
 from coopbench_envs import compiling, lowering, marks, objects, store, targets
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel, subroutine
 from coopbench_envs.digests import digest
+from coopbench_envs.drivers import DISABLED
 from coopbench_envs.packing import Packer, types_of
 
 SOURCE = """
@@ -354,6 +360,62 @@ def test_levels_of_processors_run_what_they_have(monkeypatch):
 def test_what_this_process_lacks_is_not_called():
     with pytest.raises(ValueError, match="it calls no_such_function, which this process does not"):
         objects.loaded(objects.Object(b"", ("memset", "no_such_function")), 0)
+
+
+@compiled
+def note(numbers):
+    numbers[0] += 1
+
+
+def test_compiled_code_is_a_builtin_function_that_keeps_what_it_reads():
+    """It checks its arguments before it runs, and owns the packed words and their arrays."""
+    numbers = np.zeros(1, np.int64)
+    launch, alive = note.with_arrays((numbers,), 0, "note"), weakref.ref(numbers)
+    assert isinstance(launch, types.BuiltinFunctionType)
+    del numbers
+    gc.collect()
+    assert launch() in (0, 1)
+    assert alive()[0] == 1
+    del launch
+    gc.collect()
+    assert alive() is None
+
+
+def test_arguments_of_compiled_code_are_whole_numbers_of_64_bits():
+    engine = coopbench_envs.Engine("coopbench/TrustDilemma-v1", 2)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    before = engine.get_state()
+    for wrong, error in (
+        ((DISABLED, 0), TypeError),
+        ((DISABLED, 0, 2, 0), TypeError),
+        ((DISABLED, 0.0, 2), TypeError),
+        ((DISABLED, "0", 2), TypeError),
+        ((DISABLED, 0, 2**63), OverflowError),
+    ):
+        with pytest.raises(error):
+            engine._launch(*wrong)
+    assert all(np.array_equal(engine.get_state()[name], now) for name, now in before.items())
+    assert engine._launch(DISABLED, 0, np.int64(2)) == 1
+
+
+def test_other_threads_run_while_compiled_code_does():
+    """The trampoline releases the interpreter's lock: a call of seconds would stop all others."""
+    engine = coopbench_envs.Engine("coopbench/TrustDilemma-v1", 20_000)
+    engine.reset(np.arange(20_000, dtype=np.uint64))
+    stop, counted = threading.Event(), 0
+    worker = threading.Thread(
+        target=lambda: [engine._launch(DISABLED, 0, 20_000) for _ in range(300)] and stop.set()
+    )
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60.0)  # nobody is asked to hand the lock over
+    try:
+        worker.start()
+        while not stop.wait(1e-4):
+            counted += 1
+    finally:
+        sys.setswitchinterval(interval)
+        worker.join()
+    assert counted > 10
 
 
 _STEP = """

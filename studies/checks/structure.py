@@ -23,8 +23,8 @@ FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
         ("errors", "reading", "packages", "scenes", "packing", "targets"),
-        ("parameters", "layouts", "roles", "rendering", "arrays", "objects"),
-        ("merging", "explaining"),
+        ("parameters", "layouts", "roles", "rendering", "arrays", "calls"),
+        ("merging", "explaining", "objects"),
         ("lowering", "store", "threads"),
         ("marks",),
         ("digests",),
