@@ -20,9 +20,10 @@ from coopbench_envs.drivers import NEXT_STEP, RESET
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.errors import KernelError
 from coopbench_envs.foreign.codec import CHOICES
-from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
+from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.loading import make_world
+from coopbench_envs.foreign.seeds import reset_seed
 from coopbench_envs.foreign.worlds import digest_of
 from coopbench_envs.foreign_names import is_foreign, permit
 from coopbench_envs.marks import PER_AGENT, PER_LANE, PER_PAIR, plain

@@ -12,6 +12,7 @@ from coopbench_envs.batches import BatchDriver, BatchKernels
 from coopbench_envs.choices import Choices, Values, as_played, translate, turn_of, with_choices
 from coopbench_envs.compiling import Compiled
 from coopbench_envs.core import Kernels, Opponent
+from coopbench_envs.direct import Play, Single, never, player, single_of
 from coopbench_envs.drivers import (
     DISABLED,
     FEW_AGENTS,
@@ -61,6 +62,7 @@ _TAKEN = frozenset(
 # would become arrays of their own.
 _DERIVED = (
     *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
+    *("_direct", "single"),
     *(f"final_{name}" for name in Finals._fields),
 )
 
@@ -83,9 +85,9 @@ def checked_actions(
     Raises ``ValueError`` for another shape, for masked values, and for what is not an integer, or,
     where actions are vectors, not a number.
     """
-    array: np.ndarray = np.asanyarray(actions)
+    array: np.ndarray = actions if type(actions) is np.ndarray else np.asanyarray(actions)
     fits = array.shape == shape and array.dtype.kind in ("iub" if engine.discrete else "fiub")
-    if fits and not (isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)):
+    if fits and (type(array) is np.ndarray or not np.ma.is_masked(array)):
         return array
     whose = f"{agent!r} in {engine.spec.id}" if agent else engine.spec.id
     if array.shape != shape:
@@ -272,6 +274,24 @@ class Engine:
         return self._bound(whole.state, whole.control)
 
     @cached_property
+    def _direct(self) -> Play:
+        """The short way of ``step``, for usual actions of all lanes."""
+        return self._player(self.actions)
+
+    @cached_property
+    def single(self) -> Single:
+        """The short ways into and out of a game; its ``play`` never plays several lanes."""
+        play = self._player(self.actions[0]) if self.lanes == 1 else never
+        return single_of(self.first, play)
+
+    def _player(self, into: np.ndarray) -> Play:
+        """Return a function that plays usual actions, of the shape of this view of ``actions``."""
+        needs_more = self.choices is not None or self._opponent is not None
+        if needs_more or self._lane_pool.threads > 1:
+            return never
+        return player(self._launch, into, self.lanes, self.discrete)
+
+    @cached_property
     def _translator(self) -> Callable[[int, int], int]:
         """Compiled code that writes the Box actions which are chosen in the lanes (start, stop)."""
         whole = self._whole
@@ -400,14 +420,15 @@ class Engine:
         actions are replaced by "do nothing" and counted in ``control.invalid``.
         """
         op = operation(mode)
-        self.actions[...] = checked_actions(self, actions, self._shape)
-        if self.choices is not None:
-            checked(self._translator(0, self.lanes))
-        if self._opponent is not None:
-            check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
-            self._opponent.act()
-        self._advance(op)
-        if mode == SAME_STEP and self.control.done.any():
+        if not self._direct(actions, op):
+            self.actions[...] = checked_actions(self, actions, self._shape)
+            if self.choices is not None:
+                checked(self._translator(0, self.lanes))
+            if self._opponent is not None:
+                check_finite(self.spec.id, self.agents, self.actions)  # or it would act for nothing
+                self._opponent.act()
+            self._advance(op)
+        if mode == SAME_STEP and np.count_nonzero(self.control.done):
             self._renew()
 
     def _advance(self, op: int) -> None:

@@ -19,8 +19,9 @@ from coopbench.protocol.loading import ad_hoc
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
 from coopbench_envs.engine import SAME_STEP, Engine
-from coopbench_envs.foreign.engine import ForeignEngine, reset_seed
+from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign.seeds import reset_seed
 from coopbench_envs.foreign_names import (
     Keywords,
     check_permitted,
@@ -221,7 +222,7 @@ def test_metrics_summarise_the_steps_of_an_episode(how, summary):
     play.reset(np.array([3], np.uint64))
     while not play.control.done.all():
         play.step(np.array([[2, 0, 1]]), 1)
-        hits.append(np.mean([info["hit"] for info in play.infos[0].values()]))
+        hits.append(np.mean([info["hit"] for info in play.told(0).values()]))
         assert play.control.measures[0, 1] == pytest.approx(summary(hits))
     assert len(set(hits)) > 1
 

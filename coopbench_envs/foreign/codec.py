@@ -264,8 +264,12 @@ class Codec:
                 vector = actions[:, seat].reshape(-1, *space.shape)
                 vectors.append(np.clip(vector, space.low, space.high).astype(space.dtype))
             rows = zip(*vectors, strict=True)
-        named = [dict(zip(self.agents, row, strict=True)) for row in rows]
-        if not alive.all():
+        if len(self.agents) == 1:
+            (alone,) = self.agents
+            named = [{alone: action} for (action,) in rows]
+        else:
+            named = [dict(zip(self.agents, row, strict=True)) for row in rows]
+        if np.count_nonzero(alive) < alive.size:
             for lane, seat in np.argwhere(~alive):
                 del named[lane][self.agents[seat]]
         return named

@@ -41,7 +41,7 @@ def info_names(name: str, keywords: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _numbers(engine: ForeignEngine) -> Iterator[str]:
-    for info in engine.infos[0].values():
+    for info in engine.told(0).values():
         yield from _paths(info, "", _DEPTH)
 
 

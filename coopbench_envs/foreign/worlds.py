@@ -1,7 +1,7 @@
 """Worlds: one environment of another package behind one interface, whatever its own is."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
@@ -10,27 +10,31 @@ import numpy as np
 import pettingzoo
 from pettingzoo.utils.conversions import aec_to_parallel
 
-__all__ = ["Turn", "World", "digest_of", "number_in", "world_of"]
+__all__ = ["Single", "Turn", "World", "digest_of", "number_in", "world_of"]
 
-_RESETS = "(observation, info)"
-_STEPS = "(observation, reward, terminated, truncated, info)"
+_RESETS = ("observation", "info")
+_STEPS = ("observation", "reward", "terminated", "truncated", "info")
 
 # Attributes in which environments state the steps of their longest episode.
 _LIMITS = ("max_episode_steps", "max_cycles", "max_steps", "episode_limit", "max_iter", "horizon")
-_ALONE, _NOBODY = frozenset({"agent_0"}), frozenset[str]()  # who takes part, of one agent
+_ALONE = "agent_0"  # the name of the agent of an environment with one
+_UNTOLD: Mapping[int, Any] = {}  # legal choices that nobody was told
+_PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 _MASKED = {"observation", "action_mask"}  # keys of observations that carry the legal choices
 
 
 class Turn(NamedTuple):
-    """What an environment says after a reset or a step, by the name of the agent."""
+    """What an environment says after a reset or a step; lists are in the order of its agents."""
 
-    observations: Mapping[str, Any]
-    rewards: Mapping[str, float]
-    terminated: Mapping[str, bool]
-    truncated: Mapping[str, bool]
-    infos: Mapping[str, Mapping[str, Any]]
-    masks: Mapping[str, Any]  # legal choices; only of agents that were told
-    active: frozenset[str]  # agents that take part in the next step
+    observations: Sequence[Any]  # None of an agent that is shown nothing
+    rewards: Sequence[Any]  # 0.0 of one that is paid nothing
+    terminated: Sequence[bool]
+    truncated: Sequence[bool]
+    active: Sequence[bool]  # who takes part in the next step
+    quiet: bool  # all take part in the next step, and no end is told
+    infos: Mapping[str, Mapping[str, Any]]  # by the name of the agent
+    masks: Mapping[int, Any]  # legal choices by seat; only of agents that were told
+    said: tuple[Mapping[str, Any], ...] = ()  # by name, what the first four lists are; () for one
 
 
 class World(Protocol):
@@ -69,7 +73,7 @@ def world_of(env: Any, name: str) -> World:
     if hasattr(env, "possible_agents") and all(callable(getattr(env, m, None)) for m in methods):
         return _Parallel(env, name)
     if isinstance(env, gym.Env):
-        return _Single(env, name)
+        return Single(env, name)
     raise ValueError(
         f"{name} makes a {type(env).__name__}; allowed: a pettingzoo.ParallelEnv, a "
         f"pettingzoo.AECEnv, or a gymnasium.Env."
@@ -77,17 +81,16 @@ def world_of(env: Any, name: str) -> World:
 
 
 def _called(
-    call: Callable[..., Any], parts: str, what: str, *given: Any, **named: Any
+    call: Callable[..., Any], parts: tuple[str, ...], what: str, *given: Any, **named: Any
 ) -> tuple[Any, ...]:
     """Call ``reset`` or ``step``; ``ValueError`` unless it returns a tuple of these parts."""
-    count = parts.count(",") + 1
     try:
         returned = call(*given, **named)
     except ValueError as error:
         if "values to unpack" not in str(error):  # by a wrapper around what returns too few
             raise
         raise ValueError(_misfit(str(error), parts, what)) from error
-    if isinstance(returned, tuple) and len(returned) == count:
+    if isinstance(returned, tuple) and len(returned) == len(parts):
         return returned
     kind = f"a {type(returned).__name__}"
     if isinstance(returned, tuple | list):
@@ -95,10 +98,11 @@ def _called(
     raise ValueError(_misfit(f"given {kind}", parts, what))
 
 
-def _misfit(given: str, parts: str, what: str) -> str:
+def _misfit(given: str, parts: tuple[str, ...], what: str) -> str:
     return (
-        f"{what} must return the tuple {parts}, as Gymnasium and PettingZoo define it; {given}. "
-        f"Environments for gym before 0.26 return less: convert them, for instance with shimmy."
+        f"{what} must return the tuple ({', '.join(parts)}), as Gymnasium and PettingZoo define "
+        f"it; {given}. Environments for gym before 0.26 return less: convert them, for instance "
+        f"with shimmy."
     )
 
 
@@ -145,6 +149,28 @@ class _Named:
     def state(self) -> Any:
         return self._env.state()
 
+    def _seated(
+        self,
+        said: tuple[Mapping[str, Any], ...],
+        infos: Mapping[str, Any],
+        masks: Mapping[str, Any],
+    ) -> Turn:
+        """Return what was said of ``Turn.said``, by name, in the order of the agents."""
+        shown, rewards, terminated, truncated = said
+        names, left = self.agents, {str(agent) for agent in self._env.agents}
+        over = [[bool(end.get(n, False)) for n in names] for end in (terminated, truncated)]
+        active = [name in left for name in names]
+        return Turn(
+            [shown.get(name) for name in names],
+            [rewards.get(name, 0.0) for name in names],
+            *over,
+            active,
+            all(active) and not any(map(any, over)),
+            infos,
+            {seat: masks[name] for seat, name in enumerate(names) if name in masks},
+            said,
+        )
+
     def close(self) -> None:
         if hasattr(self._env, "close"):
             self._env.close()
@@ -165,19 +191,11 @@ class _Parallel(_Named):
 
     def _turn(self, *parts: Any) -> Turn:
         shown, rewards, terminated, truncated, infos = (
-            _by_name(part, kind, self._name)
-            for part, kind in zip(parts, Turn._fields[:5], strict=True)
+            _by_name(part, kind, self._name) for part, kind in zip(parts, _PARTS, strict=True)
         )
-        masks = {name: mask for name in shown if (mask := _mask(shown[name], infos, name))}
-        return Turn(
-            {name: _unmasked(observation) for name, observation in shown.items()},
-            rewards,
-            terminated,
-            truncated,
-            infos,
-            {name: mask[0] for name, mask in masks.items()},
-            frozenset(str(agent) for agent in self._env.agents),
-        )
+        masks = {name: mask[0] for name in shown if (mask := _mask(shown[name], infos, name))}
+        plain = {name: _unmasked(observation) for name, observation in shown.items()}
+        return self._seated((plain, rewards, terminated, truncated), infos, masks)
 
 
 class _Turns(_Named):
@@ -230,56 +248,52 @@ class _Turns(_Named):
                 masks[name] = np.arange(getattr(env.action_space(agent), "n", 1)) == 0
             elif mask := _mask(shown[name], infos, name):
                 masks[name] = mask[0]
-        return Turn(
-            {name: _unmasked(observation) for name, observation in shown.items()},
-            rewards,
-            terminated,
-            truncated,
-            infos,
-            masks,
-            frozenset(map(str, env.agents)),
-        )
+        plain = {name: _unmasked(observation) for name, observation in shown.items()}
+        return self._seated((plain, rewards, terminated, truncated), infos, masks)
 
 
-class _Single:
+class Single:
     """An environment of Gymnasium: a world with one agent."""
 
     def __init__(self, env: Any, name: str) -> None:
         self._env, self._name, self._step = env, name, f"step(action) of {name}"
-        self.agents: tuple[str, ...] = ("agent_0",)
+        self.agents: tuple[str, ...] = (_ALONE,)
         self.observation_spaces = (_plain(env.observation_space),)
         self.action_spaces = (env.action_space,)
         self.limit = _limit(env)
         self.state_space = None
 
     def state(self) -> None:
-        return None
+        """Return None: there is no global state."""
 
     def reset(self, seed: int) -> Turn:
+        """Begin the episode of a seed."""
         what = f"reset(seed=...) of {self._name}"
         observation, info = _called(self._env.reset, _RESETS, what, seed=seed)
-        return self._turn(observation, 0.0, False, False, info)
+        return self.turn(observation, 0.0, False, False, info)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
-        return self._turn(*_called(self._env.step, _STEPS, self._step, actions["agent_0"]))
+        """Make a step with the action of the agent."""
+        return self.turn(*self.told(actions))
+
+    def told(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Make a step; return the tuple that the environment does, which ``turn`` takes."""
+        return _called(self._env.step, _STEPS, self._step, actions[_ALONE])
 
     def close(self) -> None:
+        """Release what the environment holds."""
         self._env.close()
 
-    def _turn(
-        self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any
-    ) -> Turn:
-        agent, infos = "agent_0", {"agent_0": info}
-        mask = _mask(observation, infos, agent)
-        return Turn(
-            {agent: _unmasked(observation)},
-            {agent: reward},
-            {agent: bool(terminated)},
-            {agent: bool(truncated)},
-            infos,
-            {agent: mask[0]} if mask else {},
-            _NOBODY if terminated or truncated else _ALONE,
-        )
+    @staticmethod
+    def turn(observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Turn:
+        """Return what an environment has told as a ``Turn``."""
+        infos, masks, goes_on = {_ALONE: info}, _UNTOLD, not (terminated or truncated)
+        if info or type(observation) is not np.ndarray:
+            mask = _mask(observation, infos, _ALONE)
+            masks = {0: mask[0]} if mask else _UNTOLD
+            observation = _unmasked(observation)
+        over = [bool(terminated)], [bool(truncated)]
+        return Turn([observation], [reward], *over, [goes_on], goes_on, infos, masks)
 
 
 def _by_name(part: Any, kind: str, name: str) -> dict[str, Any]:
@@ -339,7 +353,8 @@ def number_in(info: Any, name: str) -> float | None:
 def digest_of(turn: Turn) -> bytes:
     """Return a digest of all that an environment has said, except for infos."""
     sha = hashlib.sha256()
-    _feed(sha, turn[:4])
+    for part in turn.said or [{_ALONE: value} for (value,) in turn[:4]]:
+        _feed(sha, part)
     return sha.digest()
 
 

@@ -69,13 +69,14 @@ class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        self._roster.put(agent, action)
-        self._roster.check_finite(agent)
+        roster = self._roster
+        roster.put(agent, action)
+        roster.check_finite(agent)
         if self._turn + 1 == len(self._order):
             self._play()
             return
         if self._turn == 0:
-            self._clear_rewards()
+            self.rewards = dict.fromkeys(self.rewards, 0)
         self._turn += 1
         self.agent_selection = self._order[self._turn]
 
@@ -94,7 +95,7 @@ class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
             self._deads_step_first()
 
     def _begin_round(self) -> None:
-        self._order = self._roster.live.copy()
+        self._order = self._roster.live  # of which there is a new list when it changes
         self._turn = 0
         # Nobody acts in an episode that begins with the state of its end.
         self.agent_selection = (self._order or self._roster.names)[0]
@@ -109,9 +110,9 @@ class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
         self, observe: bool = True
     ) -> tuple[np.ndarray | None, float, bool, bool, dict[str, Any]]:
         """Return observation, cumulative reward, flags and info of ``agent_selection``."""
-        agent = self.agent_selection
+        agent = self.agent_selection  # which there is after a reset alone
         return (
-            self.observe(agent) if observe else None,
+            self._roster.observation(agent) if observe else None,
             self._cumulative_rewards[agent],
             self.terminations[agent],
             self.truncations[agent],

@@ -82,23 +82,29 @@ class GymnasiumEnv(Seated, gym.Env):
         Raises ``ResetNeeded`` after the end of the episode, and ``ValueError`` for an action that
         is not finite or not of the shape of ``action_space``.
         """
-        engine = self.engine
-        lane = engine.first
-        if lane.done.item():
+        game = self.engine.single
+        if game.done():
             raise gym.error.ResetNeeded("The episode is over: call reset() before the next step().")
+        joint = self.seats.ego is None
+        if not (joint and game.play(action, DISABLED)):
+            self._play(action)
+        info = {} if self._bare else self._info()
+        info["rewards"] = game.rewards()
+        if game.done():
+            info["metrics"] = self.engine.metrics()
+        if joint:
+            return game.obs(), game.team(), game.ended(), game.truncated(), info
+        return self.seats.seen(), self.seats.earned(), game.ended(), game.truncated(), info
+
+    def _play(self, action: Any) -> None:
+        """Play a step with an action that is no usual one, or with a partner."""
         array = np.asanyarray(action)  # a mask stays one, which is refused
         if array.shape != self._shape:
             raise ValueError(
-                f"An action of {engine.spec.id} must have shape {self._shape}, that of "
+                f"An action of {self.engine.spec.id} must have shape {self._shape}, that of "
                 f"action_space; given {array.shape}."
             )
-        engine.step(self.seats.complete(array[None]), DISABLED)
-        info = {} if self._bare else self._info()
-        info["rewards"] = lane.rewards.copy()
-        if lane.done.item():
-            info["metrics"] = engine.metrics()
-        reward = self.seats.earned()
-        return self.seats.seen(), reward, lane.ended.item(), lane.truncated.item(), info
+        self.engine.step(self.seats.complete(array[None]), DISABLED)
 
     def _info(self) -> dict[str, Any]:
         engine = self.engine

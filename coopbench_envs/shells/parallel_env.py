@@ -31,7 +31,7 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
         """Begin an episode; seeds and ``options["state"]`` as in the Gymnasium environment."""
         self._roster.begin(seed, options)
         self.agents = self._roster.live.copy()
-        return {a: self._roster.observation(a) for a in self.agents}, self._roster.infos
+        return self._roster.observations(self.agents), self._roster.infos
 
     def step(
         self, actions: dict[str, Any]
@@ -54,23 +54,18 @@ class ParallelEnv(NamedAgents, PettingZooParallelEnv[str, np.ndarray, Any]):
             return {}, {}, {}, {}, {}
         if not self.agents:
             raise RuntimeError("The episode is over: call reset() before the next step().")
-        if not isinstance(actions, Mapping):
+        if not (type(actions) is dict or isinstance(actions, Mapping)):  # which takes longer
             raise ValueError(
                 f"Actions must be a mapping from names of agents; given {type(actions).__name__}."
             )
-        for agent in roster.live:
-            if agent not in actions:
-                names = ", ".join(map(str, actions)) or "none"
-                raise ValueError(f"No action for {agent!r}; given for {names}.")
-            roster.put(agent, actions[agent])
+        roster.put_all(actions)
         if len(actions) > len(roster.live):
             roster.check_names(actions)
         acted = roster.live
         roster.play()
         self.agents = roster.live.copy()
-        observations = {agent: roster.observation(agent) for agent in acted}
         return (
-            observations,
+            roster.observations(acted),
             roster.rewards,
             roster.terminations,
             roster.truncations,

@@ -1,6 +1,8 @@
 """Agents by name: what both PettingZoo interfaces need of one game."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ class Roster:
         self.names = list(self.engine.agents)
         self.index = {agent: k for k, agent in enumerate(self.names)}
         self.live: list[str] = []
+        self._nobody: dict[str, bool] = {}  # which of them is done, after most steps
         self.rewards: dict[str, float] = {}
         self.terminations: dict[str, bool] = {}
         self.truncations: dict[str, bool] = {}
@@ -50,8 +53,7 @@ class Roster:
         beside = self._keep or self.engine.discrete or self.engine.spec.info
         self._plain = not beside  # infos are empty until the end
         self._shape = self.engine.actions.shape[2:]
-        self._joint = np.zeros_like(self.engine.actions)
-        self._zeros = np.zeros(self._shape)  # times anything finite it is zero
+        self._joint = np.zeros_like(self.engine.actions[0])
         self.begun = False
 
     def metadata(self) -> dict[str, Any]:
@@ -75,13 +77,42 @@ class Roster:
         alive = control.alive[0] | self._keep
         if control.done[0]:  # a state may be that of the end of an episode
             alive[:] = False
-        self.live = [agent for agent, acts in zip(self.names, alive, strict=True) if acts]
+        self._admit([agent for agent, acts in zip(self.names, alive, strict=True) if acts])
         self.infos = self._infos(self.live)
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        """Views of what each agent does in the next step."""
+        return {agent: self._joint[k, ...] for k, agent in enumerate(self.names)}
+
+    @cached_property
+    def _views(self) -> dict[str, Callable[[], np.ndarray]]:
+        """Functions that return a copy of what each agent sees."""
+        return dict(zip(self.names, self.engine.single.views, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out views, which would become arrays of their own."""
+        return {k: value for k, value in self.__dict__.items() if k not in ("_rows", "_views")}
 
     def put(self, agent: str, action: Any) -> None:
         """Set what ``agent`` does in the next step; raises ``ValueError`` if it is no action."""
-        array = checked_actions(self.engine, action, self._shape, agent)
-        self._joint[0, self.index[agent]] = array
+        self._rows[agent][...] = checked_actions(self.engine, action, self._shape, agent)
+
+    def put_all(self, actions: Mapping[str, Any]) -> None:
+        """Set what all do who act in the next step; raises ``ValueError`` if an action is missing.
+
+        Like ``put`` it raises ``ValueError`` for what is no action.
+        """
+        engine, shape, rows = self.engine, self._shape, self._rows
+        for agent in self.live:
+            if agent not in actions:
+                names = ", ".join(map(str, actions)) or "none"
+                raise ValueError(f"No action for {agent!r}; given for {names}.")
+            rows[agent][...] = checked_actions(engine, actions[agent], shape, agent)
+
+    def _admit(self, agents: list[str]) -> None:
+        """Let these agents, and no others, act in the next step."""
+        self.live, self._nobody = agents, dict.fromkeys(agents, False)
 
     def check_names(self, actions: Iterable[str]) -> None:
         """Raise ``ValueError`` if one of ``actions`` is that of no agent of the game."""
@@ -91,44 +122,48 @@ class Roster:
 
     def check_finite(self, agent: str) -> None:
         """Raise ``ValueError`` if the action that was put for ``agent`` is not finite."""
-        action = self._joint[0, self.index[agent]]
-        if not self.engine.discrete and np.vdot(action, self._zeros) != 0.0:
+        action = self._rows[agent]
+        if not (self.engine.discrete or all(map(isfinite, action.tolist()))):
             raise ValueError(
                 f"The action of {agent!r} in {self.engine.spec.id} must be finite; given {action}."
             )
 
     def play(self) -> None:
         """Play the step that has been put together; agents that were not put do 0."""
-        self.engine.step(self._joint, DISABLED)
-        self._joint.fill(0)
-        control, acted = self.engine.control, self.live
-        earned = dict(zip(self.names, control.rewards[0].tolist(), strict=True))
+        game, acted = self.engine.single, self.live
+        if not game.play(self._joint, DISABLED):
+            self.engine.step(self._joint[None], DISABLED)
+        earned = dict(zip(self.names, game.paid(), strict=True))
         self.rewards = earned if len(acted) == len(earned) else {a: earned[a] for a in acted}
-        over = bool(control.done[0])
-        self.terminations = self._ended(acted, over)
-        self.truncations = dict.fromkeys(acted, bool(control.truncated[0]))
-        self.infos = self._infos(acted)
-        if over:
+        alive, late = game.alive(), game.truncated()
+        some_left = not self._keep and False in alive
+        if self._keep and game.ended():  # together
+            self.terminations = dict.fromkeys(acted, True)
+        elif some_left:
+            self.terminations = {a: not alive[self.index[a]] for a in acted}
+        else:
+            self.terminations = self._nobody.copy()
+        self.truncations = dict.fromkeys(acted, True) if late else self._nobody.copy()
+        self.infos = {a: {} for a in acted} if self._plain else self._infos(acted)
+        if game.done():
             for info in self.infos.values():
                 info["metrics"] = self.engine.metrics()
             self.live = []
-        elif True in self.terminations.values():
-            self.live = [a for a in acted if not self.terminations[a]]
+        elif some_left:
+            self._admit([a for a in acted if not self.terminations[a]])
+            self._joint.fill(0)  # what those did who have left
 
-    def _ended(self, acted: list[str], over: bool) -> dict[str, bool]:
-        """Which of the agents that acted are terminated; kept agents end together."""
+    def observations(self, agents: list[str]) -> dict[str, np.ndarray]:
+        """Return copies of what these agents see, by name."""
         if self._keep:
-            return dict.fromkeys(acted, bool(self.engine.control.ended[0]))
-        alive = self.engine.control.alive[0].tolist()
-        if False not in alive:
-            return dict.fromkeys(acted, False)
-        return {a: not alive[self.index[a]] for a in acted}
+            return {agent: self.observation(agent) for agent in agents}
+        views = self._views
+        return {agent: views[agent]() for agent in agents}
 
     def observation(self, agent: str) -> np.ndarray:
         """Copy of what ``agent`` sees; zeros for a dead one that is kept."""
-        control, index = self.engine.control, self.index[agent]
-        observation: np.ndarray = control.obs[0, index].copy()
-        if self._keep and not control.alive[0, index]:
+        observation = self._views[agent]()
+        if self._keep and not self.engine.single.alive()[self.index[agent]]:
             observation[...] = 0.0
         return observation
 

@@ -126,6 +126,10 @@ class VectorEnv(Seated, Batch):
         self.engine: Lanes = lanes_of(env_id, num_envs, threads=threads, **parameters)
         self.seats = Seats(self.engine, control, ego, partner)
         self._set_spaces(*self.seats.spaces())
+        self._everywhere = np.ones(num_envs, np.bool_)
+        engine = self.engine
+        beside = engine.falling or engine.control.state.size or engine.spec.info
+        self._bare = not (engine.discrete or beside)  # infos have nothing but rewards and metrics
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -143,24 +147,19 @@ class VectorEnv(Seated, Batch):
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one step in every lane; finished lanes do what the autoreset mode says."""
-        control = self.engine.control
-        over = control.done.copy()
         if not self._seeded:
             raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
-        if self._mode == DISABLED and over.any():
-            raise gym.error.ResetNeeded(
-                f"Lanes {np.flatnonzero(over).tolist()} are over and autoreset is disabled: reset "
-                "them with options={'reset_mask': mask} before the next step()."
-            )
-        self.engine.step(self.seats.complete(actions), self._mode)
-        began = over if self._mode == NEXT_STEP else np.zeros_like(over)
-        infos = self._infos()
-        infos |= {"rewards": self._out(control.rewards), "_rewards": ~began}
-        ended = control.truncated | control.ended
-        if self._mode == SAME_STEP:
-            self._add_finals(infos, ended)
-        elif ended.any():
-            infos |= self._metrics(ended, control.measures)
+        control, mode = self.engine.control, self._mode
+        if mode == DISABLED:
+            self._check_running()
+        plays = ~control.done if mode == NEXT_STEP else self._everywhere.copy()
+        self.engine.step(self.seats.complete(actions), mode)
+        infos = {} if self._bare else self._infos()
+        infos["rewards"], infos["_rewards"] = self._out(control.rewards), plays
+        if mode == SAME_STEP:
+            self._add_finals(infos, control.truncated | control.ended)
+        elif np.count_nonzero(control.done):  # in a quarter of the time of ``any``
+            infos |= self._metrics(control.truncated | control.ended, control.measures)
         return (
             self._obs(),
             self.seats.reward(),
@@ -169,9 +168,18 @@ class VectorEnv(Seated, Batch):
             infos,
         )
 
+    def _check_running(self) -> None:
+        """Raise ``ResetNeeded`` if an episode is over."""
+        over = self.engine.control.done
+        if np.count_nonzero(over):
+            raise gym.error.ResetNeeded(
+                f"Lanes {np.flatnonzero(over).tolist()} are over and autoreset is disabled: reset "
+                "them with options={'reset_mask': mask} before the next step()."
+            )
+
     def _add_finals(self, infos: dict[str, Any], ended: np.ndarray) -> None:
         """Add the finished episodes' last observation and info, as Gymnasium lays them out."""
-        if not ended.any():
+        if not np.count_nonzero(ended):
             return
         control = self.engine.control
         final_obs = np.full(self.num_envs, None, dtype=object)
@@ -195,8 +203,7 @@ class VectorEnv(Seated, Batch):
         return {"metrics": table, "_metrics": where.copy()}
 
     def _infos(self) -> dict[str, Any]:
-        control = self.engine.control
-        everywhere = np.ones(self.num_envs, np.bool_)
+        control, everywhere = self.engine.control, self._everywhere
         infos = self._facts(
             control.masks, control.invalid, control.alive, control.state, everywhere
         )
@@ -234,7 +241,7 @@ class VectorEnv(Seated, Batch):
         return self.engine.control.obs
 
     def _out(self, array: np.ndarray) -> np.ndarray:
-        return array.copy() if self.copy else array
+        return array.copy(order="K") if self.copy else array  # another order takes much longer
 
 
 def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:

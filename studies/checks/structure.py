@@ -31,7 +31,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("compiling",),
         ("foreign_names", "core", "states"),
         ("drivers", "elementary", "choices"),
-        ("memory", "elementary_arrays", "exactness", "batches"),
+        ("memory", "elementary_arrays", "exactness", "batches", "direct"),
         (FAMILIES,),
         ("registration",),
         ("engine",),
