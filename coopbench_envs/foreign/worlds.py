@@ -158,14 +158,16 @@ class _Named:
         """Return what was said of ``Turn.said``, by name, in the order of the agents."""
         shown, rewards, terminated, truncated = said
         names, left = self.agents, {str(agent) for agent in self._env.agents}
-        over = [[bool(end.get(n, False)) for n in names] for end in (terminated, truncated)]
+        ended = [bool(terminated.get(name, False)) for name in names]
+        cut = [bool(truncated.get(name, False)) for name in names]
         active = [name in left for name in names]
         return Turn(
             [shown.get(name) for name in names],
             [rewards.get(name, 0.0) for name in names],
-            *over,
+            ended,
+            cut,
             active,
-            all(active) and not any(map(any, over)),
+            all(active) and not any(ended) and not any(cut),
             infos,
             {seat: masks[name] for seat, name in enumerate(names) if name in masks},
             said,
