@@ -27,8 +27,7 @@ _PUBLIC = {
     "leaderboard": "coopbench.workflows.leaderboard",
     "load_protocol": "coopbench.protocol.loading",
     "load_report": "coopbench.report.loading",
-    "merge": "coopbench.workflows.shards",
-    "play_shard": "coopbench.workflows.shards",
+    "merge": "coopbench.workflows.merging",
     "learners": "coopbench.catalogue",
     "policies": "coopbench.catalogue",
     "protocol_names": "coopbench.catalogue",
@@ -61,10 +60,9 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.workflows.evaluation import evaluate as evaluate
     from coopbench.workflows.late import commit as commit
     from coopbench.workflows.leaderboard import leaderboard as leaderboard
+    from coopbench.workflows.merging import merge as merge
     from coopbench.workflows.replay import find_episode as find_episode
     from coopbench.workflows.replay import record as record
-    from coopbench.workflows.shards import merge as merge
-    from coopbench.workflows.shards import play_shard as play_shard
     from coopbench.workflows.timed import timed_evaluate as timed_evaluate
     from coopbench.workflows.training import train as train
     from coopbench.workflows.verification import verify as verify

@@ -133,8 +133,9 @@ def check_permitted(name: str) -> None:
         )
     if name not in _permitted:
         raise ValueError(
-            f"The code of {name!r} is not executed because results name it; name it yourself, with "
-            f"--env {shlex.quote(name)} or in a protocol file."
+            f"The code of {name!r} is not executed because results name it; name it yourself: "
+            f"'coopbench evaluate {shlex.quote(name)}', 'coopbench verify --execute "
+            f"{shlex.quote(name)}', or 'env' in a protocol file."
         )
 
 

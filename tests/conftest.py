@@ -37,7 +37,7 @@ collect_ignore = [
 
 # The functions of Python that end with writing a report.
 _WRITERS = [
-    f"coopbench.workflows.{name}.write_report" for name in ("evaluation", "shards", "training")
+    f"coopbench.workflows.{name}.write_report" for name in ("evaluation", "merging", "training")
 ]
 
 

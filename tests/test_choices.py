@@ -361,9 +361,7 @@ def test_environments_of_other_packages_are_evaluated_checked_and_trained(torch)
     def still(observations):
         return np.zeros((*observations.shape[:2], 1))
 
-    report = coopbench.evaluate(
-        PENDULUM, ["random", still], episodes=2, parameters={"action_levels": 5}
-    )
+    report = coopbench.evaluate(PENDULUM, ["random", still], episodes=2, action_levels=5)
     assert "still acts by numbers on pendulum-v1 and plays the nearest of 5 choices" in str(report)
     assert "random acts" not in str(report)
     assert check_environment(PENDULUM, action_levels=5) == []

@@ -138,7 +138,7 @@ def test_what_cannot_be_made_is_said_before_anything_is_played(name, message):
 
 def test_arguments_and_objects_that_make_nothing_are_named():
     with pytest.raises(ValueError, match=r"cannot be made with .*'max_step': 3"):
-        coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
+        coopbench.evaluate(LAMPS, "random", episodes=1, max_step=3)
     for value in (object(), float("nan")):
         with pytest.raises(ValueError, match="cannot be written as JSON"):
             Keywords("a game", {"pay": value})
@@ -310,7 +310,7 @@ def test_a_callable_makes_environments():
     def short_lamps(**keywords):
         return toy_foreign.Lamps(max_steps=2, **keywords)
 
-    report = coopbench.evaluate(short_lamps, "random", episodes=2, parameters={"pay": 2.0})
+    report = coopbench.evaluate(short_lamps, "random", episodes=2, pay=2.0)
     assert report.protocol.task[0].env == "python:short_lamps"
     assert (played(report).lengths == 2).all()
     report = coopbench.evaluate(toy_foreign.Lamps, "random", episodes=2)
@@ -390,7 +390,9 @@ def by_cell(verification):
 def test_verify_executes_only_what_the_user_names(results):
     checks = by_cell(coopbench.verify(results))
     assert {check.verdict for check in checks.values()} == {UNVERIFIABLE}
-    assert "executed only if you name it: --env pettingzoo:toy_foreign" in checks["lit"].reasons[0]
+    assert (
+        "executed only if you name it: --execute pettingzoo:toy_foreign" in checks["lit"].reasons[0]
+    )
     assert "pettingzoo 1" in checks["lit"].reasons[0]
     verification = coopbench.verify(results, env=[LAMPS])
     checks = by_cell(verification)
@@ -417,7 +419,7 @@ def test_verify_sees_a_changed_episode_and_other_code(results):
 
 def test_an_environment_with_chance_is_not_verifiable(tmp_path):
     chance, out = {"chance": True}, tmp_path / "r"
-    report = coopbench.evaluate(LAMPS, "random", episodes=2, parameters=chance, out=out)
+    report = coopbench.evaluate(LAMPS, "random", episodes=2, **chance, out=out)
     assert not played(report).environment["repeats"]
     for each in (report, coopbench.load_report(out)):
         assert any("not deterministic" in note for note in each.notes)
@@ -464,7 +466,7 @@ def test_what_results_say_of_an_environment_is_checked(results, facts):
 def test_what_the_frameworks_do_not_define_is_named(name, keywords, message):
     kind = {"gymnasium": "Faulty", "pettingzoo": "Pair"}[name]
     with pytest.raises(ValueError, match=message):
-        coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, parameters=keywords)
+        coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, **keywords)
 
 
 def test_agents_that_take_turns_act_one_by_one():

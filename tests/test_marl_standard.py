@@ -103,7 +103,7 @@ def test_scripts_play_the_tasks_of_their_group(group):
     marl = load_protocol("marl-standard")
     task = marl.groups[group][0]
     scripts = marl.report.domain[group].baselines
-    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), reference=False)
+    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), only=True)
     assert report.episodes.policies == scripts
 
 

@@ -128,7 +128,7 @@ def test_an_interrupted_evaluation_plays_the_rest_of_the_shipped_runs(shipped, t
 
 def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
     protocol, results, _ = shipped
-    report = coopbench.evaluate(protocol, ["random"], reference=False)
+    report = coopbench.evaluate(protocol, ["random"], only=True)
     assert report.shipped == set()
     assert any("learner ippo is missing" in reason for reason in report.deviations)
     source = results.parent / "small.toml"

@@ -292,7 +292,7 @@ def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(
     """Bounds say nothing about episodes, yet a known name stands for known bounds."""
     whole = load_protocol("coopetition-standard")
     part = with_tasks(whole, [whole.task[0].id])
-    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", reference=False)
+    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", only=True)
     assert report.deviations
     result = verify(tmp_path / "r")
     assert result.identical, result.checks

@@ -337,6 +337,6 @@ def _shipped(name: str) -> Path:
     except ValueError as error:
         hint = "A file of your own must end in .toml."
         if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
-            hint = f"It is an environment: 'coopbench evaluate --env {name}' plays it."
+            hint = f"It is an environment: 'coopbench evaluate {name}' plays it."
         raise ProtocolError(f"{error} {hint}") from None
     return file

@@ -35,7 +35,7 @@ from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_o
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import whole_of
-from coopbench.results.folder import models_of
+from coopbench.results.folder import models_of, models_of_part
 from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.reading import read_regular
@@ -147,9 +147,7 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
         )
     if _is_one_for_all(whole):  # a choice of tasks without held-out ones has no training
         return Models(learner, next(iter(models.values())))
-    # The task that models are trained on may be left out of a choice of tasks that they play.
-    origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
-    return Models(learner, {task: models[own] for task, own in origins.items() if own in models})
+    return Models(learner, models_of_part(models, whole, protocol))
 
 
 def _models(

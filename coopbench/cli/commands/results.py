@@ -23,7 +23,7 @@ def merge(
     and listed. If all shards wrote into one folder: coopbench merge FOLDER
     --out FOLDER.
     """
-    from coopbench.workflows.shards import merge as run
+    from coopbench.workflows.merging import merge as run
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
         present(run(folders, out), out)
@@ -82,7 +82,7 @@ def verify(
             "its cells again completely; repeat for more. Read the code first.",
         ),
     ] = None,
-    env: Annotated[
+    execute: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
@@ -110,7 +110,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Bars() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), env or (), key)
+        verification = run(folder, backend, workers, progress.cell, trust or (), execute or (), key)
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())

@@ -1,18 +1,14 @@
-"""Shards: an evaluation in independent parts, and the merging of their folders."""
+"""Merging: the results folders of shards, or of several evaluations, become one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.files import write_bytes
-from coopbench.playing.bars import CellProgress, with_bars
-from coopbench.playing.contestants import PolicyArguments, check_distinct
-from coopbench.playing.plan import Planned, check_units
-from coopbench.playing.runner import Runner, by_cell
-from coopbench.protocol.loading import find_protocol
+from coopbench.playing.contestants import check_distinct
+from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration, write_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
@@ -21,68 +17,11 @@ from coopbench.results import store
 from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.workflows.evaluation import job_of, planned, play_cells, write_report
+from coopbench.workflows.evaluation import write_report
 from coopbench.workflows.late import FILE, commitment_of
 
-_MOST = 100_000  # shards
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Result of ``play_shard``."""
-
-    cells: tuple[Cell, ...]  # of this part; all of them are finished
-    finished: int  # cells of any part that the folder holds now
-    total: int  # cells of all parts
-    notes: tuple[str, ...]  # damaged results that were redone
-
-
-def play_shard(
-    protocol: str | Path | Protocol,
-    policies: PolicyArguments,
-    shard: tuple[int, int],
-    out: str | Path,
-    backend: str = "auto",
-    progress: CellProgress | bool | None = None,
-    workers: int | None = None,
-    *,
-    reference: bool = True,
-) -> Shard:
-    """Play shard i of n, ``shard = (i, n)`` with i from 1, of what ``evaluate`` would play.
-
-    Which cells belong to it depends on protocol and policies alone, not on what is finished. They
-    are written to the folder ``out`` as by ``evaluate``; shards may share that folder. The shipped
-    runs of required learners are among them, unless ``reference`` is False.
-    ``merge`` makes report and manifest when all shards are finished.
-    """
-    checked = find_protocol(protocol)
-    cells, _ = planned(checked, policies, reference=reference)
-    mine = part(checked, cells, shard)
-    with with_bars(progress, len(mine)) as tell:
-        _, notes = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))
-    finished = sum((Path(out) / cell.folder / "meta.json").is_file() for cell, _ in cells)
-    return Shard(tuple(cell for cell, _ in mine), finished, len(cells), notes)
-
-
-def part(protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int]) -> list[Planned]:
-    """Return part i of n of the cells of a plan, ``shard = (i, n)``, in their order.
-
-    The largest remaining cell goes to the part with the least work so far (Graham 1969, longest
-    processing time first), so the largest part is at most 4/3 of the smallest possible maximum.
-    """
-    number, count = shard
-    if not 1 <= number <= count:
-        raise ValueError(f"'shard' was {number} of {count}; allowed: i of n with 1 <= i <= n.")
-    if count > _MOST:
-        raise ValueError(f"'shard' was one of {count:,}; allowed: up to {_MOST:,}.")
-    jobs = [job_of(protocol, cell, contestant, None) for cell, contestant in cells]
-    costs, mine = [0.0] * count, set()
-    for job in sorted(jobs, key=lambda job: (-job.cost, job.cell.folder)):
-        least = costs.index(min(costs))
-        costs[least] += job.cost
-        if least == number - 1:
-            mine.add(job.cell)
-    return [(cell, contestant) for cell, contestant in cells if cell in mine]
+if TYPE_CHECKING:
+    from coopbench.episodes.table import Cell
 
 
 def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
