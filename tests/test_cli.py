@@ -120,6 +120,8 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
     ("arguments", "message"),
     [
         (["evaluate"], "Missing argument 'PROTOCOL|ENV'"),
+        (["evaluate", "--env", "TrustDilemma-v1"], "is the first argument of evaluate"),
+        (["train", "coopetition-standard", "ippo", "--seed", "5"], "--run SEED"),
         (["train", "TrustDilemma-v1", "ippo"], "evaluate TrustDilemma-v1' plays it"),
         (["evaluate", "coopetition-standard", "--episodes", "3"], "go with the id of an env"),
         (["evaluate", "coopetition-standard", "--param", "a=1"], "--param goes with an env"),

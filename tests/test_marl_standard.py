@@ -179,7 +179,7 @@ def scripted(tmp_path_factory):
 
 def test_baselines_of_a_group_play_its_tasks_alone(scripted):
     """No deviation says that they lack the others; tables leave these open."""
-    report = coopbench.evaluate(scripted, ["random"], baselines=True)
+    report = coopbench.evaluate(scripted, ["random"])
     assert scripted.report.fixed == ("random", "cooperator", "kite")
     assert set(report.episodes.pairs) == {
         *((task, "random") for task in ("dilemma", "3m")),
@@ -196,7 +196,7 @@ def test_baselines_of_a_group_play_its_tasks_alone(scripted):
 
 
 def test_a_missing_baseline_of_a_group_is_a_deviation(scripted):
-    report = coopbench.evaluate(scripted, ["random"])
+    report = coopbench.evaluate(scripted, ["random"], only=True)
     text = "the required baselines cooperator, kite are missing"
     assert text in report.deviations
 

@@ -156,7 +156,7 @@ def test_trusted_code_plays_all_episodes_again(tmp_path):
     (tmp_path / "pol.py").write_text(plain)
     protocol = load_protocol(builders.protocol_file(tmp_path, tasks=[builders.make_task()]))
     folder, name = tmp_path / "results", f"{tmp_path / 'pol.py'}:quarter"
-    coopbench.evaluate(protocol, [name], folder)
+    coopbench.evaluate(protocol, [name], folder, only=True)
     digest = load_code(name).digest
     (check,) = verify(folder, trust=[digest[:12]]).cells
     assert (check.how, check.verdict, check.played) == (RERUN, IDENTICAL, check.episodes)

@@ -249,7 +249,7 @@ def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):
     one = builders.first_task(protocol, training=None)
     mine, theirs = (coopbench.Models(name, {100: COURSE}) for name in ("mine", "theirs"))
     coopbench.evaluate(one, ["random", mine, theirs], out=tmp_path)
-    report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path)
+    report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path, only=True)
     played = {(block.cell.policy, block.cell.run) for block in report.episodes}
     assert played == {("constant:0.5", None), ("random", None), ("mine", 100), ("theirs", 100)}
     assert report.notes == (

@@ -165,7 +165,7 @@ def test_several_runs_are_no_bare_model(tmp_path):
 
 
 def test_the_report_of_an_environment_names_it_too():
-    short = {"episodes": 4, "parameters": {"horizon": 6}}
+    short = {"episodes": 4, "horizon": 6}
     report = coopbench.evaluate(builders.TRUST, {"net": NET}, **short)
     assert "net is one trained model" in " ".join(str(report).split())
 

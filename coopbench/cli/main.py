@@ -46,6 +46,12 @@ for command_name, command in COMMANDS.items():
     app.command(command_name, help="\n\n".join(" ".join(p.split()) for p in paragraphs))(command)
 app.add_typer(planning.plan, name="plan")
 
+# Options that are spelled otherwise, and what to write.
+_SPELLED = {
+    "--env": "An environment is the first argument of evaluate; results that need the file of one "
+    "are read with --register FILE.py:SPEC, and verify executes it with --execute NAME.",
+    "--seed": "Training runs are named by their seeds: --run SEED.",
+}
 # Commands that write finished cells into a folder and resume there.
 _RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
 _TOO_LARGE = {
@@ -134,5 +140,6 @@ def _show(error: Any) -> None:
     if helps or sys.stderr.isatty() or not getattr(error, "message", ""):
         error.show()
         return
+    spelled = _SPELLED.get(getattr(error, "option_name", ""), "")
     usage = error.ctx.get_usage() if getattr(error, "ctx", None) is not None else ""
-    say(f"{usage}\nError: {error.format_message()}".strip(), stderr=True)
+    say(f"{usage}\nError: {error.format_message()} {spelled}".strip(), stderr=True)

@@ -168,9 +168,13 @@ def train(
         list[str] | None,
         typer.Option(metavar="ID", help="Task to train on; repeat for more. Default: all."),
     ] = None,
-    seed: Annotated[
+    run_seeds: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Training seed; repeat for more. Default: the protocol's."),
+        typer.Option(
+            "--run",
+            metavar="SEED",
+            help="Run to train, by its training seed; repeat for more. Default: the protocol's.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -208,7 +212,7 @@ def train(
             learner,
             out,
             tasks=task,
-            seeds=seed,
+            seeds=run_seeds,
             steps=steps,
             smoke=smoke,
             backend=backend,
