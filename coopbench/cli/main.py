@@ -28,7 +28,6 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "merge": results.merge,
     "report": results.report,
     "verify": results.verify,
-    "commit": results.commit,
     "leaderboard": results.leaderboard,
     "export": results.export_results,
     "import": results.import_results,

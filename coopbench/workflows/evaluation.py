@@ -39,7 +39,6 @@ from coopbench.results.folder import (
 )
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
-from coopbench.workflows.late import late_protocol
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
@@ -59,8 +58,6 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     baselines: bool = False,
     reference: bool = True,
-    late: str | Path | None = None,
-    beacon: str | None = None,
 ) -> Report: ...
 @overload
 def evaluate(
@@ -97,8 +94,6 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     baselines: bool = False,
     reference: bool = True,
-    late: str | Path | None = None,
-    beacon: str | None = None,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
@@ -135,10 +130,6 @@ def evaluate(
     these policies, as on the command line. The shipped runs of required learners are played, too,
     unless the call or the folder has other runs of these learners, or ``reference`` is False.
 
-    With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
-    its digest and the ``beacon``, a public value that was unknown when that digest was published.
-    Policies that do not ship with this package must be those of the commitment.
-
     ``backend`` is where cells are played, with identical results: "serial" in this process,
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster). "auto" takes processes where
@@ -156,13 +147,9 @@ def evaluate(
     whole = _protocol(protocol, game, chosen)
     checked = with_tasks(whole, chosen)
     policies = [_carried(whole, checked, policy) for policy in policy_list(policies)]
-    if (late is None) != (beacon is None):
-        raise ValueError("late goes with a beacon, the value that was published later; name both.")
     if baselines:
         policies = with_baselines(checked, policies)
-    cells, notes = planned(checked, policies, out, reference=reference and late is None)
-    if late is not None and beacon is not None:
-        checked = late_protocol(Path(late), beacon, checked, cells, out)
+    cells, notes = planned(checked, policies, out, reference=reference)
     with with_bars(progress, len(cells)) as tell:
         played, more = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
     names = list(dict.fromkeys(cell.policy for cell, _ in cells))

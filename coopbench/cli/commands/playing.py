@@ -60,9 +60,8 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for results and report. Default: results/PROTOCOL, with --task "
-            "results/PROTOCOL-TASK, and with --late results/PROTOCOL-late; with --env nothing is "
-            "written without it."
+            help="Folder for results and report. Default: results/PROTOCOL, or with --task "
+            "results/PROTOCOL-TASK; with --env nothing is written without it."
         ),
     ] = None,
     backend: Backend = "auto",
@@ -110,20 +109,6 @@ def evaluate(
             help="Play street-map tasks on your own .map files (not a standard report).",
         ),
     ] = None,
-    late: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="COMMIT",
-            help="File written by 'coopbench commit'; it and --beacon determine the seeds.",
-        ),
-    ] = None,
-    beacon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="With --late: a public value, published after the commitment, with its source.",
-        ),
-    ] = None,
 ) -> None:
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
@@ -159,12 +144,9 @@ def evaluate(
         played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
         named = chosen(policy, played)
         policies = named if only else with_baselines(played, named)
-        parts = [played.protocol.name, *(task or ()), *(["late"] if late else [])]
-        out = out or Path("results") / "-".join(parts)
+        out = out or Path("results") / "-".join([played.protocol.name, *(task or ())])
     with interruption(NOTHING if out is None else KEPT):
         if shard is not None:
-            if late is not None:
-                raise ValueError("--late does not go with --shard.")
             _play_shard(played, policies, shard, out, backend, workers, not only)
             return
         report = run(
@@ -175,8 +157,6 @@ def evaluate(
             True,
             workers,
             reference=not only,
-            late=late,
-            beacon=beacon,
         )
         present(report, out)
 
