@@ -32,7 +32,6 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "export": results.export_results,
     "import": results.import_results,
     "crossplay": playing.crossplay,
-    "exploit": playing.exploit,
     "timed": playing.timed,
     "replay": playing.replay,
     "doctor": catalogue.doctor,
@@ -46,7 +45,7 @@ for command_name, command in COMMANDS.items():
 app.add_typer(planning.plan, name="plan")
 
 # Commands that write finished cells into a folder and resume there.
-_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
+_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "timed"}
 _TOO_LARGE = {
     MemoryError: "Not enough memory; choose smaller numbers",
     OverflowError: "A number is too large; choose a smaller one",

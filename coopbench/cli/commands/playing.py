@@ -264,49 +264,6 @@ def crossplay(
     say(f"Matrices: {files['md']}")
 
 
-def exploit(
-    results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
-    target: Annotated[str, typer.Argument(help="Learner whose runs are exploited.")],
-    learner: Annotated[str, typer.Option(help="Learner that trains the best responses.")] = "ippo",
-    steps: Steps = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Trained task; repeat for more. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
-    ] = None,
-    env: Environments = None,
-    setting: Settings = None,
-    backend: Backend = "serial",
-    workers: Workers = None,
-) -> None:
-    """Learn best responses against trained policies: how much one seat gains against each run.
-
-    Runs are saved regularly: rerun the same command to resume after
-    an interruption.
-    """
-    from coopbench.workflows.exploit import exploit as run
-
-    out = out or results.with_name(f"{results.name}-exploit-{target}")
-    values = _hyperparameters(learner, setting)
-    with interruption(_SAVED):
-        result = run(
-            results,
-            target,
-            out,
-            learner=learner,
-            steps=steps,
-            tasks=task,
-            backend=backend,
-            workers=workers,
-            progress=True,
-            **values,
-        )
-        say(str(result))
-        say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
-
-
 def timed(
     protocol: ProtocolName,
     policy: Annotated[
