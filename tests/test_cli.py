@@ -16,12 +16,12 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
-from coopbench.certificates import replay
 from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
+from studies.certificates import replay
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

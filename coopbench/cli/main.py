@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coopbench import __version__
-from coopbench.cli.commands import catalogue, certificates, planning, playing, results
+from coopbench.cli.commands import catalogue, planning, playing, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
 
 app = typer.Typer(
@@ -35,7 +35,6 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "timed": playing.timed,
     "replay": playing.replay,
     "doctor": catalogue.doctor,
-    "certify": certificates.certify,
     "warmup": catalogue.warmup,
 }
 for command_name, command in COMMANDS.items():
