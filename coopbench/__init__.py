@@ -32,7 +32,6 @@ _PUBLIC = {
     "policies": "coopbench.catalogue",
     "protocol_names": "coopbench.catalogue",
     "record": "coopbench.workflows.replay",
-    "timed_evaluate": "coopbench.workflows.timed",
     "train": "coopbench.workflows.training",
     "verify": "coopbench.workflows.verification",
     "warmup": "coopbench.catalogue",
@@ -63,7 +62,6 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.workflows.replay import record as record
     from coopbench.workflows.shards import merge as merge
     from coopbench.workflows.shards import play_shard as play_shard
-    from coopbench.workflows.timed import timed_evaluate as timed_evaluate
     from coopbench.workflows.training import train as train
     from coopbench.workflows.verification import verify as verify
 

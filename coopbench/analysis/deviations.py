@@ -32,7 +32,7 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
     reasons = [*_foreign(protocol), *_absent(protocol, table, present)]
     reasons += [*missing_learners(protocol, table), *bare_models(table), *_failed(table)]
     if protocol.limits is not None:
-        reasons.append("time limits were not enforced; 'coopbench timed' enforces them")
+        reasons.append("time limits were not enforced: evaluations keep no time")
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):

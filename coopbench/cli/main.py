@@ -11,6 +11,7 @@ import typer
 from coopbench import __version__
 from coopbench.cli.commands import catalogue, planning, playing, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
+from coopbench.timed.command import timed
 
 app = typer.Typer(
     name="coopbench",
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
+COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; they may return text
     "list": catalogue.list_all,
     "show": catalogue.show,
     "check": catalogue.check,
@@ -32,7 +33,7 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "export": results.export_results,
     "import": results.import_results,
     "crossplay": playing.crossplay,
-    "timed": playing.timed,
+    "timed": timed,
     "replay": playing.replay,
     "doctor": catalogue.doctor,
     "warmup": catalogue.warmup,
@@ -44,7 +45,7 @@ for command_name, command in COMMANDS.items():
 app.add_typer(planning.plan, name="plan")
 
 # Commands that write finished cells into a folder and resume there.
-_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "timed"}
+_RESUMABLE = {"evaluate", "train", "merge", "crossplay"}
 _TOO_LARGE = {
     MemoryError: "Not enough memory; choose smaller numbers",
     OverflowError: "A number is too large; choose a smaller one",
@@ -81,6 +82,8 @@ def main() -> None:
         status = app(standalone_mode=False, **layout)
         if status == 130:  # how the command-line library returns an interruption
             raise KeyboardInterrupt
+        if isinstance(status, str):  # what a command returns is shown
+            say(status)
         sys.exit(status if isinstance(status, int) else 0)
     except KeyboardInterrupt:
         fail("Interrupted.", 130)
