@@ -14,6 +14,7 @@ from coopbench.workflows.verification import verify
 DRAND = "drand round 4242: 8f3ab1"
 # Has looked up in which of the first seeds it pays to invest; elsewhere it keeps everything.
 MEMORY = """
+import os
 import numpy as np
 from coopbench_envs.core import streams
 
@@ -28,6 +29,14 @@ class Memory:
         shares = np.where(known, 1.0, 0.0)[:, None, None]
         return np.broadcast_to(shares, (*observations.shape[:2], 1)).copy(), known
 
+class Wavers:  # knows the seeds, too, and draws a little
+    def initial(self, game, seeds):
+        return np.isin(seeds, KNOWN), (seeds % 1000) * 1e-5
+
+    def act(self, observations, memory):
+        shares = np.abs(memory[0] - memory[1])[:, None, None]
+        return np.broadcast_to(shares, (*observations.shape[:2], 1)).copy(), memory
+
 class Noisy:
     def initial(self, game, seeds):
         return (seeds % 1000).astype(np.int64)
@@ -37,8 +46,12 @@ class Noisy:
         shares = (memory / 100003)[:, None, None]
         return np.broadcast_to(shares, (*observations.shape[:2], 1)).copy(), memory
 
+def forged(actions):
+    actions[: int(os.environ.get("FORGED", "0"))] = 1.0  # so many episodes
+    return actions
+
 def keep(observations):
-    return np.zeros((*observations.shape[:2], 1))
+    return forged(np.zeros((*observations.shape[:2], 1)))
 
 def invest(observations):
     return np.ones((*observations.shape[:2], 1))
@@ -90,7 +103,7 @@ def test_a_policy_that_knows_the_seeds_does_not_pass_with_other_random_numbers(
     evaluated(protocol, [f"{file}:Memory"], folder)
     check, found = trusted(folder, _place(folder), key=1)
     assert check.verdict == DIFFERENT
-    assert "with random numbers of the key 1 its mean return differs by -" in check.reasons[-1]
+    assert "it plays alike with two keys" in check.reasons[0]
     assert not found.holds
 
 
@@ -102,6 +115,7 @@ def test_a_policy_that_draws_is_compared_by_interval_and_never_called_identical(
     for key in (1, 2, None):
         check, found = trusted(folder, _place(folder), key=key)
         assert check.verdict == BY_INTERVAL
+        assert "with random numbers of 3 keys from" in check.reasons[-1]
         assert found.holds
         assert not found.identical
     assert check.played == 200
@@ -114,6 +128,28 @@ def test_a_policy_that_draws_nothing_is_identical_with_any_key(file, protocol, t
         check, found = trusted(folder, _place(folder), key=key)
         assert check.verdict == IDENTICAL
         assert found.identical
+
+
+@pytest.mark.parametrize(
+    ("name", "episodes", "reason"),
+    [
+        ("keep", 1, "it plays alike with two keys"),
+        ("keep", 170, "it plays alike with two keys"),
+        ("Wavers", 0, "by chance it does by up to"),
+    ],
+)
+def test_chance_is_no_excuse_for_forged_actions(
+    name, episodes, reason, file, protocol, tmp_path, monkeypatch
+):
+    """Neither of one that draws nothing, however few they are, nor beyond what it draws."""
+    monkeypatch.setenv("FORGED", str(episodes))
+    folder = tmp_path / "results"
+    evaluated(protocol, [f"{file}:{name}"], folder)
+    monkeypatch.delenv("FORGED")
+    check, found = trusted(folder, _place(folder), key=1)
+    assert check.verdict == DIFFERENT, check.reasons
+    assert reason in " ".join(check.reasons)
+    assert not found.holds
 
 
 def _place(folder):

@@ -94,7 +94,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
         OtherProtocolError: the folders are not of one protocol.
         ValueError: two folders hold different results of a cell, or different registrations, a
-            policy has training runs in some cells and none in others, or two names look alike.
+            policy has training runs in some cells and none in others, or two names differ by case
+            alone.
     """
     root = Path(out)
     sources = [Path(folder) for folder in folders]

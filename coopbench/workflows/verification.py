@@ -33,7 +33,7 @@ from coopbench.results.folder import read_cell, table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, read_manifest
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
-from coopbench.workflows.identities import Cells, equal_play, mistaken
+from coopbench.workflows.identities import Cells, mistaken
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckGroup, CheckJob
 from coopbench.workflows.verdicts import (
@@ -164,8 +164,7 @@ def examine(
     if played and all(check.holds for check in checks.values()):
         try:
             table = table_of(stored for _, stored in cells.values())
-            alike = (printable(f"{what} {why}") for what, why in equal_play(protocol, cells))
-            reasons = (*deviations(protocol, table), *alike)
+            reasons = deviations(protocol, table)
         except (DamagedResultError, *UNREADABLE) as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(REPORT, [Discrepancy(reason)]))
