@@ -18,7 +18,6 @@ _PUBLIC = {
     "Models": "coopbench.playing.contestants",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
-    "commit": "coopbench.workflows.late",
     "crossplay": "coopbench.workflows.crossplay",
     "environments": "coopbench.catalogue",
     "Trained": "coopbench.episodes.trained",
@@ -32,7 +31,6 @@ _PUBLIC = {
     "policies": "coopbench.catalogue",
     "protocol_names": "coopbench.catalogue",
     "record": "coopbench.workflows.replay",
-    "timed_evaluate": "coopbench.workflows.timed",
     "train": "coopbench.workflows.training",
     "verify": "coopbench.workflows.verification",
     "warmup": "coopbench.catalogue",
@@ -58,12 +56,10 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.report.report import Report as Report
     from coopbench.workflows.crossplay import crossplay as crossplay
     from coopbench.workflows.evaluation import evaluate as evaluate
-    from coopbench.workflows.late import commit as commit
     from coopbench.workflows.leaderboard import leaderboard as leaderboard
     from coopbench.workflows.merging import merge as merge
     from coopbench.workflows.replay import find_episode as find_episode
     from coopbench.workflows.replay import record as record
-    from coopbench.workflows.timed import timed_evaluate as timed_evaluate
     from coopbench.workflows.training import train as train
     from coopbench.workflows.verification import verify as verify
 

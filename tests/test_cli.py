@@ -16,12 +16,12 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
-from coopbench.certificates import replay
 from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
+from studies.certificates import replay
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
         (["evaluate", *SMALL, "--shard", "1/2"], "A shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
-        (["timed", "rail-standard", "-p", "random", "-p", "forward"], "given random, forward"),
+        (["timed", "rail-standard", "-p", "random"], r"rail-standard-v1 has no \[limits\]"),
         (["merge", "nowhere", "--out", "r"], "nowhere does not exist"),
         (["leaderboard", "nowhere", "--out", "lb.txt"], "has to end in .html; given lb.txt"),
         (["evaluate", "--polcy", "random"], "--polcy"),

@@ -12,7 +12,7 @@ from coopbench.analysis.reproduction import published_aggregates, published_retu
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.limits import LIMITS
-from coopbench.protocol.loading import load_protocol, with_limits
+from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Bounds
 from coopbench.report.facts import training_text
 from coopbench.report.markdown import as_markdown
@@ -279,10 +279,10 @@ def test_limits_have_presets():
     """600 s, 10 s and 8 h in all, as announced together."""
     announced = LIMITS["flatland"]
     assert (announced.planning, announced.step, announced.total) == (600.0, 10.0, 28_800.0)
-    protocol = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
-    assert with_limits(protocol, "flatland").limits == announced
-    with pytest.raises(ProtocolError, match=r"preset of limits 'flatlan'.*'flatland'"):
-        with_limits(protocol, "flatlan")
+    parts = {"tasks": lift_tasks(), **SEEDS, **SHOWN}
+    assert builders.protocol_of(limits="flatland", **parts).limits == announced
+    with pytest.raises(ValueError, match=r"preset of limits 'flatlan'.*'flatland'"):
+        builders.protocol_of(limits="flatlan", **parts)
 
 
 def test_normalised_returns_are_exact():

@@ -148,7 +148,7 @@ def test_verify_executes_code_only_if_its_digest_is_trusted(file, results):
     checks = {check.what: check for check in verify(folder).checks}
     assert checks["dilemma/pol.py@quarter"].how == REPLAYED
     assert executions(file.parent) == 0 < before
-    assert digest in checks["dilemma/pol.py@quarter"].reasons[-1]
+    assert checks["dilemma/pol.py@quarter"].code == digest
 
 
 def test_trusted_code_plays_all_episodes_again(tmp_path):

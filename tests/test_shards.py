@@ -159,14 +159,14 @@ def test_the_same_results_count_once_and_other_ones_are_refused(file, played, tm
     assert not (tmp_path / "both").exists()
 
 
-def test_names_that_look_alike_are_in_no_folder_together(file, tmp_path):
+def test_names_that_differ_by_case_are_in_no_folder_together(file, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    for name, folder in (("h1", one), ("hl", two)):
+    for name, folder in (("one", one), ("One", two)):
         coopbench.evaluate(file, [Invests(0.5, name)], folder)
-    with pytest.raises(ValueError, match="'hl', almost like 'h1': evaluate one of them again"):
+    with pytest.raises(ValueError, match="called 'one' and 'One': evaluate one of them again"):
         coopbench.merge([one, two], tmp_path / "both")
-    with pytest.raises(ValueError, match="'hl', almost like 'h1': use another name"):
-        coopbench.evaluate(file, [Invests(0.5, "hl")], one)
+    with pytest.raises(ValueError, match=r"called '[oO]ne' and '[oO]ne': use another name"):
+        coopbench.evaluate(file, [Invests(0.5, "One")], one)
 
 
 def test_failed_runs_are_merged(tmp_path):

@@ -41,6 +41,7 @@ from coopbench.workflows.verdicts import (
     UNVERIFIABLE,
 )
 from coopbench.workflows.verification import verify
+from studies.checks.folders import ROOT
 
 
 def edit_array(cell, key, change):
@@ -492,3 +493,15 @@ def test_the_command_prints_and_writes_its_answer(root, tmp_path, command):
     assert "First step, Episodes: the first that differ." in command("verify", root, status=1).out
     with pytest.raises(FileNotFoundError, match="holds no results"):
         verify(tmp_path)
+
+
+def test_the_page_is_one_page_and_names_what_exists():
+    text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 700
+    tests = set(re.findall(r"`(test_\w+\.py)`", text))
+    assert tests
+    assert all((ROOT / "tests" / name).is_file() for name in tests)
+    places = re.findall(r"`(\w+/[\w/]+\.py)`", text)
+    assert all(
+        any((folder / name).is_file() for folder in (ROOT, ROOT / "coopbench")) for name in places
+    )

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coopbench import __version__
-from coopbench.cli.commands import catalogue, certificates, planning, playing, results
+from coopbench.cli.commands import catalogue, planning, playing, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
+from coopbench.timed.command import timed
 
 app = typer.Typer(
     name="coopbench",
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
+COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; they may return text
     "list": catalogue.list_all,
     "show": catalogue.show,
     "check": catalogue.check,
@@ -28,16 +29,13 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "merge": results.merge,
     "report": results.report,
     "verify": results.verify,
-    "commit": results.commit,
     "leaderboard": results.leaderboard,
     "export": results.export_results,
     "import": results.import_results,
     "crossplay": playing.crossplay,
-    "exploit": playing.exploit,
-    "timed": playing.timed,
+    "timed": timed,
     "replay": playing.replay,
     "doctor": catalogue.doctor,
-    "certify": certificates.certify,
     "warmup": catalogue.warmup,
 }
 for command_name, command in COMMANDS.items():
@@ -53,7 +51,7 @@ _SPELLED = {
     "--seed": "Training runs are named by their seeds: --run SEED.",
 }
 # Commands that write finished cells into a folder and resume there.
-_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
+_RESUMABLE = {"evaluate", "train", "merge", "crossplay"}
 _TOO_LARGE = {
     MemoryError: "Not enough memory; choose smaller numbers",
     OverflowError: "A number is too large; choose a smaller one",
@@ -90,6 +88,8 @@ def main() -> None:
         status = app(standalone_mode=False, **layout)
         if status == 130:  # how the command-line library returns an interruption
             raise KeyboardInterrupt
+        if isinstance(status, str):  # what a command returns is shown
+            say(status)
         sys.exit(status if isinstance(status, int) else 0)
     except KeyboardInterrupt:
         fail("Interrupted.", 130)

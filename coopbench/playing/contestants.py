@@ -16,7 +16,7 @@ from coopbench.baselines.registry import (
     reads_file,
     trained_policy,
 )
-from coopbench.episodes.names import check_name, imitations
+from coopbench.episodes.names import check_name
 from coopbench.episodes.trained import Trained
 from coopbench.playing.model_files import is_model_file, load_model_file
 from coopbench.playing.wrapped import Named
@@ -204,12 +204,15 @@ def columns(
 
 
 def check_distinct(names: Iterable[str], advice: str) -> None:
-    """Raise ``ValueError`` for a name that looks like one before it, or like a registered one.
+    """Raise ``ValueError`` for two names that differ by case alone: they may share a folder.
 
     ``advice`` says what to do, without a full stop.
     """
-    for name, other in imitations(names, entries()).items():
-        raise ValueError(f"A policy is called {name!r}, almost like {other!r}: {advice}.")
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            raise ValueError(f"Policies are called {other!r} and {name!r}: {advice}.")
 
 
 def _columns(

@@ -41,7 +41,6 @@ from coopbench.results.folder import (
 )
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
-from coopbench.workflows.late import late_protocol
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
@@ -65,8 +64,6 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     only: bool = False,
     shard: tuple[int, int] | None = None,
-    late: str | Path | None = None,
-    beacon: str | None = None,
     **game: Any,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
@@ -112,10 +109,6 @@ def evaluate(
     ``out``; what belongs to it depends on protocol and policies alone, and shards may share a
     folder. The report is that of the part and is not written: ``merge`` makes the one of all.
 
-    With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
-    its digest and the ``beacon``, a public value that was unknown when that digest was published.
-    Policies that do not ship with this package must be those of the commitment.
-
     ``backend`` is where cells are played, with identical results: "serial" in this process,
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
     the machines of a cluster (default: one per core of the cluster). "auto" takes processes where
@@ -133,16 +126,12 @@ def evaluate(
     if policies is None:
         policies = ["random"] if whole.ad_hoc else list(checked.report.fixed)
     policies = [_carried(whole, checked, policy) for policy in policy_list(policies)]
-    if (late is None) != (beacon is None):
-        raise ValueError("late goes with a beacon, the value that was published later; name both.")
     if not only:
         policies = with_baselines(checked, policies)
     place = None if shard is not None else out  # parts do not depend on what is finished
-    cells, notes = planned(checked, policies, place, reference=not only and late is None)
+    cells, notes = planned(checked, policies, place, reference=not only)
     if out is not None and holds_results_of(Path(out), whole):
         checked = whole  # some tasks of which are played into its folder
-    if late is not None and beacon is not None:
-        checked = late_protocol(Path(late), beacon, checked, cells, out)
     mine = cells if shard is None else _part(checked, cells, shard, out)
     with with_bars(progress, len(mine)) as tell:
         played, more = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbench.errors import OtherProtocolError
-from coopbench.files import write_bytes
 from coopbench.playing.contestants import check_distinct
 from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration, write_registration
@@ -18,7 +17,6 @@ from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.evaluation import write_report
-from coopbench.workflows.late import FILE, commitment_of
 
 if TYPE_CHECKING:
     from coopbench.episodes.table import Cell
@@ -35,8 +33,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
         OtherProtocolError: the folders are not of one protocol.
         ValueError: two folders hold different results of a cell, or different registrations, a
-            policy has training runs in some cells and none in others, two names look alike, or
-            none of the folders holds the commitment of late seeds.
+            policy has training runs in some cells and none in others, or two names differ by case
+            alone.
     """
     root = Path(out)
     sources = [Path(folder) for folder in folders]
@@ -58,9 +56,10 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
     check_units(results)
     check_distinct((c.policy for c in results), "evaluate one of them again under another name")
-    study, commitment = _common_registration(sources), commitment_of(sources, protocol)
+    study = _common_registration(sources)
     write_protocol(root, protocol)
-    _write_promises(root, study, commitment)
+    if study is not None and read_registration(root) is None:
+        write_registration(root, study)
     for cell, (source, _) in results.items():
         if source != root:
             store.copy(source, root, cell)
@@ -89,14 +88,6 @@ def _common_registration(sources: Sequence[Path]) -> Registration | None:
     if len(studies) > 1:
         raise ValueError("The folders hold different registrations; merge those of one study only.")
     return next(iter(studies), None)
-
-
-def _write_promises(root: Path, study: Registration | None, commitment: bytes | None) -> None:
-    """Write what was registered and committed to before the results were there."""
-    if study is not None and read_registration(root) is None:
-        write_registration(root, study)
-    if commitment is not None:
-        write_bytes(root / FILE, commitment)
 
 
 def _result(stored: store.Stored) -> tuple[Any, ...]:

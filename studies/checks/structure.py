@@ -67,7 +67,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("analysis",),
         ("report",),
         ("exchange",),
-        ("workflows",),
+        ("workflows", "timed"),
         ("catalogue",),
         ("describe", "doctor", "check"),
         ("cli",),
@@ -98,6 +98,7 @@ HEAVY = (
 LATE_IMPORTS = {
     ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
+    ("coopbench/timed/command.py", "coopbench"): "likewise",
     ("coopbench_envs/targets.py", "llvmlite"): "loads LLVM, which naming an environment needs not",
     ("coopbench_envs/shells", "coopbench_envs.cuda"): "only where games are played on a GPU",
     ("coopbench_envs/shells", "coopbench_envs.shells.device_vector_env"): "likewise",

@@ -1,4 +1,4 @@
-"""Commands that play: evaluate, train, exploit, crossplay, timed, replay."""
+"""Commands that play: evaluate, train, crossplay, replay."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -259,100 +259,6 @@ def crossplay(
     show(document(result), console())
     files = result.save(out)
     say(f"Matrices: {files['md']}")
-
-
-def exploit(
-    results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
-    target: Annotated[str, typer.Argument(help="Learner whose runs are exploited.")],
-    learner: Annotated[str, typer.Option(help="Learner that trains the best responses.")] = "ippo",
-    steps: Steps = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Trained task; repeat for more. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
-    ] = None,
-    env: Environments = None,
-    setting: Settings = None,
-    backend: Backend = "serial",
-    workers: Workers = None,
-) -> None:
-    """Learn best responses against trained policies: how much one seat gains against each run.
-
-    Runs are saved regularly: rerun the same command to resume after
-    an interruption.
-    """
-    from coopbench.workflows.exploit import exploit as run
-
-    out = out or results.with_name(f"{results.name}-exploit-{target}")
-    values = _hyperparameters(learner, setting)
-    with interruption(_SAVED):
-        result = run(
-            results,
-            target,
-            out,
-            learner=learner,
-            steps=steps,
-            tasks=task,
-            backend=backend,
-            workers=workers,
-            progress=True,
-            **values,
-        )
-        say(str(result))
-        say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
-
-
-def timed(
-    protocol: ProtocolName,
-    policy: Annotated[
-        list[str], typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")
-    ],
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all tasks."),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option("--limits", metavar="NAME", help="Preset of limits, such as flatland."),
-    ] = None,
-    planning: Annotated[
-        float | None, typer.Option(help="Seconds to the first action of an episode.")
-    ] = None,
-    step: Annotated[float | None, typer.Option(help="Seconds for each later action.")] = None,
-    total: Annotated[float | None, typer.Option(help="Seconds for the whole evaluation.")] = None,
-    timeouts: Annotated[
-        int | None, typer.Option(help="Consecutive time-outs that end the evaluation. Default: 10.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
-) -> None:
-    """Play a protocol's episodes one by one with time limits, and score them as Flatland does.
-
-    Protocols without limits take them from the options. An episode that is not
-    played to its end scores -1.
-    """
-    from coopbench.playing.recording import check_place
-    from coopbench.workflows.timed import timed_evaluate
-
-    if len(policy) > 1:
-        raise ValueError(f"timed plays one policy; given {', '.join(policy)}.")
-    if out is not None:
-        check_place(out)
-    options = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if preset is not None and chosen:
-        raise ValueError(f"--limits {preset} sets all limits; leave out --{next(iter(chosen))}.")
-    limits = preset or chosen or None
-    with interruption(NOTHING), Bars() as progress:
-
-        def tell(name: str, share: float) -> None:
-            progress.task(name, policy[0], share)
-
-        scores = timed_evaluate(protocol, policy[0], limits, progress=tell, tasks=task)
-    say(str(scores))
-    if out is not None:
-        say(f"Scores: {scores.save(out)}")
 
 
 def replay(

@@ -52,23 +52,6 @@ def report(
         present(loaded, folder)
 
 
-def commit(
-    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    out: Annotated[
-        Path | None, typer.Option(help="File to write. Default: FOLDER/commitment.json.")
-    ] = None,
-) -> None:
-    """Commit to the policies of a results folder, before late seeds are known.
-
-    Publish the digest; later: coopbench evaluate --late FILE --beacon VALUE.
-    """
-    from coopbench.workflows.late import commit as run
-
-    file, digest = run(folder, out)
-    say(f"Commitment: {file}")
-    say(f"Digest to publish: {digest}")
-
-
 def verify(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     backend: Backend = "auto",

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
-from coopbench.certificates.arena import (
+from coopbench.certificates.games import REPEATED, Certificate, Figure
+from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.task import Task
+from coopbench_envs.parameters import named
+from coopbench_envs.roles import members_of_roles
+from studies.certificates.arena import (
     Arena,
     Table,
     Weights,
@@ -20,11 +25,6 @@ from coopbench.certificates.arena import (
     opponent_tables,
     self_play_table,
 )
-from coopbench.certificates.games import REPEATED, Certificate, Figure
-from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.task import Task
-from coopbench_envs.parameters import named
-from coopbench_envs.roles import members_of_roles
 
 # {class: {role: RuleData}}; of ``informed`` {role: {line-up: RuleData}}, of ``script`` {role: name}
 Rules = Mapping[str, Any]
