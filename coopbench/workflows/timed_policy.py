@@ -201,7 +201,7 @@ def _pickled(policy: PolicyLike, name: str) -> bytes:
 def _serve(pipe: Connection) -> None:
     """Answer every (opening, arguments of ``act``) with (actions, error), until the pipe closes."""
     player: Any = None
-    entries()  # the named policies are imported before the clock runs
+    dict(entries())  # the named policies are imported before the clock runs
     pipe.send(None)
     while True:
         try:
