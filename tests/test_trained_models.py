@@ -1,7 +1,6 @@
 """Bare trained models: one run of a learner, without interval, decision and rank."""
 
 import functools
-import json
 import math
 import pickle
 
@@ -181,15 +180,6 @@ def test_a_leaderboard_gives_no_rank(protocol, tmp_path):
     assert math.isnan(rows["net"].first)
     assert rows["net"].tie == ""
     assert rows["half"].first >= 1
-
-
-def test_exports_name_no_training_seed(protocol, tmp_path):
-    from coopbench.exchange.flat_json import save_flat
-
-    report = coopbench.evaluate(protocol, [*_named({"net": NET}), "random"])
-    save_flat(report, tmp_path / "flat.json")
-    rows = json.loads((tmp_path / "flat.json").read_text())
-    assert all(row["training_seeds"] == [] for row in rows)
 
 
 def test_a_file_of_stable_baselines3_plays_as_its_model(saved, tmp_path, protocol):

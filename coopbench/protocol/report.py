@@ -57,7 +57,7 @@ class Reproduction(Strict):
     # Metrics of a table with one row per algorithm and task; the first with its deviation.
     summary: tuple[str, ...] = ()
     # Interval of the interquartile mean of a learner's runs; without it, the two-way interval.
-    bootstrap: Literal["percentile", "expanded"] | None = None
+    bootstrap: Literal["percentile"] | None = None
     # Medians and quartiles over runs: along the training, and of the best late checkpoints.
     medians: bool = False
 

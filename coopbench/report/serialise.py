@@ -189,7 +189,7 @@ _PROGRESS = ("task", "policy", "run", "step", "episode", "return")
 def frame(findings: Findings, what: str = "episodes") -> Any:
     """Return a part of a report as a pandas ``DataFrame``.
 
-    ``what`` is "episodes" (a row per evaluation episode, as ``save_episodes_csv`` writes it),
+    ``what`` is "episodes" (a row per evaluation episode),
     "progress" (a row per episode of every checkpoint) or one of the report's tables, for instance
     "estimates". Undefined numbers are nan.
 

@@ -129,7 +129,7 @@ def _started() -> tuple[WorkerProcess, Connection]:
 def _serve(pipe: Connection) -> None:
     """In the process: answer (opening, arguments of ``act``) with (actions, error), to the end."""
     player: Any = None
-    entries()  # the named policies are imported before the clock runs
+    dict(entries())  # the named policies are imported before the clock runs
     pipe.send(None)
     while True:
         try:

@@ -135,13 +135,7 @@ def leaderboard(
 
 def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    to: Annotated[
-        Path,
-        typer.Option(
-            help="File to write: .csv with every episode, results.json with means by task and "
-            "policy, or another .json for marl-eval."
-        ),
-    ],
+    to: Annotated[Path, typer.Option(help="File to write, in the JSON of marl-eval.")],
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -159,22 +153,24 @@ def export_results(
     ] = None,
     env: Environments = None,
 ) -> None:
-    """Export the results of a folder to a format of another program.
+    """Export the results of a folder as JSON for marl-eval; what it would not accept is listed.
 
-    A .csv file gets a row for each episode, results.json an object for each task and policy as the
-    script published with Coopetition-Gym writes it, another .json file is for marl-eval, and what
-    marl-eval would not accept is listed.
+    For other formats, Report.to_frame() makes data frames of pandas.
     """
-    from coopbench.exchange.exports import exporter_of
-    from coopbench.exchange.names import chosen_policies
+    from coopbench.exchange.marl_eval_export import save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
     from coopbench.results.folder import LEFT_OUT
 
-    write = exporter_of(to)
+    if to.suffix.lower() != ".json":
+        raise ValueError(
+            f"--to was {to}; allowed: a .json file for marl-eval. A table of all episodes is "
+            f"coopbench.load_report({str(folder)!r}).to_frame().to_csv({str(to)!r})."
+        )
     check_place(to)
     results = load_report(folder)
-    notes = write(results, to, chosen_policies(results, policy), metric)
+    present = {block.cell.policy for block in results.episodes}
+    notes = save_marl_eval(results, to, _renamed(policy, present), metric)
     for note in results.notes:
         if note.startswith(LEFT_OUT):
             say(f"Not exported: {note.removeprefix(LEFT_OUT)}")
@@ -190,10 +186,9 @@ def import_results(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .json file of marl-eval; a .csv file with the columns algorithm, task, run and "
-            "one for each metric, or of Weights & Biases; monitor.csv or evaluations.npz of "
-            "Stable-Baselines3, an event file of TensorBoard, a folder with any of these three, or "
-            "mlruns of MLflow; or a file or folder of railways of flatland-rl."
+            help="A .csv file with the columns algorithm, task, run and one for each metric; a "
+            ".json file of marl-eval or a folder of them; a folder with event files of "
+            "TensorBoard; or a file or folder of railways of flatland-rl."
         ),
     ],
     absolute: Annotated[
@@ -219,15 +214,14 @@ def import_results(
             "algorithm=algo,task=env,run=seed,step=global_step.",
         ),
     ] = "",
-    runs: Annotated[
+    folders: Annotated[
         str,
         typer.Option(
             metavar="PATTERN",
-            help="Pattern of the names of runs or their folders, for instance "
-            "'{task}__{algorithm}__{run}__*'. Default: algorithm/task/run, or the names that "
-            "CleanRL or Stable-Baselines3 give.",
+            help="Pattern of the folders of runs of TensorBoard, for instance "
+            "'{task}__{algorithm}__{run}__*'.",
         ),
-    ] = "",
+    ] = "{algorithm}/{task}/{run}",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -253,10 +247,20 @@ def import_results(
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), names=runs)
+        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), folders=folders)
         if out is not None:
             chosen.save(out)
         present(chosen, out)
+
+
+def _renamed(texts: list[str] | None, present: set[str]) -> dict[str, str] | None:
+    """Parse the policies to export, POLICY or POLICY=NAME; names may have signs of equality."""
+    names = {}
+    for text in texts or ():
+        policy, equals, name = text.rpartition("=")
+        whole = text in present or not equals
+        names[text if whole else policy] = text if whole else name
+    return names or None
 
 
 def _pairs(text: str) -> dict[str, str]:

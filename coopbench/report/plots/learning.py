@@ -8,7 +8,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
 from coopbench.analysis.reproduction import MedianPoint
 from coopbench.analysis.score_matrix import EPISODES
-from coopbench.baselines.registry import entries, parse_name
+from coopbench.baselines.registry import entry_of
 from coopbench.report.plots.drawing import Level, Line, LineChart
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.tables.entries import style_order
@@ -33,9 +33,9 @@ def learning_curves(findings: Findings, task: str) -> LineChart:
 
 def _fixed(levels: Iterable[Level]) -> tuple[Level, ...]:
     """Return the scores of the best fixed policy and of the best that acts on nothing."""
-    information = {name: entry.information for name, entry in entries().items()}
-    fixed = [level for level in levels if parse_name(level.label).kind in information]
-    blind = [level for level in fixed if information[parse_name(level.label).kind] == "none"]
+    known = {level: entry for level in levels if (entry := entry_of(level.label)) is not None}
+    fixed = list(known)
+    blind = [level for level, entry in known.items() if entry.information == "none"]
     best = [max(some, key=lambda level: level.ends[0]) for some in (fixed, blind) if some]
     return tuple(level._replace(label=plain(level.label)) for level in dict.fromkeys(best))
 
