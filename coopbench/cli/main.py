@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coopbench import __version__
-from coopbench.cli.commands import catalogue, planning, playing, results
+from coopbench.cli.commands import catalogue, planning, playing, rail, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
 from coopbench.timed.command import timed
 
@@ -43,6 +43,7 @@ for command_name, command in COMMANDS.items():
     paragraphs = (getdoc(command) or "").split("\n\n")
     app.command(command_name, help="\n\n".join(" ".join(p.split()) for p in paragraphs))(command)
 app.add_typer(planning.plan, name="plan")
+app.add_typer(rail.rail, name="rail")
 
 # Options that are spelled otherwise, and what to write.
 _SPELLED = {

@@ -187,8 +187,8 @@ def import_results(
         Path,
         typer.Argument(
             help="A .csv file with the columns algorithm, task, run and one for each metric; a "
-            ".json file of marl-eval or a folder of them; a folder with event files of "
-            "TensorBoard; or a file or folder of railways of flatland-rl."
+            ".json file of marl-eval or a folder of them; or a folder with event files of "
+            "TensorBoard."
         ),
     ],
     absolute: Annotated[
@@ -224,26 +224,17 @@ def import_results(
     ] = "{algorithm}/{task}/{run}",
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the report. By default no report is written. For railways: the .npz "
-            "file of instances."
-        ),
+        typer.Option(help="Folder for the report. By default no report is written."),
     ] = None,
 ) -> None:
     """Make the report of results of other programs, with the same tables and plots as of our own.
 
     What cannot be compared with the rest is left out, and named in the notes.
-
-    Railways that flatland-rl has saved (.pkl, .mpk), or .npz files, become one file of instances of
-    Rail-v0. Nothing that a file names is executed; flatland-rl is not needed.
     """
-    from coopbench_envs.rail.importing import import_railways, is_railway
+    from coopbench_envs.rail.importing import is_railway
 
     if is_railway(file):
-        if out is None:
-            raise ValueError(f"{file} is a railway; name a .npz file for it with --out.")
-        say(import_railways(file, out))
-        return
+        raise ValueError(f"{file} is a railway: 'coopbench rail import {file} --out FILE.npz'.")
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
