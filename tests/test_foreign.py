@@ -613,7 +613,7 @@ def test_what_cannot_be_done_is_said(results):
     with pytest.raises(ValueError, match="another package, which is not compiled"):
         Engine(LAMPS)
     with pytest.raises(ValueError, match="another package"):
-        coopbench.record(LAMPS, "random")
+        coopbench.play_episode(LAMPS, "random")
     with pytest.raises(ReplayError, match="cannot be shown here"):
         coopbench.find_episode(f"{results}/toy_foreign/random/0")
     with pytest.raises(ValueError, match="neither saved nor restored"):

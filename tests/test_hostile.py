@@ -31,7 +31,7 @@ from coopbench.episodes.names import check_name
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import parsed, read_bounded, write_bytes, write_file
-from coopbench.playing.contestants import Models
+from coopbench.playing.contestants import TrainedRuns
 from coopbench.playing.plan import game_of, plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import registration
@@ -92,8 +92,8 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
 def test_no_run_takes_the_name_of_a_registered_policy(source, model):
     protocol = coopbench.load_report(source).protocol
     for name in ("ippo", "tit_for_tat"):
-        with pytest.raises(ValueError, match="Give Models another name"):
-            plan(protocol, [Models(name, {50: model})])
+        with pytest.raises(ValueError, match="Give TrainedRuns another name"):
+            plan(protocol, [TrainedRuns(name, {50: model})])
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from coopbench.baselines.game import Game
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
-from coopbench.playing.contestants import Checkpoints, Failed, Models
+from coopbench.playing.contestants import Checkpoints, Failed, TrainedRuns
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.variants import with_tasks
 
@@ -47,7 +47,7 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="module")
 def mine():
     """Runs of which one failed, one stopped early, and one is missing on the second task."""
-    return Models(
+    return TrainedRuns(
         "mine",
         {
             "dilemma": {

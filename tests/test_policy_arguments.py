@@ -95,7 +95,7 @@ def test_one_policy_needs_no_list(policy):
         ({"a": 5}, TypeError, "A policy is a name, a callable"),
         (5, TypeError, "Policies are a name, a function"),
         ({}, ValueError, "No policies to evaluate"),
-        ({"a": coopbench.Failed("it")}, ValueError, r"Models\('a', \{training seed"),
+        ({"a": coopbench.Failed("it")}, ValueError, r"TrainedRuns\('a', \{training seed"),
     ],
 )
 def test_other_forms_are_refused(policies, error, message):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import coopbench
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.contestants import Failed, Models
+from coopbench.playing.contestants import Failed, TrainedRuns
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.shards import part
@@ -172,13 +172,15 @@ def test_names_that_differ_by_case_are_in_no_folder_together(file, tmp_path):
 def test_failed_runs_are_merged(tmp_path):
     protocol = ad_hoc("TrustDilemma-v0", 3)
     task = protocol.task[0].id
-    runs = Models("mine", {0: "constant:0.5", 1: Failed("diverged")})
+    runs = TrainedRuns("mine", {0: "constant:0.5", 1: Failed("diverged")})
     for k in (1, 2):
         coopbench.evaluate(protocol, [runs], tmp_path / str(k), shard=(k, 2))
     merged = coopbench.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "m")
     assert [block.cell for block in merged.episodes] == [Cell(task, "mine", 0)]
     assert [failure.reason for failure in merged.episodes.failures] == ["diverged"]
-    coopbench.evaluate(protocol, [Models("mine", {1: Failed("no memory")})], tmp_path / "other")
+    coopbench.evaluate(
+        protocol, [TrainedRuns("mine", {1: Failed("no memory")})], tmp_path / "other"
+    )
     with pytest.raises(ValueError, match=r"run-1 and .*run-1 hold different results"):
         coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
 

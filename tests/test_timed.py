@@ -12,7 +12,7 @@ import pytest
 
 from coopbench.episodes.table import Cell
 from coopbench.errors import WorkerError
-from coopbench.playing.contestants import Failed, Models
+from coopbench.playing.contestants import Failed, TrainedRuns
 from coopbench.playing.rollout import play
 from coopbench.timed import policy as timed_policy
 from coopbench.timed.evaluation import TimedEpisode, timed_evaluate
@@ -209,7 +209,7 @@ def test_a_process_that_does_not_start_is_not_the_policy_s_fault(protocol, monke
         ("randm", "Unknown policy 'randm'. Did you mean 'random'"),
         (lambda observations: 0, r"Cannot send .*lambda.* to another process"),
         (Failed("nan"), "A policy is a name, a callable .* given Failed"),
-        (Models("mine", {1: "random"}), "A policy is a name, a callable .* given Models"),
+        (TrainedRuns("mine", {1: "random"}), "A policy is a name, a callable .* given TrainedRuns"),
     ],
 )
 def test_what_cannot_be_played_is_said_at_once(protocol, policy, message):

@@ -150,14 +150,14 @@ def _named(policies):
 def test_one_model_per_task_without_seeds_is_one_run(tmp_path):
     training = builders.make_training()
     protocol = builders.small_protocol(tmp_path, training=training, selection=(90, 2))
-    models = coopbench.Models("mine", {"dilemma": NET})
+    models = coopbench.TrainedRuns("mine", {"dilemma": NET})
     _bare(coopbench.evaluate(protocol, [models, "random"]), "mine")
 
 
 def test_several_runs_are_no_bare_model(tmp_path):
     training = builders.make_training()
     protocol = builders.small_protocol(tmp_path, training=training, selection=(90, 2))
-    models = coopbench.Models("mine", {"dilemma": {50: NET, 51: NET}})
+    models = coopbench.TrainedRuns("mine", {"dilemma": {50: NET, 51: NET}})
     report = coopbench.evaluate(protocol, [models, "random"])
     assert not report.episodes.bare
     assert "mine" in {row.policy for row in report.ranks}

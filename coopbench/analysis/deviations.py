@@ -52,8 +52,8 @@ def bare_models(table: EpisodeTable) -> list[str]:
     """Name the policies that are one trained model each, and what that means for them."""
     return [
         f"{policy} is one trained model ({kind}), one run of a learner: it has no interval over "
-        f"runs, no decision and no rank; give several runs as Models, or say that it is a fixed "
-        f"policy with Fixed"
+        f"runs, no decision and no rank; give several runs as TrainedRuns, or say that it is a "
+        f"fixed policy with Fixed"
         for policy, kind in table.bare.items()
     ]
 

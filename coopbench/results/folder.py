@@ -11,7 +11,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import make_folder, read_bounded, write_text
-from coopbench.playing.contestants import Failed, Model, Models, check_distinct
+from coopbench.playing.contestants import Failed, Model, TrainedRuns, check_distinct
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import is_part
 from coopbench.results import store
@@ -164,7 +164,7 @@ def _trained_steps(stored: store.Stored) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
+def models_of(folder: str | Path, learner: str, protocol: Protocol) -> TrainedRuns:
     """Return all models that a learner has trained in a results folder, by task and training seed.
 
     The folder's protocol is ``protocol``, or one of which it has some tasks: then they are the
@@ -191,12 +191,14 @@ def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
         if cell.run is not None and model is not None:
             models.setdefault(cell.task, {})[cell.run] = model
     if models and whole.training is not None and whole.training.on == "any":
-        return Models(learner, next(iter(models.values())))  # one model per seed plays all tasks
+        return TrainedRuns(
+            learner, next(iter(models.values()))
+        )  # one model per seed plays all tasks
     played = models_of_part(models, whole, protocol)
     if not played or notes:
         reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
         raise ValueError(f"{learner}:{root} cannot be played: {reasons}")
-    return Models(learner, played)
+    return TrainedRuns(learner, played)
 
 
 def models_of_part(

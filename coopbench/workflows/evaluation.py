@@ -13,9 +13,9 @@ from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import (
     Contestant,
     Failed,
-    Models,
     PolicyArgument,
     PolicyArguments,
+    TrainedRuns,
     policy_list,
     with_baselines,
 )
@@ -69,8 +69,8 @@ def evaluate(
     """Play every task of a protocol with every policy, and report the results.
 
     ``protocol`` is a name (``coopbench.protocol_names()``), a TOML file or a ``Protocol``;
-    ``tasks`` chooses some of its tasks; ``Models`` of a task that is left out play the chosen tasks
-    that name it as ``trained_on``.
+    ``tasks`` chooses some of its tasks; ``TrainedRuns`` of a task that is left out play the chosen
+    tasks that name it as ``trained_on``.
 
     If ``protocol`` is the id of an environment, one task is played, and ``game`` says how:
     ``episodes`` (default 100) episodes from the ``seed`` (default 0) on, in self-play or with
@@ -89,10 +89,10 @@ def evaluate(
     model with ``predict``, such as Stable-Baselines3's, or a ``torch.nn.Module`` from observations
     to actions, called on the device of its weights; ``FILE.zip`` is a model that Stable-Baselines3
     has saved. One trained model is one run of a learner, unless ``Fixed`` says that it is a fixed
-    policy. ``ippo:FOLDER`` is what the learner ``ippo``
-    has trained: one policy, if that is the folder of a run; all its runs, as ``Models``, if it is a
-    results folder or a file of packed runs (``.runs.npz``). None is "random" for an environment,
-    and no policy but the baselines for a protocol.
+    policy. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is the
+    folder of a run; all its runs, as ``TrainedRuns``, if it is a results folder or a file of packed
+    runs (``.runs.npz``). None is "random" for an environment, and no policy but the baselines for a
+    protocol.
 
     The required baselines of a protocol that need no training are played after these policies, and
     the shipped runs of required learners, unless the call or the folder has other runs of these
@@ -203,7 +203,7 @@ def _protocol(
 
 def _carried(whole: Protocol, part: Protocol, policy: PolicyArgument) -> PolicyArgument:
     """Return a policy; models of a task that is left out of a part stand under those they play."""
-    if not isinstance(policy, Models):
+    if not isinstance(policy, TrainedRuns):
         return policy
     kept, trained = {task.id for task in part.task}, dict(policy.trained)
     origins = {task.id: task.trained_on for task in whole.task if task.id in kept - {*trained}}
@@ -260,7 +260,7 @@ def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
     return models_of(folder, learner, protocol)
 
 
-def _of_learner(learner: str, file: str, models: Models) -> Models:
+def _of_learner(learner: str, file: str, models: TrainedRuns) -> TrainedRuns:
     """Return the models of a file; raise ``ValueError`` if another learner has trained them."""
     if models.name != learner:
         raise ValueError(f"{file} holds runs of {models.name}, not of {learner}.")

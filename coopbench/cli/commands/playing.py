@@ -267,7 +267,7 @@ def replay(
         typer.Argument(
             metavar="EPISODE",
             help="FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
-            "of coopbench.record; K counts from 0.",
+            "of coopbench.play_episode; K counts from 0.",
         ),
     ],
     html: Annotated[
