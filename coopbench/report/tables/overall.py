@@ -34,7 +34,6 @@ from coopbench.report.tables.entries import (
 from coopbench.report.tables.learning import efficiency_table, final_medians_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.tables.published import (
-    anarchy_table,
     interquartile_table,
     published_table,
     sensitivity_table,
@@ -319,7 +318,6 @@ EXTRA_TABLES: tuple[Maker, ...] = (
 # Those with rows for every task, which are folded where there are many.
 LONG_TABLES: tuple[Maker, ...] = (
     certificate_table,
-    anarchy_table,
     interquartile_table,
     summary_table,
 )

@@ -1,13 +1,12 @@
 """Tables that publications ask for: normalized returns, interquartile means, one row per algorithm.
 
-A report has those that its protocol asks for, and the price of anarchy of published games.
+A report has those that its protocol asks for.
 """
 
 import math
 
 import numpy as np
 
-from coopbench.analysis.certificates import Anarchy
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.reproduction import InterquartileMean, PublishedAggregate, Sensitivity
 from coopbench.episodes.metrics import values
@@ -213,37 +212,4 @@ def sensitivity_table(findings: Findings) -> Table | None:
         unit="Learned policies were trained with the task's own parameters. No intervals: those "
         "of the means are in the tables of the tasks.",
         kind="Task",
-    )
-
-
-def anarchy_table(findings: Findings) -> Table | None:
-    """Return what selfish play costs in a step of the published games; None without such games."""
-    rows = findings.anarchy
-    if not rows:
-        return None
-
-    def entries(row: Anarchy) -> tuple[Entry, ...]:
-        return (
-            Entry(row.task, row.task),
-            Entry(row.nash, row.nash),
-            number_entry(row.nash_welfare, Scale(1)),
-            Entry(row.optimum, row.optimum),
-            number_entry(row.optimum_welfare, Scale(1)),
-            number_entry(row.price, Scale(4)),
-        )
-
-    return Table(
-        title="Price of anarchy of the games",
-        columns=(
-            Column("Task", "what is played", numeric=False),
-            Column("Nash", "units that the agents invest; x 4: four alike", numeric=False),
-            Column("Its welfare", "sum of the private payoffs of a step"),
-            Column("Optimum", "units that the agents invest", numeric=False),
-            Column("Welfare", "sum of the private payoffs of a step"),
-            Column("Price of anarchy", "welfare of the optimum over that of the equilibrium"),
-        ),
-        groups=(Group("", "", tuple(entries(row) for row in rows)),),
-        footnotes=(),
-        unit="The largest welfare of a step over that of its worst Nash equilibrium, by private "
-        "payoffs: 1 means that selfish play loses nothing. It follows from the game alone.",
     )
