@@ -15,7 +15,7 @@ import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.certificates import certified_tasks
-from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
 from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
@@ -23,15 +23,6 @@ from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.models import chart_points, model_estimates
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
-from coopbench.analysis.reproduction import (
-    effects,
-    final_medians,
-    interquartile_means,
-    median_points,
-    published_aggregates,
-    published_returns,
-    sensitivities,
-)
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
@@ -82,32 +73,18 @@ class Findings:
     _made: dict[Part[Any], tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False)
 
     aggregates = Part("aggregates", aggregates)
-    group_comparisons = Part(
-        "group_comparisons", group_comparisons
-    )  # of all pairs of policies, by the mean
+    group_comparisons = Part("group_comparisons", group_comparisons)  # of all pairs, by the mean
     ranks = Part("ranks", ranks, group_comparisons)
     improvements = Part("improvements", improvements)  # of all pairs of policies, over each group
     estimates = Part("estimates", estimates)
     comparisons = Part("comparisons", comparisons)
     agents = Part("agents", agent_estimates)
     charts = Part("charts", chart_points)
-    models = Part(
-        "models", model_estimates
-    )  # of methods that have one model per task, over the models
-    published = Part("published", published_returns)
-    published_aggregates = Part(
-        "published_aggregates", published_aggregates, published, rare=True
-    )  # over each group
+    models = Part("models", model_estimates)  # of methods that have one model per task
     contexts = Part("contexts", focal_contexts, rare=True)  # of scores with partners
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
-    interquartile = Part(
-        "interquartile", interquartile_means, rare=True
-    )  # of every metric, by task and by group
     effects = Part("effects", effects, rare=True)
-    sensitivity = Part("sensitivity", sensitivities, rare=True)
     efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
-    final_medians = Part("final_medians", final_medians)  # where the protocol asks for them
-    medians = Part("medians", median_points, rare=True)  # of the same, along the training
     profiles = Part("profiles", profile_points)
     learning = Part("learning", learning_curves)  # of policies with checkpoints
 

@@ -212,9 +212,9 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
         "progress": (_PROGRESS, map(_progress_columns, table.progress)),
     }
     if what in by_episode:
-        columns, parts = by_episode[what]
+        columns, cells = by_episode[what]
         # One cell at a time: rows as dictionaries take ten times the memory of a frame.
-        frames = [pandas.DataFrame(part).astype({"run": "Int64"}) for part in parts]
+        frames = [pandas.DataFrame(cell).astype({"run": "Int64"}) for cell in cells]
         empty = pandas.DataFrame(columns=list(columns))
         whole = pandas.concat(frames, ignore_index=True) if frames else empty
         return whole.astype(dict.fromkeys(("task", "policy"), "category"))

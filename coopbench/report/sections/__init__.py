@@ -17,7 +17,14 @@ from coopbench_envs.packages import installed
 from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.sections"  # of entry points
-_NAMES = ("anarchy",)
+_NAMES = (
+    "medians",
+    "sensitivity",
+    "published_return",
+    "anarchy",
+    "interquartile",
+    "summary",
+)
 
 
 @cache

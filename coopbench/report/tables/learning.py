@@ -1,26 +1,24 @@
-"""Tables of training: sample efficiency, and the final medians of Samvelyan et al. 2019."""
+"""Table of training: sample efficiency."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD, Efficiency
-from coopbench.analysis.reproduction import FINAL_STEPS, LEAD, FinalMedian
 from coopbench.report.numbers import (
     MISSING,
     Scale,
     level_text,
     scale_of,
-    scale_of_rows,
 )
 from coopbench.report.tables.entries import (
     ends_entry,
     groups_of,
     number_entry,
     policy_entry,
-    policy_text,
 )
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench.report.tables.model import Column, Entry, Footnotes, Table
 
 NEVER = "not reached"
 
@@ -50,7 +48,7 @@ def efficiency_table(findings: Findings) -> Table | None:
         columns=columns,
         groups=groups,
         footnotes=notes.all(),
-        unit=f"{_unit(rows)}. Steps of the environment, all agents "
+        unit=f"{runs_text(rows)}. Steps of the environment, all agents "
         f"together; '{NEVER}' is a result: not within the checkpoints.",
         kind="Group",
     )
@@ -81,57 +79,8 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else NEVER
 
 
-def final_medians_table(findings: Findings) -> Table | None:
-    """Return the final medians of every policy and task, and who leads; None if not asked for."""
-    rows, notes, score = findings.final_medians, Footnotes(), findings.protocol.report.score
-    if not rows:
-        return None
-    names = tuple(dict.fromkeys(row.policy for row in rows))
-    by_policy = {(row.task, row.policy): row for row in rows}
-    body = tuple(
-        (
-            Entry(task, task),
-            *_medians_row([by_policy.get((task, name)) for name in names], notes),
-        )
-        for task in dict.fromkeys(row.task for row in rows)
-    )
-    led = [sum(row.leads for row in rows if row.policy == name) for name in names]
-    counts = (Entry("tasks led", "tasks led"), *(Entry(str(count), count) for count in led))
-    return Table(
-        title=f"Final {score}: median and quartiles over runs",
-        columns=(
-            Column("Task", "what is played", numeric=False),
-            *(
-                Column(policy_text(findings, name), "median (quartiles); bold: leads")
-                for name in names
-            ),
-        ),
-        groups=(Group("", "", body), Group("all tasks", "", (counts,))),
-        footnotes=notes.all(),
-        unit=f"{_unit(rows)}; quartiles describe these runs and bound nothing. The highest median "
-        f"over runs of their mean {score} among the checkpoints of the last {FINAL_STEPS:,} steps, "
-        f"and the quartiles there. A policy leads where its median is the highest by at least 1/"
-        f"{1 / LEAD:g} of the normalized score (Samvelyan et al. 2019, with shares of wins).",
-        kind="Over",
-    )
-
-
-def _medians_row(rows: Sequence[FinalMedian | None], notes: Footnotes) -> list[Entry]:
-    scale = scale_of_rows([row for row in rows if row is not None], "median")
-    return [
-        Entry(MISSING)
-        if row is None
-        else Entry(
-            f"{scale(row.median)} ({scale(row.low)} to {scale(row.high)})",
-            row.median,
-            notes.mark(row.flag),
-            row.leads,
-        )
-        for row in rows
-    ]
-
-
-def _unit(rows: Sequence[Efficiency | FinalMedian]) -> str:
+def runs_text(rows: Sequence[Any]) -> str:
+    """Say how many training runs some rows are over."""
     counts = sorted({row.runs for row in rows})
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     return f"Unit of inference: training runs, n = {number} per task"

@@ -31,14 +31,8 @@ from coopbench.report.tables.entries import (
     unit_names,
     unit_text,
 )
-from coopbench.report.tables.learning import efficiency_table, final_medians_table
+from coopbench.report.tables.learning import efficiency_table
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.published import (
-    interquartile_table,
-    published_table,
-    sensitivity_table,
-    summary_table,
-)
 from coopbench.report.tables.tasks import estimate_row
 
 
@@ -311,16 +305,9 @@ EXTRA_TABLES: tuple[Maker, ...] = (
     context_table,
     model_table,
     efficiency_table,
-    final_medians_table,
-    sensitivity_table,
-    published_table,
 )
 # Those with rows for every task, which are folded where there are many.
-LONG_TABLES: tuple[Maker, ...] = (
-    certificate_table,
-    interquartile_table,
-    summary_table,
-)
+LONG_TABLES: tuple[Maker, ...] = (certificate_table,)
 
 
 def first_tables(findings: Findings) -> list[Table]:
