@@ -24,7 +24,7 @@ from coopbench.certificates.battles import (
 )
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.tables.overall import certificate_table
+from coopbench.report.sections.certificates import certificate_table
 from coopbench_envs import Engine
 
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"

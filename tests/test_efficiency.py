@@ -13,9 +13,9 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections.learning import NEVER, efficiency_table
 from coopbench.report.sections.medians import final_medians, median_points, medians_table
 from coopbench.report.serialise import as_json, tables_as_csv
-from coopbench.report.tables.learning import NEVER, efficiency_table
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6

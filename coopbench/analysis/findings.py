@@ -15,12 +15,11 @@ import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.charts import chart_points
 from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
-from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.models import chart_points, model_estimates
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
@@ -80,8 +79,6 @@ class Findings:
     comparisons = Part("comparisons", comparisons)
     agents = Part("agents", agent_estimates)
     charts = Part("charts", chart_points)
-    models = Part("models", model_estimates)  # of methods that have one model per task
-    contexts = Part("contexts", focal_contexts, rare=True)  # of scores with partners
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
     effects = Part("effects", effects, rare=True)
     efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group

@@ -28,7 +28,7 @@ from coopbench.report.plots.pictures import chart_pictures, overall_pictures, ta
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import pictures, tables
-from coopbench.report.tables.aggregates import aggregate_table, summary_tables
+from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import (
     LONG,
@@ -37,12 +37,7 @@ from coopbench.report.tables.entries import (
     played_tasks,
     style_order,
 )
-from coopbench.report.tables.overall import (
-    extra_tables,
-    first_tables,
-    long_tables,
-    overview_table,
-)
+from coopbench.report.tables.overview import overview_table
 from coopbench.report.tables.tasks import agent_table, score_tables, task_table
 
 _DIGEST = (
@@ -112,16 +107,17 @@ def _overall(findings: Findings) -> Iterator[Block]:
     if aggregates is not None:
         yield aggregates
     yield from _drawn(overall_pictures(findings))
-    yield from extra_tables(findings)
+    runs = runs_table(findings)
+    if runs is not None:
+        yield runs
     yield from tables(findings, "overall")
-    for table in (*long_tables(findings), *tables(findings, "by task")):
+    for table in tables(findings, "by task"):
         yield Details(table.title, (table,)) if is_long(findings) else table
 
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    scores = summary_tables(findings)
-    others = [*first_tables(findings), *tables(findings, "summary")]
+    scores, others = summary_tables(findings), tables(findings, "summary")
     if not scores and not others:
         return
     if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:

@@ -18,9 +18,15 @@ from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
+    "registered",
+    "missing",
+    "contexts",
+    "models",
+    "learning",
     "medians",
     "sensitivity",
     "published_return",
+    "certificates",
     "anarchy",
     "interquartile",
     "summary",

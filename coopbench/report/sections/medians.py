@@ -20,8 +20,7 @@ from coopbench.report.plots.drawing import Line, LineChart
 from coopbench.report.plots.learning import short
 from coopbench.report.plots.style import Picture, plain, styles
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import policy_text, style_order
-from coopbench.report.tables.learning import runs_text
+from coopbench.report.tables.entries import policy_text, runs_text, style_order
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 FINAL_STEPS = 250_000  # at the end of training, of which the final medians are

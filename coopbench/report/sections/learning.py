@@ -1,22 +1,21 @@
-"""Table of training: sample efficiency."""
+"""Sample efficiency: how early learners learn, as a table and as curves over groups."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD, Efficiency
-from coopbench.report.numbers import (
-    MISSING,
-    Scale,
-    level_text,
-    scale_of,
-)
+from coopbench.report.numbers import MISSING, Scale, level_text, scale_of
+from coopbench.report.plots.learning import efficiency
+from coopbench.report.plots.style import Picture
+from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
     ends_entry,
     groups_of,
     number_entry,
     policy_entry,
+    runs_text,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Table
 
@@ -79,8 +78,18 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else NEVER
 
 
-def runs_text(rows: Sequence[Any]) -> str:
-    """Say how many training runs some rows are over."""
-    counts = sorted({row.runs for row in rows})
-    number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return f"Unit of inference: training runs, n = {number} per task"
+def pictures(findings: Findings) -> Iterator[Picture]:
+    """Iterate over the sample efficiency of every group."""
+    score, level = findings.protocol.report.score, level_text(findings.protocol)
+    for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
+        caption = (
+            f"Sample efficiency: trimmed mean over tasks of the mean normalized {score} "
+            f"at every checkpoint, with the {level} interval of each point, over runs and "
+            "episodes. Dotted: the evaluation of the best fixed policy, and of the best that "
+            "ignores its observations."
+        )
+        name = f"efficiency-{group}" if group else "efficiency"
+        yield Picture(name, caption, partial(efficiency, findings, group))
+
+
+SECTION = ReportSection(table=efficiency_table, pictures=pictures)
