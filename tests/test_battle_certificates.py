@@ -17,7 +17,7 @@ from coopbench.certificates import load_certificate
 from coopbench.certificates.battles import load_battles
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.tables.overall import certificate_table
+from coopbench.report.sections.certificates import certificate_table
 from coopbench_envs import Engine
 from studies.battles.play import EVALUATION, FIRST, figure_of, measured, play_battle
 from studies.certificates import check

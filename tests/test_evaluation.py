@@ -9,7 +9,6 @@ from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.findings import row_types
 from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
@@ -18,6 +17,7 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.leaderboard import Row
+from coopbench.report.sections import parts
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -106,7 +106,9 @@ def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_pat
     assert again.comparisons == second.comparisons
 
 
-@pytest.mark.parametrize("kind", [*row_types().values(), CurvePoint, Meeting, Row])
+@pytest.mark.parametrize(
+    "kind", [*(part.row for part in parts().values()), CurvePoint, Meeting, Row]
+)
 def test_rows_are_equal_where_every_field_is_and_nan_equals_nan(kind):
     names = [field.name for field in dataclasses.fields(kind)]
     row, same = (kind(**{name: np.array([1.0, float("nan")]) for name in names}) for _ in range(2))

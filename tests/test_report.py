@@ -38,11 +38,12 @@ from coopbench.report.plots.overall import drawn_pairs
 from coopbench.report.plots.pictures import chart_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
+from coopbench.report.sections.missing import missing_table
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.comparisons import comparison_table
 from coopbench.report.tables.entries import NO_COMPARISON, SAME, named_count, style_order, unit_text
-from coopbench.report.tables.overall import missing_table, overview_table
+from coopbench.report.tables.overview import overview_table
 from coopbench.report.tables.tasks import agent_table, task_table
 from coopbench.report.terminal import as_text, encodable
 

@@ -12,9 +12,9 @@ import pytest
 
 import coopbench
 from coopbench import statistics
+from coopbench.analysis.charts import ChartPoint
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.models import ChartPoint
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError

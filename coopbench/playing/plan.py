@@ -33,8 +33,8 @@ def plan(protocol: Protocol, policies: PolicyArguments) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
     ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here.
-    ``TrainedRuns`` play their own task or all tasks, as the protocol's training says. Baselines that the protocol
-    requires of single groups of tasks play these groups alone.
+    ``TrainedRuns`` play their own task or all tasks, as the protocol's training says. Baselines
+    that the protocol requires of single groups of tasks play these groups alone.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
     policy that cannot play a task, for actions that do not fit one (see ``Player.check``), for

@@ -30,6 +30,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
+from coopbench.report.sections import asked
 from coopbench.results import store
 from coopbench.results.folder import (
     LEFT_OUT,
@@ -243,6 +244,7 @@ def planned(
     reference: bool = True,
 ) -> tuple[list[Planned], tuple[str, ...]]:
     """Return the plan of an evaluation, with notes on shipped runs; see ``evaluate``."""
+    asked(protocol)  # or a report would lack the section, after all has been played
     chosen = [_expanded(protocol, policy) for policy in policy_list(policies)]
     chosen, notes = with_shipped(protocol, chosen, out) if reference else (chosen, ())
     return plan(protocol, chosen), notes

@@ -114,6 +114,7 @@ IMPORT_BY_NAME = {
     "baselines/registry.py": "policies and learners register by lying in the folder",
     "coopbench/__init__.py": "public names are loaded when they are first used",
     "baselines/own_code.py": "the user names a module",
+    "coopbench/report/sections/__init__.py": "one line there names each file of the folder",
     "coopbench_envs/foreign/loading.py": "the user names a module",
     "coopbench_envs/pathfinding/maps/__init__.py": "maps register by lying in the folder",
     "coopbench_envs/registration.py": "environments register by lying in the folder",

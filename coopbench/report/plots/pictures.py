@@ -7,12 +7,11 @@ from functools import partial
 from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement
-from coopbench.analysis.reproduction import LEAD
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import open_markers
-from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
+from coopbench.report.plots.learning import learning_curves
 from coopbench.report.plots.overall import (
     chart,
     charts_of,
@@ -38,8 +37,8 @@ def overall_pictures(findings: Findings) -> list[Picture]:
 
 
 def chart_pictures(findings: Findings) -> list[Picture]:
-    """Return the pictures over several tasks: of groups, of the protocol's axes, of training."""
-    return [*_group_charts(findings), *_charts(findings), *_training_charts(findings)]
+    """Return the pictures over several tasks: of groups, and of the protocol's axes."""
+    return [*_group_charts(findings), *_charts(findings)]
 
 
 def task_pictures(findings: Findings, task: Task) -> list[Picture]:
@@ -129,28 +128,3 @@ def _charts(findings: Findings) -> Iterator[Picture]:
         if any(point.unit == "models" for point in points):
             caption += " For several models: the mean of theirs, and the t interval over models."
         yield Picture(f"chart-{name}", caption, partial(chart, findings, name))
-
-
-def _training_charts(findings: Findings) -> Iterator[Picture]:
-    """Iterate over the sample efficiency of every group, and the medians over all tasks."""
-    score, level = findings.protocol.report.score, level_text(findings.protocol)
-    for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
-        caption = (
-            f"Sample efficiency: trimmed mean over tasks of the mean normalized {score} "
-            f"at every checkpoint, with the {level} interval of each point, over runs and "
-            "episodes. Dotted: the evaluation of the best fixed policy, and of the best that "
-            "ignores its observations."
-        )
-        name = f"efficiency-{group}" if group else "efficiency"
-        yield Picture(name, caption, partial(efficiency, findings, group))
-    if any(not row.task for row in findings.medians):
-        caption = (
-            f"Mean over all tasks of the median over runs of the normalized {score} at every "
-            "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
-        )
-        yield Picture("medians", caption, partial(medians, findings))
-        caption = (
-            f"Number of tasks on which the median over runs is the highest by at least 1/"
-            f"{1 / LEAD:g} of the normalized {score}, at every checkpoint."
-        )
-        yield Picture("tasks-led", caption, partial(tasks_led, findings))

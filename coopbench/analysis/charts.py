@@ -1,25 +1,20 @@
-"""Methods with several models, and the points of charts."""
+"""The points of charts, and the methods that have several models."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from coopbench import statistics
-from coopbench.analysis.estimates import FEW, Estimate, estimate, few_runs, trimmed_over_tasks
+from coopbench.analysis.estimates import FEW, estimate, few_runs, trimmed_over_tasks
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     MODELS,
     ScoreMatrix,
     defined_matrices,
-    score_scales,
-    units_of,
 )
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.task import Task
 from coopbench.statistics import TwoWay
 
 
@@ -41,29 +36,7 @@ class ChartPoint(ReportRow):
     flag: str
 
 
-def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
-    """Estimate the score of every method that has several models; ``count`` is their number.
-
-    One row per task, in units of the score, and one per group, over the models' means of normalized
-    scores; the latter's task is "all of" the group, or "all tasks".
-    """
-    rows, settings, scales = [], protocol.report, score_scales(protocol, table)
-    for name, policies in _families(protocol, table).items():
-        if policies == [name]:
-            continue
-        for group, tasks in protocol.groups.items():
-            means = np.array([_means(protocol, table, tasks, policy) for policy in policies])
-            normalised = [scales[t.id].normalise(means[:, k]) for k, t in enumerate(tasks)]
-            columns = {task.id: means[:, k] for k, task in enumerate(tasks)}
-            columns[f"all of {group}" if group else "all tasks"] = np.mean(normalised, axis=0)
-            rows += [
-                estimate(label, name, settings.score, column, settings.confidence, MODELS)
-                for label, column in columns.items()
-            ]
-    return tuple(rows)
-
-
-def _families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
+def families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
     """Group the policies by the method that they are models of; others are their own method."""
     families: dict[str, list[str]] = {}
     for policy in table.policies:
@@ -71,20 +44,12 @@ def _families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
     return families
 
 
-def _means(
-    protocol: Protocol, table: EpisodeTable, tasks: Sequence[Task], policy: str
-) -> list[float]:
-    """Return the mean score of a policy on each task; nan on those that it has not played."""
-    columns = [units_of(protocol, table, task, policy, protocol.report.score) for task in tasks]
-    return [float(units.mean()) if len(units) else math.nan for units in columns]
-
-
 def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, ...]:
     """Estimate every point of the protocol's charts of which all tasks have been played."""
     points = []
     for chart in protocol.report.chart:
         for name, panel in chart.panels(protocol.task).items():
-            for family, policies in _families(protocol, table).items():
+            for family, policies in families(protocol, table).items():
                 for at in sorted({task.axes[chart.x] for task in panel}):
                     tasks = [task for task in panel if task.axes[chart.x] == at]
                     played = [
