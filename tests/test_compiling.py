@@ -333,6 +333,21 @@ def test_marked_functions_read_other_values_where_they_are_bound_anew():
     assert digest(bound[0]) != digest(doubled)
 
 
+def test_variables_of_enclosing_functions_are_bound_anew_like_globals():
+    (bound,) = marks.rebound((closing_over(stepped),), {"STEP": 3.0})
+    assert (bound(1.0), closing_over(stepped)(1.0)) == (8.0, 4.0)
+    (other,) = marks.rebound((closing_over(stepped),), {"function": shifted})
+    assert other.py_func.__closure__[0].cell_contents is shifted
+
+
+def closing_over(function):
+    @kernel
+    def closed(x):
+        return 2.0 * function(x)
+
+    return closed
+
+
 def test_levels_of_processors_run_what_they_have(monkeypatch):
     class Features(dict):
         def flatten(self):
