@@ -1,4 +1,4 @@
-"""What environment files are written with: the kernel decorator, random numbers of lanes, EnvSpec."""
+"""What environment files are written with: ``kernel``, random numbers of lanes, ``EnvSpec``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
