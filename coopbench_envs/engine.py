@@ -165,11 +165,12 @@ class Engine:
         self._opponent  # noqa: B018  # one that cannot play is refused here
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.kernels.present is not None
-        self._lane_pool = LanePool(threads, lanes)
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
         self._host = self._visible()
+        numbers = sum(array.size for array in self._host.control)
+        self._lane_pool = LanePool(threads, lanes, numbers)
         self._expose(self._host)
         told = self._checked_info(self._told())
         self.final_info = {name: values.copy() for name, values in told.items()}
@@ -433,7 +434,7 @@ class Engine:
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
-        if self._lane_pool.works_alone(op):  # the driver looks through the actions before it steps
+        if self._lane_pool.threads == 1:  # the driver looks through the actions before it steps
             if checked(self._launch(op, 0, self.lanes)):
                 return
         elif self.discrete or np.isfinite(self.actions).all():

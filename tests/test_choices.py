@@ -17,9 +17,9 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner
-from coopbench.check import check_environment
 from coopbench.describe import describe_environment
 from coopbench_envs import Engine
+from coopbench_envs.check import check_environment
 from coopbench_envs.choices import as_played, choices_of, resolved
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.drivers import MANY_LANES

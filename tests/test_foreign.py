@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 from pathlib import Path
 
 import builders
@@ -618,3 +619,68 @@ def test_what_cannot_be_done_is_said(results):
         coopbench.find_episode(f"{results}/toy_foreign/random/0")
     with pytest.raises(ValueError, match="neither saved nor restored"):
         engine(LAMPS).reset(np.zeros(1, np.uint64), state={"time": 1})
+
+
+class Uneven(toy_foreign.Lamps):
+    """Lamps whose first agent has fewer choices than the others, and may not take its first."""
+
+    def action_space(self, agent):
+        return gym.spaces.Discrete(2 if agent == self.possible_agents[0] else 3)
+
+    def step(self, actions):
+        return super().step({agent: min(choice, 1) for agent, choice in actions.items()})
+
+
+class Forbidding(gym.Env):
+    """Of three choices the first is never legal."""
+
+    observation_space = gym.spaces.Dict(
+        {"observation": gym.spaces.Box(0, 1, (1,)), "action_mask": gym.spaces.MultiBinary(3)}
+    )
+    action_space = gym.spaces.Discrete(3)
+    seen = {"observation": np.zeros(1, np.float32), "action_mask": np.array([0, 1, 1], np.int8)}  # noqa: RUF012
+
+    def reset(self, *, seed=None, options=None):
+        return self.seen, {}
+
+    def step(self, action):
+        return self.seen, 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("made", [Uneven, Forbidding])
+def test_choices_that_an_agent_does_not_have_are_counted_once_and_restored(made):
+    played, restored = (lanes_of(of_user(made), 1) for _ in range(2))
+    played.reset(np.zeros(1, np.uint64))
+    agents = len(played.agents)
+    for choice in (2, -1):
+        played.step(np.full((1, agents), choice))
+    expected = [1] * agents
+    expected[0] += made is Uneven  # whose first agent has no choice 2
+    assert played.control.invalid[0].tolist() == expected
+    restored.reset(np.ones(1, np.uint64), state=played.get_state())
+    assert restored.control.invalid[0].tolist() == expected
+    played.step(np.full((1, agents), 1))
+    restored.step(np.full((1, agents), 1))
+    assert restored.control.obs.tobytes() == played.control.obs.tobytes()
+
+
+class Sized(gym.Env):
+    """Its observation has as many numbers as it is told."""
+
+    def __init__(self, size=1):
+        self.observation_space = gym.spaces.Box(0, 1, (size,))
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.low, {}
+
+
+def test_functions_with_other_arguments_are_other_environments():
+    sizes = (1, 2, 1)
+    made = [coopbench_envs.make_vec(partial(Sized, size), max_episode_steps=3) for size in sizes]
+    assert [env.single_observation_space.shape[-1] for env in made] == [1, 2, 1]
+    names = [env.engine.spec.id for env in made]
+    assert names[0] == names[2] != names[1]
+    for size in (3, 4):  # of one name
+        env = coopbench_envs.make_vec(lambda size=size: Sized(size), max_episode_steps=3)
+        assert env.single_observation_space.shape[-1] == size

@@ -96,6 +96,8 @@ class ForeignEngine:
         self._seen = np.zeros((lanes, len(self._metrics)))  # how often ``info`` had them
         self._course: list[tuple[np.ndarray, bytes]] = []  # of lane 0: actions, what came of them
         kept = self.horizon if vectors else 0
+        # Choices that an agent does not have are -1 there: they are counted again.
+        self._beyond: np.ndarray | None = None  # where they are, in the step that is played
         self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
         # Whether a step of all lanes may be taken apart at once: nothing is read but the arrays.
         alone = all(isinstance(world, Single) for world in self._worlds)
@@ -250,12 +252,18 @@ class ForeignEngine:
     def _take(self, actions: Any) -> None:
         """Copy the actions of a step; ``ValueError`` for those that ``checked_actions`` refuses."""
         self.actions[...] = checked_actions(self, actions, self.actions.shape)
+        self._legalise()
+
+    def _legalise(self) -> None:
+        """Count choices that an agent does not have, and replace them by 0."""
+        self._beyond = None
         if self._vectors and self.discrete:
             beyond = self.actions.view(np.uint64) >= self._counts  # as are those below 0
             if np.count_nonzero(beyond):  # in a quarter of the time of ``any``
                 alive = self.control.alive & ~self.control.done[:, None]
                 self.control.invalid[beyond & alive] += 1
                 self.actions[beyond] = 0
+                self._beyond = beyond
 
     def _renew(self, numbers: list[int]) -> None:
         """Keep what the episodes came to that have just finished, and begin the next ones."""
@@ -288,9 +296,13 @@ class ForeignEngine:
         if self._masked:
             rows, seats = np.ogrid[: len(actions), : len(self.agents)]
             legal = control.masks[lanes][rows, seats, actions]
-            control.invalid[lanes] += alive & (legal == 0)
+            illegal = alive & (legal == 0)
+            if self._beyond is not None:  # which are counted already
+                illegal &= ~self._beyond[lanes]
+            control.invalid[lanes] += illegal
         if self._vectors:
-            self._played[self._numbers[lanes], self.state.time[lanes]] = actions
+            kept = actions if self._beyond is None else np.where(self._beyond[lanes], -1, actions)
+            self._played[self._numbers[lanes], self.state.time[lanes]] = kept
         choices = zip(numbers, self.codec.decoded(actions, alive), strict=True)
         worlds: list[Any] = self._worlds
         if self._at_once:
@@ -555,6 +567,7 @@ class ForeignEngine:
         for actions in state["played"][lane, : int(state["time"][lane])]:
             if not self.control.done[lane]:
                 self.actions[lane] = actions
+                self._legalise()
                 self._advance([lane])
         if (self._digests()[lane] != state["digest"][lane]).any():
             raise ValueError(

@@ -39,6 +39,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("lanes",),
         ("pictures",),
         ("shells",),
+        ("check",),
         ("",),
     ),
     "coopbench.baselines": (
@@ -69,7 +70,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("exchange",),
         ("workflows", "timed"),
         ("catalogue",),
-        ("describe", "doctor", "check"),
+        ("describe", "doctor"),
         ("cli",),
         ("__main__",),
     ),

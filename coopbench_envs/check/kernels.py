@@ -1,36 +1,28 @@
-"""Check: faults of an environment of one's own or of another package, with place and remedy.
+"""Kernels as Python: what they write, which indices they use, and what an episode depends on.
 
-Compiled code checks no index and misses no output. Here an environment's kernels run as Python on
-arrays that tell which elements were written, and which indices lie outside.
+They run on arrays that tell which elements were written, which indices lie outside, and what is
+written into a copy that is lost.
 """
 
 import inspect
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-import coopbench_envs
 from coopbench_envs.batches import BatchDriver, BatchKernels
-from coopbench_envs.choices import LEVELS, as_played, without_levels
-from coopbench_envs.core import EnvSpec, Kernels, streams
+from coopbench_envs.check.faults import Fault, drawn, place_of
+from coopbench_envs.core import EnvSpec, Kernels
 from coopbench_envs.drivers import NEXT_STEP, RESET
-from coopbench_envs.engine import DISABLED, Engine
-from coopbench_envs.errors import KernelError
-from coopbench_envs.foreign.codec import CHOICES
-from coopbench_envs.foreign.engine import ForeignEngine
-from coopbench_envs.foreign.environment import foreign_spec
-from coopbench_envs.foreign.loading import make_world
-from coopbench_envs.foreign.seeds import reset_seed
-from coopbench_envs.foreign.worlds import digest_of
-from coopbench_envs.foreign_names import is_foreign, permit
+from coopbench_envs.engine import Engine
 from coopbench_envs.marks import PER_AGENT, PER_LANE, PER_PAIR, plain
 from coopbench_envs.parameters import resolve
 from coopbench_envs.states import allocated
 
-__all__ = ["Fault", "check_environment"]
+__all__ = ["kernels_as_python", "signatures"]
 
 _SHAPES = {
     "reset": "(c, s, i, rng)",
@@ -50,78 +42,38 @@ _STEPS = {
 }
 _UNWRITTEN = -1.5e300  # what no kernel writes
 _FLAG = 7  # the same in bool and int8 outputs
-_LANES, _EPISODES, _MOST = 2, 3, 2000  # of the pass in Python: lanes, episodes, steps
+_LANES, _EPISODES, _MOST = 2, 3, 2000  # lanes, episodes, steps
 _SECONDS = 20  # of processor time after which the pass ends
 _TOLERANCE = 1e-5  # by which float32 may lie beyond a bound
-
-
-class Fault(NamedTuple):
-    """Something that is wrong with an environment."""
-
-    place: str  # FILE:LINE, or the name of the environment
-    text: str  # what is wrong, and what to do
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
 
 
 class _StopError(Exception):
     """There is a fault after which nothing more can be checked."""
 
 
-def check_environment(name: str, **parameters: Any) -> list[Fault]:
-    """Return the faults of an environment, in the order in which they were found.
-
-    ``name`` is an id, ``FILE.py:SPEC``, or the name of an environment of another package; its code
-    is executed. Raises ``ValueError`` for a name or parameters that mean none.
-    """
-    if is_foreign(name):
-        permit(name)
-        return list(_foreign(name, parameters))
-    environment = coopbench_envs.spec(name)
-    if LEVELS in parameters:  # whose choices the kernels never see
-        as_played(environment, parameters)
-        parameters = without_levels(parameters)
-    found = list(_signatures(environment, parameters))
-    return found or list(_own(environment, parameters))
-
-
-def _place(function: Any) -> str:
-    """Return FILE:LINE of a kernel, or of a function that describes an environment."""
-    code = plain(getattr(function, "func", function)).__code__  # of a partial, what it calls
-    return f"{code.co_filename}:{code.co_firstlineno}"
-
-
-# --- environments of one's own --------------------------------------------------------------------
-
-
-def _kernels(environment: EnvSpec, parameters: dict[str, Any]) -> tuple[Any, Kernels]:
-    constants = environment.constants(resolve(environment.params, parameters, environment.id))
-    return constants, environment.kernels_of(constants)
-
-
 def _parts(kernels: Kernels) -> tuple[Any, ...]:
     return kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
 
 
-def _signatures(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
+def signatures(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
     """Yield kernels that take other arguments than the driver passes."""
-    _, kernels = _kernels(environment, parameters)
+    constants = environment.constants(resolve(environment.params, parameters, environment.id))
+    kernels = environment.kernels_of(constants)
     for name, shape in _SHAPES.items():
         kernel = getattr(kernels, name)
         if kernel is not None and plain(kernel).__code__.co_argcount != shape.count(",") + 1:
             given = ", ".join(inspect.signature(plain(kernel)).parameters)
-            yield Fault(_place(kernel), f"{name} takes ({given}); write {name}{shape}.")
+            yield Fault(place_of(kernel), f"{name} takes ({given}); write {name}{shape}.")
     for part in _parts(kernels):
         played = getattr(part, "played", PER_LANE)
         if plain(part).__code__.co_argcount != _STEPS[played].count(",") + 1:
             given = ", ".join(inspect.signature(plain(part)).parameters)
             text = f"step is played {played} and takes ({given}); write {_STEPS[played]}"
-            yield Fault(_place(part), f"{text}, or mark it @per_agent or @per_pair.")
+            yield Fault(place_of(part), f"{text}, or mark it @per_agent or @per_pair.")
 
 
 class _Guarded(np.ndarray):
-    """An array in which an index must not count from the end."""
+    """An array of compiled kernels, in which an index must not count from the end."""
 
     def __getitem__(self, key: Any) -> Any:
         self._check(key)
@@ -137,15 +89,58 @@ class _Guarded(np.ndarray):
                 raise IndexError(f"index {index} is out of bounds: it counts from the end")
 
 
-def _own(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
-    """Play the kernels as Python, and then compiled."""
-    try:
-        engine = Engine(environment.id, _LANES, order="C", **parameters)
-    except (ValueError, TypeError) as error:
-        if isinstance(error, KernelError):
-            yield Fault(environment.id, str(error))
-            return
-        raise
+class _LostError(Exception):
+    """Something was written into a copy that nobody has."""
+
+
+class _Watched(np.ndarray):
+    """An array of NumPy kernels, which tells what is written into a copy that nobody keeps.
+
+    ``x[i]`` is a copy where ``i`` is an array of lanes, so ``x[i][:, 0] = 1`` changes nothing.
+    """
+
+    is_copy = False
+
+    def __getitem__(self, key: Any) -> Any:
+        references = sys.getrefcount(self)  # before this line reads ``self`` for more
+        part = super().__getitem__(key)
+        if isinstance(part, _Watched):
+            is_lost = self.is_copy and references <= _UNNAMED
+            part.is_copy = is_lost or not np.may_share_memory(part, self)
+        return part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        references = sys.getrefcount(self)
+        if self.is_copy and references <= _UNNAMED:
+            raise _LostError
+        super().__setitem__(key, value)
+
+
+class _Counting:
+    def __init__(self, counts: list[int]) -> None:
+        self._counts = counts
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._counts.append(sys.getrefcount(self))
+
+
+def _references() -> int:
+    """Return how many references an array has that no variable holds, while it is written into.
+
+    -1 where Python counts as many for one that a variable holds.
+    """
+    counts: list[int] = []
+    _Counting(counts)[0] = 1
+    named = _Counting(counts)
+    named[0] = 1
+    return counts[0] if counts[0] < counts[1] else -1
+
+
+_UNNAMED = _references()
+
+
+def kernels_as_python(engine: Engine) -> Iterator[Fault]:
+    """Yield what is wrong with the layout of observations, and with the kernels of an engine."""
     yield from _layout(engine)
     found: dict[str, Fault] = {}
     first = _Pass(engine, found)
@@ -157,7 +152,7 @@ def _own(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
         yield from found.values()
         return
     yield from found.values()
-    reset = _place(first.kernels.reset or _parts(first.kernels)[0])
+    reset = place_of(first.kernels.reset or _parts(first.kernels)[0])
     if not _equal(course, again):
         yield Fault(
             reset,
@@ -170,15 +165,11 @@ def _own(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
             "an episode differs after another one was played in its lane; reset or prepare must "
             "write every array of the state that has no start.",
         )
-    try:
-        engine.reset(np.arange(_LANES, dtype=np.uint64))
-    except KernelError as error:
-        yield Fault(environment.id, str(error))
 
 
 def _layout(engine: Engine) -> Iterator[Fault]:
     """Yield parts of observations that are no parts of the vector, and places without a name."""
-    size, where = engine.observation_spaces[0].shape[0], _place(engine.spec.layout)
+    size, where = engine.observation_spaces[0].shape[0], place_of(engine.spec.layout)
     names: list[list[str]] = [[] for _ in range(size)]
     for name, part in engine.layout.items():
         if part.stop > size:
@@ -206,11 +197,12 @@ class _Pass:
         self._engine, self._found = engine, found
         self.kernels = engine.kernels
         constants = engine.constants
-        state = allocated(self.kernels.state, constants, _LANES)
-        self._state = type(state)(*(np.asarray(array).view(_Guarded) for array in state))
-        self._control = type(engine.control)(*(np.zeros_like(array) for array in engine.control))
-        self._actions = np.zeros_like(engine.actions)
         batch = isinstance(self.kernels, BatchKernels)
+        self._kind: Any = _Watched if batch else _Guarded
+        state = allocated(self.kernels.state, constants, _LANES)
+        self._state = type(state)(*(np.asarray(array).view(self._kind) for array in state))
+        self._control = type(engine.control)(*map(_of_lanes, engine.control))
+        self._actions = _of_lanes(engine.actions)
         play: dict[str, Any] = {
             name: self._checked(name, kernel, batch)
             for name in ("reset", "prepare", "mask", "observe", "measure", "present")
@@ -249,17 +241,14 @@ class _Pass:
         return course
 
     def _act(self, random: np.random.Generator) -> None:
-        """Draw actions: of choices, illegal ones too, which kernels get as -1."""
-        for seat, space in enumerate(self._engine.action_spaces):
-            for lane in range(_LANES):
-                if self._engine.discrete:
-                    self._actions[lane, seat] = random.integers(-1, space.n)
-                else:
-                    self._actions[lane, seat] = random.uniform(space.low, space.high)
+        """Draw actions, illegal ones and such beyond their bounds, too."""
+        for lane in range(_LANES):
+            masks = self._control.masks[lane]
+            self._actions[lane] = drawn(random, self._engine.action_spaces, masks)
 
     def _fault(self, function: Any, text: str, place: str = "") -> None:
         """Keep a fault, the first of its kind."""
-        self._found.setdefault(text.partition(";")[0], Fault(place or _place(function), text))
+        self._found.setdefault(text.partition(";")[0], Fault(place or place_of(function), text))
 
     def _run(self, function: Any, *arguments: Any) -> None:
         """Call a kernel; an error in it ends the check."""
@@ -267,23 +256,27 @@ class _Pass:
         try:
             with np.errstate(over="ignore"):
                 plain(function)(*arguments)
+        except _LostError as error:
+            text = (
+                f"{code.co_name} writes into a copy; x[i][...] = y changes nothing where i is an "
+                f"array of lanes. Write x[i, ...] = y, or keep the copy and write it back."
+            )
+            self._fault(function, text, _line(error, function))
+            raise _StopError from None
         except Exception as error:  # of the code that is checked
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [f for f in frames if f.filename == code.co_filename]
-            place = f"{own[-1].filename}:{own[-1].lineno}" if own else _place(function)
             why = f"{type(error).__name__} in {code.co_name}: {error}"
             if isinstance(error, IndexError):
                 why += (
                     ". Compiled code reads and writes beyond arrays without a word; a choice may be"
                     " -1, which means to do nothing. Correct the index, or the shape in allocate"
                 )
-            self._fault(function, f"{why}.", place)
+            self._fault(function, f"{why}.", _line(error, function))
             raise _StopError from None
 
     def _lanes(self, function: Any, batch: bool, c: Any, s: Any, i: Any, *arrays: Any) -> None:
-        guarded = [array.view(_Guarded) for array in arrays]
+        guarded = [array.view(self._kind) for array in arrays]
         if batch:
-            self._run(function, c, s, i, *arrays)
+            self._run(function, c, s, i, *guarded)
         else:
             for lane in i.tolist():
                 self._run(function, c, s, lane, *guarded)
@@ -354,10 +347,10 @@ class _Pass:
             paid = np.full(rewards.shape, _UNWRITTEN)
             over = np.full(ended.shape, _FLAG, np.int8)
             for part in parts:
+                arrays = [array.view(self._kind) for array in (rng, actions, paid, over)]
                 if batch:
-                    self._run(part, c, s, i, rng, actions, paid, over)
+                    self._run(part, c, s, i, *arrays)
                     continue
-                arrays = [array.view(_Guarded) for array in (rng, actions, paid, over)]
                 for lane in i.tolist():
                     for seats in self._seats(getattr(part, "played", PER_LANE)):
                         self._run(part, c, s, lane, *seats, *arrays)
@@ -394,64 +387,13 @@ def _equal(one: list[list[np.ndarray]], two: list[list[np.ndarray]]) -> bool:
     )
 
 
-# --- environments of other packages ---------------------------------------------------------------
+def _of_lanes(array: np.ndarray) -> np.ndarray:
+    """Return zeros of the shape of an engine's array, for the lanes of a pass."""
+    return np.zeros((_LANES, *array.shape[1:]), array.dtype)
 
 
-def _foreign(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
-    """Play three episodes with random actions, the first seed twice."""
-    try:
-        engine = ForeignEngine(foreign_spec(name), 1, **parameters)
-        codec = engine.codec
-        engine.reset(np.zeros(1, np.uint64))
-        states = streams(np.zeros((1, 1), np.uint64), np.arange(len(engine.agents))[None, :])
-        yield from _in_spaces(engine, name)
-        while not engine.control.done.all():
-            masks: np.ndarray = engine.control.masks.astype(np.bool_)
-            legal = np.asarray(masks.any(axis=2))
-            if codec.form == CHOICES and (engine.control.alive & ~legal).any():
-                yield Fault(name, "an action_mask leaves no legal choice; leave at least one.")
-                return
-            actions = codec.sampled(states, masks)
-            engine.step(codec.encoded(actions, 1, "random"), DISABLED)
-            if found := list(_in_spaces(engine, name)):
-                yield from found
-                break
-    except ValueError as error:
-        yield Fault(name, str(error))
-        return
-    if not engine.constants.stated and engine.state.time[0] >= engine.horizon:
-        yield Fault(
-            name,
-            f"an episode has no end within {engine.horizon} steps, and the environment does not say"
-            f" how long it may be; set max_episode_steps or max_cycles, or 'steps' of a task.",
-        )
-    if not engine.repeats():
-        yield Fault(
-            name,
-            "a seed does not determine an episode; draw all random numbers from a generator that "
-            "reset(seed=...) makes, for instance self.np_random of Gymnasium.",
-        )
-        return
-    world = make_world(name, without_levels(parameters))
-    digests = [digest_of(world.reset(reset_seed(seed, 0))) for seed in (0, 1, 0)]
-    if digests[0] != digests[2]:
-        yield Fault(name, "reset(seed=0) after another episode begins otherwise; reset all state.")
-    world.close()
-    engine.close()
-
-
-def _in_spaces(engine: ForeignEngine, name: str) -> Iterator[Fault]:
-    """Yield observations that are not in the space of their agent."""
-    for seat, agent in enumerate(engine.agents):
-        space = engine.codec.observation_spaces[seat]
-        if engine.codec.stacked:
-            seen = engine.control.obs[0, seat] if engine.control.alive[0, seat] else None
-        else:
-            seen = engine.control.obs[0].get(agent)
-        if seen is not None and not space.contains(seen):
-            yield Fault(
-                name,
-                f"{agent!r} observes {seen!r} in step {engine.state.time[0]}, which is not in "
-                f"{space}; correct the space, or the value and its type.",
-            )
-            return
+def _line(error: Exception, function: Any) -> str:
+    """Return FILE:LINE of the innermost line of a kernel's file that has raised an error."""
+    file = plain(function).__code__.co_filename
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else place_of(function)
