@@ -46,8 +46,9 @@ def certificate_table(findings: Findings) -> Table | None:
         ),
         groups=tuple(group for group in groups if group.rows),
         footnotes=(),
-        unit="From the certificates of this package, not from the episodes of this report. If the requirement is not met, simple play can reach a high score as well. "
-        "Tasks without a row have no certificate.",
+        unit="From the certificates of this package, not from the episodes of this report. If the "
+        "requirement is not met, simple play can reach a high score as well. Tasks without a row "
+        "have no certificate.",
         kind="Group",
     )
 
