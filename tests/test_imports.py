@@ -1,6 +1,7 @@
 """Results of other programs, from their files to a report."""
 
 import json
+import struct
 import sys
 
 import builders
@@ -266,6 +267,8 @@ def test_what_a_folder_has_beside_runs_is_named(tmp_path):
     copy.write_text((folder / "a" / "t" / "0" / "metrics.json").read_text())
     with pytest.raises(ValueError, match=r"metrics\.json and .*copy\.json both hold the run arena"):
         import_results(folder, "score", **options)
+    with pytest.raises(TypeError, match="source was a dict; allowed: a path, or a DataFrame"):
+        import_results({}, "score")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"no \.json file of marl-eval and no event file"):
         import_results(tmp_path / "empty", "score")
@@ -294,11 +297,28 @@ def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, ke
     assert [f"{lost} points of score" in note for note in notes] == [True] * (2 if lost else 0)
 
 
+@pytest.mark.parametrize("content", [b"\x0b\xff\xff", None])
+def test_damaged_event_files_are_errors(tmp_path, content):
+    """A record that is no event, and the length of one that would be larger than any memory."""
+    reader = pytest.importorskip("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
+    length = struct.pack("<Q", len(content) if content else 1 << 60)
+    record = length + struct.pack("<I", reader.masked_crc32c(length)) + (content or b"end")
+    if content:
+        record += struct.pack("<I", reader.masked_crc32c(content))
+    place = tmp_path / "a" / "t" / "0"
+    place.mkdir(parents=True)
+    (place / "events.out.tfevents.1").write_bytes(record)
+    with pytest.raises(ValueError, match=r"event files in .* are damaged"):
+        import_results(tmp_path, "score")
+
+
 def test_event_files_need_a_known_tag_and_tensorboard(tmp_path, monkeypatch):
     folder, options = events(tmp_path)
     log(folder / "t__a__0__17" / "only_text", [])
+    log(folder / ".trash" / "t__a__0__17", [(900, 99.0)])
     notes = import_results(folder, "score", **options).notes
     assert any("0 points of score in" in note and "only_text" in note for note in notes)
+    assert any(".trash" in note and "which is hidden" in note for note in notes)
     with pytest.raises(ValueError, match=r"Unknown metric 'scor' in the scalars of .*'score'"):
         import_results(folder, "scor", **options)
     monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_accumulator", None)

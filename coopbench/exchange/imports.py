@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from coopbench.exchange.runs import (
     Run,
     check_case,
     check_distinct,
+    visible,
 )
 from coopbench.exchange.tensorboard_import import FILES, read_events
 from coopbench.protocol.messages import explained
@@ -71,6 +73,7 @@ def import_results(
 
     Raises:
         FileNotFoundError: there is no such file.
+        TypeError: for a source that is neither a path nor a data frame of pandas.
         ValueError: for an unknown kind of file, option or metric, a file that its reader refuses,
             and if nothing is left.
     """
@@ -81,8 +84,13 @@ def import_results(
     options = Options(metric, columns or {}, folders)
     if hasattr(source, "to_csv"):
         place, reading = "data frame", read_frame(source, options)
-    else:
+    elif isinstance(source, (str, PathLike)):
         place, reading = str(source), _read(Path(source), options)
+    else:
+        raise TypeError(
+            f"source was a {type(source).__name__}; allowed: a path, or a DataFrame of pandas "
+            f"(polars: frame.to_pandas())."
+        )
     if reading.last and absolute not in ("unknown", "last"):
         raise ValueError(
             f"{place} has no episodes of the kind {absolute!r}; its scores are {ABSOLUTE['last']} "
@@ -131,7 +139,7 @@ def _read(place: Path, options: Options) -> Reading:
 
 def _read_folder(folder: Path, options: Options) -> Reading:
     """Read the .json files of marl-eval in a folder or, without any, its event files."""
-    reading, events = read_marl_eval_folder(folder), any(folder.rglob(FILES))
+    reading, events = read_marl_eval_folder(folder), any(visible(folder, FILES)[0])
     if not events and not reading.runs:
         reasons = "; ".join(reading.left_out[:_SHOWN]) or "it has neither"
         raise ValueError(

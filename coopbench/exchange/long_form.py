@@ -45,7 +45,11 @@ class _Table(NamedTuple):
         if empty:
             raise ValueError(f"{where}: {self.columns[empty[0]]} is empty; name it.")
         algorithm, task, run = (row[self.columns[name]] for name in LABELS)
-        return algorithm, task, re.sub(r"\.0$", "", run)  # as pandas writes whole numbers
+        return (
+            algorithm,
+            task,
+            re.sub(r"^(\d+)\.0$", r"\1", run),
+        )  # of a column with gaps, in pandas
 
 
 def read_frame(frame: Any, options: Options) -> Reading:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import Evaluation, FoundRun, Reading, Samples, read_import
+from coopbench.exchange.runs import Evaluation, FoundRun, Reading, Samples, read_import, visible
 
 _NO_METRICS = ("step_count", "elapsed_time")  # further keys of an evaluation
 
@@ -31,15 +31,10 @@ def read_marl_eval(file: Path) -> Reading:
 
 
 def read_marl_eval_folder(folder: Path) -> Reading:
-    """Read the runs of all .json files below a folder.
-
-    Files that cannot be read are left out and listed, as are copies below hidden folders.
-    """
-    runs, left_out = list[FoundRun](), list[str]()
-    for file in sorted(folder.rglob("*.json")):
-        if any(part.startswith(".") for part in file.relative_to(folder).parts):
-            left_out.append(f"{file}, which is hidden")
-            continue
+    """Read the runs of all .json files below a folder; others are left out and listed."""
+    runs = list[FoundRun]()
+    files, left_out = visible(folder, "*.json")
+    for file in files:
         try:
             runs += read_marl_eval(file).runs
         except ValueError as error:

@@ -97,6 +97,20 @@ def read_import(path: Path) -> bytes:
         raise ValueError(f"{path} cannot be read as a file: {error.strerror}.") from None
 
 
+def visible(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
+    """Return the files below a folder whose names fit, and a line for each hidden one.
+
+    Hidden files and folders hold copies, such as those of editors and file managers.
+    """
+    files, hidden = list[Path](), list[str]()
+    for file in sorted(file for file in folder.rglob(pattern) if file.is_file()):
+        if any(part.startswith(".") for part in file.relative_to(folder).parts):
+            hidden.append(f"{file}, which is hidden")
+        else:
+            files.append(file)
+    return files, hidden
+
+
 def check_case(kind: str, names: Iterable[str], where: str, advice: str) -> None:
     """Raise ``ValueError`` for two names that differ in upper and lower case only."""
     spelled: dict[str, str] = {}

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import Evaluation, FoundRun, Options, Reading, labels_of
+from coopbench.exchange.runs import Evaluation, FoundRun, Options, Reading, labels_of, visible
 from coopbench_envs.parameters import named
 
-FILES = "*tfevents*"
+FILES, _KINDS = "*tfevents*", ("scalars", "tensors")
 
 
 def read_events(folder: Path, options: Options) -> Reading:
@@ -18,42 +18,42 @@ def read_events(folder: Path, options: Options) -> Reading:
     What a later session of a run replaces is left out and counted. Raises ``ModuleNotFoundError``
     without tensorboard, and ``ValueError`` for an unknown tag or a folder unlike the pattern.
     """
-    tags, runs, left_out, top = dict[str, None](), list[FoundRun](), list[str](), folder.resolve()
-    for place in sorted({file.parent for file in top.rglob(FILES)}):
-        written = _points(place, options.metric, tags, purge=False)
-        points = dict[int, list[float]]()
-        for step, value in _points(place, options.metric, tags, purge=True):
-            if points and step < max(points):  # a session that has not said where it begins
+    tags, runs, top, metric = dict[str, None](), list[FoundRun](), folder.resolve(), options.metric
+    files, left_out = visible(top, FILES)
+    for place in sorted({file.parent for file in files}):
+        written, points = _points(place, metric, tags, False), dict[int, list[float]]()
+        for step, value in _points(place, metric, tags, True):
+            if points and step < next(reversed(points)):  # a session that does not say its start
                 points = {at: values for at, values in points.items() if at < step}
             if math.isfinite(value):
                 points.setdefault(step, []).append(value)
         lost = len(written) - sum(map(len, points.values()))
         if lost or not points:
             reason = "not finite, or replaced by a later session" if lost else "it has no others"
-            left_out.append(f"{lost} points of {options.metric} in {place}: {reason}")
+            left_out.append(f"{lost} points of {metric} in {place}: {reason}")
         if points:
             name = place.relative_to(top if place != top else top.parent).as_posix()
             algorithm, task, run = labels_of(name, options.folders, one_line(top.name))
-            parts = [Evaluation(at, {options.metric: np.array(v)}) for at, v in points.items()]
-            labels = one_line(top.name), task, algorithm, run
-            runs.append(FoundRun(*labels, tuple(parts), {}, str(place)))
-    named("metric", options.metric, tags, f"the scalars of {folder}")
+            parts = tuple(Evaluation(at, {metric: np.array(v)}) for at, v in points.items())
+            runs.append(FoundRun(one_line(top.name), task, algorithm, run, parts, {}, str(place)))
+    named("metric", metric, tags, f"the scalars of {folder}")
     return Reading(tuple(runs), tuple(left_out), last=True)
 
 
-def _points(
-    place: Path, tag: str, tags: dict[str, None], *, purge: bool
-) -> list[tuple[int, float]]:
-    """Return steps and values of a tag in the order of writing, and add all tags to ``tags``."""
+def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[tuple[int, float]]:
+    """Return steps and values of a tag as they were written, and add all tags to ``tags``."""
     try:
+        from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         from tensorboard.util.tensor_util import make_ndarray
     except ModuleNotFoundError:
         raise ModuleNotFoundError("Event files need tensorboard: pip install tensorboard") from None
-    everything = {"scalars": 0, "tensors": 0}
-    log = EventAccumulator(str(place), everything, purge_orphaned_data=purge).Reload()
-    found = log.Tags()
-    tags.update(dict.fromkeys(one_line(name) for kind in everything for name in found[kind]))
+    try:
+        log = EventAccumulator(str(place), dict.fromkeys(_KINDS, 0), purge_orphaned_data=purge)
+        found = log.Reload().Tags()
+    except (DecodeError, MemoryError) as error:
+        raise ValueError(f"The event files in {place} are damaged: {error!r}.") from None
+    tags.update(dict.fromkeys(one_line(name) for kind in _KINDS for name in found[kind]))
     if tag in found["scalars"]:
         return [(event.step, event.value) for event in log.Scalars(tag)]
     tensors = log.Tensors(tag) if tag in found["tensors"] else []  # as TensorFlow 2 writes them

@@ -80,6 +80,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
 HEAVY = (
     "IPython",
     "cuda",  # of cuda-bindings
+    "google",
     "jax",
     "jinja2",
     "markupsafe",
