@@ -46,8 +46,11 @@ def cache_folder() -> Path | None:
 def refusal(folder: Path) -> str:
     """Return why code in a folder cannot be trusted; empty where it can, or where nothing is yet.
 
-    A user who may write there could have this one execute anything.
+    A user who may write there could have this one execute anything. So could the author of the
+    folder in which Python is started, where a relative one would lie.
     """
+    if not folder.is_absolute():
+        return f"{folder} is relative; set COOPBENCH_KERNELS to an absolute folder"
     try:
         status = folder.stat()
     except OSError:

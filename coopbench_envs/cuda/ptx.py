@@ -61,13 +61,14 @@ def stored(file: Path, content: bytes) -> bytes:
 def cache_folder() -> Path:
     """Folder of compiled programs: below NUMBA_CACHE_DIR, or in the user's folder of caches.
 
-    For a user without a home, as in many containers, it is one that nothing can be written to.
+    For a user without a home, as in many containers, and where that is relative, which may lie in
+    the folder of a stranger, it is one that nothing can be written to.
     """
     caches = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        return Path(caches).expanduser() / "coopbench-ptx"
-    except RuntimeError:
-        return Path(os.devnull, "coopbench-ptx")
+    with suppress(RuntimeError):
+        if (folder := Path(caches).expanduser()).is_absolute():
+            return folder / "coopbench-ptx"
+    return Path(os.devnull, "coopbench-ptx")
 
 
 def entry_name(ptx: str) -> str:
