@@ -229,6 +229,16 @@ def test_the_folder_is_the_users_alone(cache):
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("name", ["COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_a_relative_folder_is_no_store_of_code(monkeypatch, name):
+    """It would lie in the folder of whoever made that in which Python is started."""
+    for other in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, ".")
+    with pytest.warns(UserWarning, match="not kept: .* is relative; set COOPBENCH_KERNELS"):
+        assert list(store.folders()) == [store.PACKAGED]
+
+
 @pytest.mark.parametrize("why", ["others may write to", "belongs to another user"])
 def test_code_that_others_may_have_written_is_not_executed(cache, monkeypatch, why):
     expected = filled(inputs())

@@ -117,6 +117,10 @@ def test_commands_on_results_take_the_file_of_an_environment(results, command, w
     assert (
         "'example/Volunteers-v0' is not registered here. Name the file that defines it" in printed
     )
+    if words[0] == "verify":
+        assert "NOT VERIFIED: 1 of 1 parts" in printed
+        assert "not verifiable:" in printed
+        assert "emove it" not in printed
     option = "--execute" if words[0] == "verify" else "--register"
     command(*words, option, "environment.py:SPEC")
 

@@ -14,7 +14,12 @@ from typing import NamedTuple
 
 import coopbench_envs
 from coopbench.analysis.deviations import deviations
-from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.errors import (
+    DamagedResultError,
+    OtherProtocolError,
+    ProtocolError,
+    UnregisteredError,
+)
 from coopbench.files import UNREADABLE
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.groups import groups_of
@@ -151,7 +156,10 @@ def examine(
     try:
         protocol = read_protocol(root)
     except ProtocolError as error:
-        check = concluded(PROTOCOL, [Discrepancy(" ".join(str(error).split()))])
+        reason = printable(" ".join(str(error).split()))
+        check = concluded(PROTOCOL, [Discrepancy(reason)])
+        if isinstance(error, UnregisteredError):
+            check = Check(PROTOCOL, UNVERIFIABLE, (f"not verifiable: {reason}",))
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, listed = _manifest(root, protocol, places)
