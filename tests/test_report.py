@@ -35,7 +35,7 @@ from coopbench.report.plots.drawing import (
 )
 from coopbench.report.plots.marks import ticks
 from coopbench.report.plots.overall import drawn_pairs
-from coopbench.report.plots.pictures import chart_pictures, overall_pictures
+from coopbench.report.plots.pictures import group_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
 from coopbench.report.sections.missing import missing_table
@@ -423,7 +423,7 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in (*overall_pictures(many), *chart_pictures(many))]
+    drawn = [picture.name for picture in (*overall_pictures(many), *group_pictures(many))]
     assert drawn[:2] == ["scores-few", "scores-large"]
     kinds = ("profiles", "improvements")
     assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]

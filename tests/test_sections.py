@@ -6,6 +6,7 @@ import builders
 import numpy as np
 import pytest
 
+import coopbench
 from coopbench.analysis.findings import Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import Cell, EpisodeTable
@@ -73,3 +74,10 @@ def test_a_report_without_a_section_has_everything_else(report, monkeypatch, nam
 def test_a_name_that_is_no_part_is_an_error(report):
     with pytest.raises(AttributeError, match="no attribute or part 'nothing'"):
         report.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("name", coopbench.protocol_names())
+def test_protocols_ask_for_nothing_that_no_section_gives(name):
+    protocol = coopbench.load_protocol(name)
+    assert all(sections.asked(protocol).values())
+    assert protocol.report.reproduces.sections.keys() <= sections.sections().keys()

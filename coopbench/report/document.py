@@ -24,7 +24,7 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
+from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import pictures, tables
@@ -145,7 +145,7 @@ def _pairs(findings: Findings) -> Iterator[Section]:
 
 def _charts(findings: Findings) -> Iterator[Section]:
     return _sections(
-        "Charts", tuple(_drawn([*chart_pictures(findings), *pictures(findings)])), "charts"
+        "Charts", tuple(_drawn([*group_pictures(findings), *pictures(findings)])), "charts"
     )
 
 

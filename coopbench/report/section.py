@@ -42,4 +42,5 @@ class ReportSection:
     table: Callable[[Findings], Table | None] = _no_table
     place: Place = "overall"
     pictures: Callable[[Findings], Iterable[Picture]] = _no_pictures  # under "Charts"
+    reading: str = ""  # a template of how to read it, see ``explanations``
     asked: Callable[[Protocol], Mapping[str, str]] = _nothing_asked

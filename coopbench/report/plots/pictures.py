@@ -13,8 +13,6 @@ from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import open_markers
 from coopbench.report.plots.learning import learning_curves
 from coopbench.report.plots.overall import (
-    chart,
-    charts_of,
     drawn_pairs,
     improvements,
     profiles,
@@ -34,11 +32,6 @@ def overall_pictures(findings: Findings) -> list[Picture]:
         caption += open_markers([row for row in rows if row.statistic in shown])
         drawn.append(Picture(f"scores{end}", caption, partial(statistics, findings, group)))
     return drawn
-
-
-def chart_pictures(findings: Findings) -> list[Picture]:
-    """Return the pictures over several tasks: of groups, and of the protocol's axes."""
-    return [*_group_charts(findings), *_charts(findings)]
 
 
 def task_pictures(findings: Findings, task: Task) -> list[Picture]:
@@ -76,7 +69,7 @@ def _finished(findings: Findings) -> dict[str, tuple[str, str]]:
     }
 
 
-def _group_charts(findings: Findings) -> Iterator[Picture]:
+def group_pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over profiles and improvements of every group that a policy has finished."""
     level = level_text(findings.protocol)
     for group, (end, whose) in _finished(findings).items():
@@ -113,18 +106,3 @@ def _improvement_caption(
     if len(tested) < len(rows):
         caption += " Policies of different units of inference are not compared."
     return caption + open_markers(pairs)
-
-
-def _charts(findings: Findings) -> Iterator[Picture]:
-    level = level_text(findings.protocol)
-    for name, (spec, _) in charts_of(findings).items():
-        points = [point for point in findings.charts if point.chart == name]
-        if not points:
-            continue
-        caption = (
-            f"{spec.metric} against {spec.x}: trimmed mean over task means, of a single "
-            f"task its mean, with its {level} band over runs and episodes."
-        )
-        if any(point.unit == "models" for point in points):
-            caption += " For several models: the mean of theirs, and the t interval over models."
-        yield Picture(f"chart-{name}", caption, partial(chart, findings, name))

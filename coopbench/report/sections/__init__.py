@@ -22,6 +22,7 @@ _NAMES = (
     "missing",
     "contexts",
     "models",
+    "charts",
     "learning",
     "medians",
     "sensitivity",

@@ -19,6 +19,24 @@ from coopbench.report.tables.entries import (
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Table
 
+READING = """
+{% if findings.learning %}
+Learning curves: Scores of the checkpoints of training runs on the selection episodes, at the true
+numbers of steps. Bands are intervals of single points, over runs and episodes, not of the whole
+curve; over a group, of the trimmed mean over tasks. Where runs have different checkpoints, only
+those that all runs have are shown. Dotted lines are fixed policies in the evaluation episodes:
+selection episodes are others, and fewer, so that they can be easier or harder; whether a learner
+beats a fixed policy is told by the comparisons.
+{% endif %}
+
+{% if findings.efficiency %}
+{% set threshold = findings.efficiency[0].threshold %}
+Area, steps to {{ threshold }}: Area: the mean height of the curve of a group, which rewards early
+learning. Steps: to the first checkpoint at which the curve has reached {{ threshold }}; nothing
+is interpolated between checkpoints. Its interval goes from where the upper end of the band
+reaches it to where the lower end does.
+{% endif %}
+"""
 NEVER = "not reached"
 
 
@@ -92,4 +110,4 @@ def pictures(findings: Findings) -> Iterator[Picture]:
         yield Picture(name, caption, partial(efficiency, findings, group))
 
 
-SECTION = ReportSection(table=efficiency_table, pictures=pictures)
+SECTION = ReportSection(table=efficiency_table, pictures=pictures, reading=READING)
