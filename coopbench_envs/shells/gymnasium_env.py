@@ -35,7 +35,6 @@ class GymnasiumEnv(Seated, gym.Env):
     """
 
     # gymnasium.make looks here before there is an environment
-    engine: Engine
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
     engine: Engine
 
