@@ -536,8 +536,8 @@ def test_a_game_of_this_package_plays_the_same_through_its_pettingzoo_interface(
         for name in ("obs", "rewards", "returns", "alive", "terminated", "team", "episode"):
             ours, theirs = (getattr(play.control, name) for play in (own, other))
             np.testing.assert_array_equal(ours, theirs, name)
-        np.testing.assert_array_equal(own.final_obs, other.final_obs)
-        np.testing.assert_array_equal(own.final_returns, other.final_returns)
+        np.testing.assert_array_equal(own.finals.obs, other.finals.obs)
+        np.testing.assert_array_equal(own.finals.returns, other.finals.returns)
 
 
 def test_different_observations_become_vectors_of_one_length():
