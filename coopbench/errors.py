@@ -2,7 +2,7 @@
 
     CoopbenchError
     ├── ProtocolError        (ValueError)    a protocol cannot be used
-    │   └── UnregisteredError                its environment is not registered here
+    ├── UnregisteredError    (ProtocolError) an environment of a protocol is not registered
     ├── OtherProtocolError   (ValueError)    results belong to another protocol
     ├── DamagedResultError   (Exception)     a file of results cannot be used
     ├── ReplayError          (ValueError)    an episode cannot be shown again
