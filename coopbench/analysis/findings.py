@@ -18,7 +18,7 @@ from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.charts import chart_points
 from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
-from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
+from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
@@ -77,7 +77,6 @@ class Findings:
     improvements = Part("improvements", improvements)  # of all pairs of policies, over each group
     estimates = Part("estimates", estimates)
     comparisons = Part("comparisons", comparisons)
-    agents = Part("agents", agent_estimates)
     charts = Part("charts", chart_points)
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
     effects = Part("effects", effects, rare=True)

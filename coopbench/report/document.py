@@ -27,7 +27,7 @@ from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_fact
 from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
-from coopbench.report.sections import pictures, tables
+from coopbench.report.sections import of_task, pictures, tables
 from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import (
@@ -38,7 +38,7 @@ from coopbench.report.tables.entries import (
     style_order,
 )
 from coopbench.report.tables.overview import overview_table
-from coopbench.report.tables.tasks import agent_table, score_tables, task_table
+from coopbench.report.tables.tasks import score_tables, task_table
 
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
@@ -171,13 +171,12 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
-    compared, agents = comparison_table(findings, task), agent_table(findings, task)
+    compared = comparison_table(findings, task)
     yield Facts(task_facts(findings, task))
     yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
     shown = ALWAYS if len(findings.policies) <= _MOST_COMPARED else FILES
     yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=shown)
-    if agents is not None:
-        yield Details("By agent", (agents,))
+    yield from of_task(findings, task)
 
 
 def _undrawn(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from coopbench.analysis.findings import Findings, Part
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
+from coopbench.report.blocks import Block
 from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Table
 
@@ -19,6 +21,10 @@ Place = Literal["summary", "overall", "by task"]
 
 def _no_table(findings: Findings) -> Table | None:
     return None
+
+
+def _no_blocks(findings: Findings, task: Task) -> Iterable[Block]:
+    return ()
 
 
 def _no_pictures(findings: Findings) -> Iterable[Picture]:
@@ -42,5 +48,6 @@ class ReportSection:
     table: Callable[[Findings], Table | None] = _no_table
     place: Place = "overall"
     pictures: Callable[[Findings], Iterable[Picture]] = _no_pictures  # under "Charts"
+    of_task: Callable[[Findings, Task], Iterable[Block]] = _no_blocks  # at the end of every task
     reading: str = ""  # a template of how to read it, see ``explanations``
     asked: Callable[[Protocol], Mapping[str, str]] = _nothing_asked

@@ -10,6 +10,8 @@ from typing import Any
 
 from coopbench.analysis.findings import Findings, Part
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
+from coopbench.report.blocks import Block
 from coopbench.report.plots.style import Picture
 from coopbench.report.section import Place, ReportSection
 from coopbench.report.tables.model import Table
@@ -20,6 +22,7 @@ _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
     "registered",
     "missing",
+    "agents",
     "contexts",
     "models",
     "charts",
@@ -58,6 +61,12 @@ def pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over the pictures of all sections."""
     for section in sections().values():
         yield from section.pictures(findings)
+
+
+def of_task(findings: Findings, task: Task) -> Iterator[Block]:
+    """Iterate over what sections show at the end of a task."""
+    for section in sections().values():
+        yield from section.of_task(findings, task)
 
 
 def asked(protocol: Protocol) -> dict[str, str]:
