@@ -105,7 +105,7 @@ COMMANDS = [
     ("verify", "out"),
     ("report", "out"),
     ("merge", "out", "--out", "merged"),
-    ("export", "out", "--to", "episodes.csv"),
+    ("export", "out", "--to", "scores.json"),
     ("replay", "out/volunteers-v0/random/0"),
 ]
 
