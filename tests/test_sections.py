@@ -10,7 +10,9 @@ import coopbench
 from coopbench.analysis.findings import Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import Cell, EpisodeTable
+from coopbench.protocol.report import Reproduction
 from coopbench.report import sections
+from coopbench.report.loading import report_of
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.section import ReportSection
@@ -69,6 +71,13 @@ def test_a_report_without_a_section_has_everything_else(report, monkeypatch, nam
     lost = {part.name for part in own}
     assert tables_as_csv(bare) == {key: text for key, text in before.items() if key not in lost}
     assert as_markdown(bare.document)
+
+
+def test_a_report_names_the_sections_that_are_not_installed(tmp_path):
+    whole = builders.small_protocol(tmp_path)
+    asks = whole.report.model_copy(update={"reproduces": Reproduction(theirs=True, anarchy=True)})
+    notes = report_of(whole.model_copy(update={"report": asks}), [], []).notes
+    assert notes == ("Sections that are not installed here are missing: theirs.",)
 
 
 def test_a_name_that_is_no_part_is_an_error(report):

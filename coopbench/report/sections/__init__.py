@@ -69,6 +69,11 @@ def of_task(findings: Findings, task: Task) -> Iterator[Block]:
         yield from section.of_task(findings, task)
 
 
+def lacking(protocol: Protocol) -> list[str]:
+    """Return the names of sections that a protocol asks for and that are not installed here."""
+    return [name for name in protocol.report.reproduces.sections if name not in sections()]
+
+
 def asked(protocol: Protocol) -> dict[str, str]:
     """Return what a protocol asks of sections, {label: text}.
 
