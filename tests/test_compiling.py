@@ -235,7 +235,9 @@ def test_a_relative_folder_is_no_store_of_code(monkeypatch, name):
     for other in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, ".")
-    with pytest.warns(UserWarning, match="not kept: .* is relative; set COOPBENCH_KERNELS"):
+    with pytest.warns(
+        UserWarning, match="not kept: .* is not an absolute path; make COOPBENCH_KERNELS"
+    ):
         assert list(store.folders()) == [store.PACKAGED]
 
 

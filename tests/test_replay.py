@@ -143,7 +143,7 @@ def test_an_object_is_shown_in_every_episode_whose_actions_are_stored(root):
         assert [player == policy for player in episode.players] == block.seats[k].tolist()
     other = next(k for k in range(len(block)) if k not in block.trace.recorded)
     remove_actions(BESIDE)(root)
-    with pytest.raises(ReplayError, match=r"do not keep the policy 'learner' .*coopbench\.record"):
+    with pytest.raises(ReplayError, match=r"do not keep the policy 'learner' .*coopbench\.play_ep"):
         coopbench.find_episode(f"{root}/{BESIDE}/{other}")
 
 

@@ -462,7 +462,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
         ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
         ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
         ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "names files at '/dev/zero'"),
-        ({"env": 3}, "Unknown environment"),
+        ({"env": 3}, "its environment is 3; allowed: an id"),
         ({"parameters": []}, "cannot be used|damaged"),
     ],
 )

@@ -61,7 +61,9 @@ def check_is_folder(root: Path) -> None:
 
 def _check_places(task: dict[str, Any]) -> None:
     """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
-    env = str(task["env"])
+    env = task["env"]
+    if not isinstance(env, str):
+        raise ValueError(f"its environment is {str(env)[:100]}; allowed: an id, which is text")
     if is_foreign(env):  # executed only by a user who names it
         parse_foreign(env)
     elif ":" in env:
