@@ -1,7 +1,7 @@
 """The best script of a game's certificate: what a trained policy must beat with partners.
 
 It is the strategy, with its parameters, that earns most with the partners of the training, for
-each role; ``coopbench certify`` says which one that is.
+each role.
 """
 
 from typing import Any, NamedTuple

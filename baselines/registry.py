@@ -1,7 +1,8 @@
 """Finds policies and learners by their names, and makes them.
 
 Both are read from the sources of this package, and from the entry points of other packages. Nothing
-is listed by hand, and a learner's module, which needs torch, is imported when it is first used.
+is listed by hand, and a module of this package is imported when its policy or learner is first
+used.
 """
 
 import ast
@@ -9,12 +10,12 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import resources
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.learner import Learner, LearnerEntry, Training
@@ -70,51 +71,82 @@ def _sources() -> dict[str, str]:
     return dict(zip(names, texts, strict=True))
 
 
+_Entry = TypeVar("_Entry")
+
+
+class _Registry(Mapping[str, _Entry]):
+    """Entries by name; the module of each is imported when its entry is asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], _Entry]]) -> None:
+        self._makers = dict(sorted(makers.items()))
+
+    def __getitem__(self, name: str) -> _Entry:
+        return self._makers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers  # a mapping's own test would import the module
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
 # --- policies -------------------------------------------------------------------------------------
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> Mapping[str, Entry]:
     """Return all policies by name: one ``ENTRY`` per file here, and those of other packages.
 
-    What a learner has trained is a policy under the learner's name.
-    Other packages add theirs through the entry-point group ``coopbench.policies``; each entry point
-    names an ``Entry``.
+    The file of a policy has its name. What a learner has trained is a policy under the learner's
+    name. Other packages add theirs through the entry-point group ``coopbench.policies``; each entry
+    point names an ``Entry``. Looking up a policy of this package imports its module; names alone
+    import none.
     """
-    return dict(_entries(tuple(learners())))
+    return _entries(tuple(learners()))
 
 
 @cache
-def _entries(trained: tuple[str, ...]) -> dict[str, Entry]:
+def _entries(trained: tuple[str, ...]) -> Mapping[str, Entry]:
     """Return all policies by name; to read a protocol asks for them a thousand times."""
-    table = dict(_shipped_policies())
-    table |= {learner: _trained_entry(learner) for learner in trained}
-    for entry in _installed_policies():
-        table.setdefault(entry.name, entry)
-    return dict(sorted(table.items()))
+    others = {entry.name: partial(_same, entry) for entry in _installed_policies()}
+    learned = {name: partial(_trained_entry, name) for name in trained}
+    return _Registry(others | dict(_shipped_policies()) | learned)
 
 
 @cache
-def _shipped_policies() -> dict[str, Entry]:
-    """Return the fixed policies of this package by name; the files are searched once."""
-    names = [name for name, source in _sources().items() if _ENTRY.search(source)]
-    shipped = [importlib.import_module(name).ENTRY for name in names]
-    return {entry.name: entry for entry in shipped}
+def _shipped_policies() -> Mapping[str, Callable[[], Entry]]:
+    """Return what imports the fixed policies of this package, by name."""
+    modules = [module for module, source in _sources().items() if _ENTRY.search(source)]
+    return {module.rpartition(".")[2]: partial(_entry_in, module) for module in modules}
+
+
+def _entry_in(module: str) -> Entry:
+    entry: Entry = importlib.import_module(module).ENTRY
+    return entry
+
+
+def _same(entry: Entry) -> Entry:
+    return entry
 
 
 def entry_of(policy: str) -> Entry | None:
     """Return the entry that the name of a policy means; None if none is registered."""
-    return _entries(tuple(learners())).get(parse_name(policy).kind)
+    return entries().get(parse_name(policy).kind)
 
 
+@lru_cache(maxsize=4096)
 def granted(policy: str) -> Mapping[str, Any]:
     """Return the parameters of an environment that a policy of this package alone plays with.
 
     Empty for nearly all policies, and for all from elsewhere. See ``Entry.granted``.
     """
-    entry = _shipped_policies().get(parse_name(policy).kind)
-    return {} if entry is None else entry.granted
+    find = _shipped_policies().get(parse_name(policy).kind)
+    return {} if find is None else find().granted
 
 
+@lru_cache(maxsize=4096)
 def reads_file(name: str) -> bool:
     """Whether a policy is read from the file or folder in its name, of unstated content.
 
@@ -126,8 +158,7 @@ def reads_file(name: str) -> bool:
 
 def is_shipped(kind: str) -> bool:
     """Whether a policy is part of this package, so that it can be made wherever this package is."""
-    entry = entries().get(kind)
-    return entry is not None and entry not in _installed_policies()
+    return kind in _shipped_policies() or kind in learners()
 
 
 def from_code(policy: Any) -> Any:
@@ -198,6 +229,7 @@ def hyperparameters(policy: Any) -> dict[str, Any] | None:
     return dict(json.loads(text))
 
 
+@lru_cache(maxsize=4096)  # the partners of a protocol are the same on many tasks
 def _resolved(text: str) -> tuple[Entry, Any]:
     """Return the entry that the name of a policy means, and its parameters."""
     name = parse_name(text)
@@ -246,32 +278,6 @@ def _number(text: str) -> int | float | str:
 # --- learners -------------------------------------------------------------------------------------
 
 
-class _Learners(Mapping[str, LearnerEntry]):
-    """Learners by name; the module of each is imported when its entry is asked for."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], LearnerEntry]]) -> None:
-        self._makers = dict(sorted(makers.items()))
-
-    def __getitem__(self, name: str) -> LearnerEntry:
-        make = self._makers[name]
-        lacking = [library for library in _TRAIN if find_spec(library) is None]
-        if lacking:
-            raise ValueError(
-                f"Learner {name!r} needs {', '.join(lacking)}, not installed here: "
-                f'the extra "train" brings them: pip install ".[train]" in a checkout.'
-            )
-        return make()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._makers  # a mapping's own test would import the module
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
 def learners() -> Mapping[str, LearnerEntry]:
     """Return all learners by name: those in ``LEARNERS`` of the files here, and of other packages.
 
@@ -305,8 +311,8 @@ def _learners() -> Mapping[str, LearnerEntry]:
         name: partial(_entry, module, name) for module, texts in _declared() for name in texts
     }
     points = entry_points(group=_LEARNER_GROUP)
-    others = {p.name: partial(load, p, _LEARNER_GROUP, LearnerEntry) for p in points}
-    return _Learners(others | shipped)  # of two with one name that of this package counts
+    others = {p.name: partial(_installed_learner, p) for p in points}
+    return _Registry(others | shipped)  # of two with one name that of this package counts
 
 
 @cache
@@ -316,9 +322,27 @@ def _declared() -> tuple[tuple[str, dict[str, str]], ...]:
     return tuple((name, ast.literal_eval(match[1])) for name, match in found if match)
 
 
+def _installed_learner(point: EntryPoint) -> LearnerEntry:
+    """Return the entry of a learner of another package."""
+    _check_libraries(point.name)
+    entry: LearnerEntry = load(point, _LEARNER_GROUP, LearnerEntry)
+    return entry
+
+
+def _check_libraries(learner: str) -> None:
+    """Raise ``ValueError`` without the libraries that learners need."""
+    lacking = [library for library in _TRAIN if find_spec(library) is None]
+    if lacking:
+        raise ValueError(
+            f"Learner {learner!r} needs {', '.join(lacking)}, not installed here: "
+            f'the extra "train" brings them: pip install ".[train]" in a checkout.'
+        )
+
+
 @cache
 def _entry(module: str, name: str) -> LearnerEntry:
     """Return the entry that a module of this package makes for one of its learners."""
+    _check_libraries(name)
     entry: LearnerEntry = importlib.import_module(module).entry(name)
     return entry
 
@@ -383,6 +407,7 @@ def trained_policy(text: str) -> TrainedPolicy | None:
     return _read(name.kind, Path(name.values)) if name.kind in learners() else None
 
 
+@cache
 def _trained_entry(learner: str) -> Entry:
     """Return the entry of policies that a learner has trained: ``ippo:FOLDER``."""
     summary = f"what {learner} has trained, from a run's folder"

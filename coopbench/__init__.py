@@ -15,10 +15,9 @@ _PUBLIC = {
     "Checkpoints": "coopbench.playing.contestants",
     "Failed": "coopbench.playing.contestants",
     "Fixed": "coopbench.playing.wrapped",
-    "Models": "coopbench.playing.contestants",
+    "TrainedRuns": "coopbench.playing.contestants",
     "Protocol": "coopbench.protocol.schema",
     "Report": "coopbench.report.report",
-    "commit": "coopbench.workflows.late",
     "crossplay": "coopbench.workflows.crossplay",
     "environments": "coopbench.catalogue",
     "Trained": "coopbench.episodes.trained",
@@ -27,16 +26,21 @@ _PUBLIC = {
     "leaderboard": "coopbench.workflows.leaderboard",
     "load_protocol": "coopbench.protocol.loading",
     "load_report": "coopbench.report.loading",
-    "merge": "coopbench.workflows.shards",
-    "play_shard": "coopbench.workflows.shards",
+    "merge": "coopbench.workflows.merging",
     "learners": "coopbench.catalogue",
     "policies": "coopbench.catalogue",
     "protocol_names": "coopbench.catalogue",
-    "record": "coopbench.workflows.replay",
-    "timed_evaluate": "coopbench.workflows.timed",
+    "play_episode": "coopbench.workflows.replay",
     "train": "coopbench.workflows.training",
     "verify": "coopbench.workflows.verification",
     "warmup": "coopbench.catalogue",
+}
+
+# Names of revisions before the first release, and what has their place.
+_RENAMED = {
+    "Models": "TrainedRuns",
+    "record": "play_episode",
+    "play_shard": "evaluate(..., shard=(i, n))",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
@@ -51,7 +55,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.episodes.trained import Trained as Trained
     from coopbench.playing.contestants import Checkpoints as Checkpoints
     from coopbench.playing.contestants import Failed as Failed
-    from coopbench.playing.contestants import Models as Models
+    from coopbench.playing.contestants import TrainedRuns as TrainedRuns
     from coopbench.playing.wrapped import Fixed as Fixed
     from coopbench.protocol.loading import load_protocol as load_protocol
     from coopbench.protocol.schema import Protocol as Protocol
@@ -59,13 +63,10 @@ if TYPE_CHECKING:  # the same names for type checkers and editors; a test compar
     from coopbench.report.report import Report as Report
     from coopbench.workflows.crossplay import crossplay as crossplay
     from coopbench.workflows.evaluation import evaluate as evaluate
-    from coopbench.workflows.late import commit as commit
     from coopbench.workflows.leaderboard import leaderboard as leaderboard
+    from coopbench.workflows.merging import merge as merge
     from coopbench.workflows.replay import find_episode as find_episode
-    from coopbench.workflows.replay import record as record
-    from coopbench.workflows.shards import merge as merge
-    from coopbench.workflows.shards import play_shard as play_shard
-    from coopbench.workflows.timed import timed_evaluate as timed_evaluate
+    from coopbench.workflows.replay import play_episode as play_episode
     from coopbench.workflows.training import train as train
     from coopbench.workflows.verification import verify as verify
 
@@ -74,6 +75,8 @@ else:  # type checkers would accept any name
     def __getattr__(name: str) -> Any:
         if name in _PUBLIC:
             return getattr(importlib.import_module(_PUBLIC[name]), name)
+        if name in _RENAMED:
+            raise AttributeError(f"coopbench.{name} is coopbench.{_RENAMED[name]} now.")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,6 +20,7 @@ from coopbench.protocol.task import Task
 from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
+from coopbench.report.sections import asked
 from coopbench_envs.batches import BatchKernels
 from coopbench_envs.choices import offered
 from coopbench_envs.drivers import driver
@@ -235,15 +236,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
         facts["Equivalence"] = f"within {report.margin:g} of normalized score"
     if report.effect:
         facts["Effect sizes"] = "Cohen's d, in addition to Hedges' g"
-    varied = dict.fromkeys(task.varies for task in protocol.task if task.varies is not None)
-    if varied:
-        facts["Parameter sensitivity"] = f"of {_quoted(varied)}"
-    if report.reproduces.medians:
-        facts["Medians"] = (
-            "and quartiles over runs, along the training and of the best checkpoint in its last "
-            "250,000 steps; tasks on which a policy leads by 1/32 are counted"
-        )
-    return facts
+    return facts | asked(protocol)
 
 
 def _task_table(protocol: Protocol, beside: Mapping[str, Sequence[str]]) -> str:

@@ -14,7 +14,7 @@ import coopbench_envs
 from coopbench.provenance import commit, machine, versions
 from coopbench_envs import store
 from coopbench_envs.compiling import is_python
-from coopbench_envs.lowering import TESTED, is_tested, lowered
+from coopbench_envs.lowering import TESTED, is_tested, lowered, merging_absent
 from coopbench_envs.objects import emitted, loaded
 from coopbench_envs.packing import packed, words_of
 from coopbench_envs.targets import initialized, usable
@@ -79,7 +79,9 @@ def _compiler() -> str:
     llvm = ".".join(map(str, initialized().llvm_version_info))
     first, beyond = (".".join(map(str, number)) for number in TESTED)
     range_of = "" if is_tested() else f"; tested are numba {first} up to below {beyond}"
-    return f"LLVM {llvm} for {usable()[0].name}{range_of}"
+    absent = merging_absent()
+    without = f"; kernels are merged by numba itself, which takes twice as long: {absent}"
+    return f"LLVM {llvm} for {usable()[0].name}{range_of}{without if absent else ''}"
 
 
 def _double(numbers: np.ndarray) -> None:
@@ -102,7 +104,10 @@ def _cache() -> str:
         return f"none, because {folder} cannot be written ({error.strerror})"
     whole, damaged, size = store.examined(folder)
     if damaged:
-        raise OSError(f"{damaged[0]} is damaged; it is compiled anew where it is needed")
+        raise OSError(
+            f"{damaged[0]} is damaged or no regular file; its function is compiled anew where it is"
+            f" needed. Remove it"
+        )
     return f"{whole} functions, {size / 2**20:.1f} MiB, in {folder}"
 
 

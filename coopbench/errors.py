@@ -2,6 +2,7 @@
 
     CoopbenchError
     ├── ProtocolError        (ValueError)    a protocol cannot be used
+    ├── UnregisteredError    (ProtocolError) an environment of a protocol is not registered
     ├── OtherProtocolError   (ValueError)    results belong to another protocol
     ├── DamagedResultError   (Exception)     a file of results cannot be used
     ├── ReplayError          (ValueError)    an episode cannot be shown again
@@ -24,12 +25,17 @@ __all__ = [
     "OtherProtocolError",
     "ProtocolError",
     "ReplayError",
+    "UnregisteredError",
     "WorkerError",
 ]
 
 
 class ProtocolError(CoopbenchError, ValueError):
     """A protocol that cannot be used; the message names the file, the key and the remedy."""
+
+
+class UnregisteredError(ProtocolError):
+    """A protocol has an environment that is not registered here."""
 
 
 class OtherProtocolError(CoopbenchError, ValueError):

@@ -34,6 +34,11 @@ class BatchKernels(Kernels):
 
     __slots__ = ()
 
+    @property
+    def compiled(self) -> bool:
+        """Whether these are functions of one lane, which have to be marked."""
+        return False
+
 
 def uniforms(rng: np.ndarray, i: np.ndarray, count: int = 1) -> np.ndarray:
     """Return the next numbers in [0, 1) of the lanes ``i``, float64 (len(i), count).

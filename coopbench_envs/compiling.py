@@ -1,7 +1,6 @@
 """Compiling: functions and loops over lanes as machine code, from the store or by numba."""
 
 import functools
-import gc
 import os
 import sys
 import threading
@@ -90,7 +89,7 @@ class Compiled:
 
                 provide_helpers()
             return loaded(found[0], numbers)
-        with _said(what), _few_collections():
+        with _said(what):
             from coopbench_envs.lowering import lowered
 
             code = lowered(self.py_func, (*arguments, *(0,) * numbers))
@@ -150,14 +149,3 @@ def _said(what: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for garbage less often, which among a compiler's objects takes a tenth of the time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)

@@ -1,16 +1,15 @@
-"""What every environment file is written with: the kernel decorator, lane random numbers, EnvSpec.
-
-Of this package it imports ``layouts`` only.
-"""
+"""What environment files are written with: ``kernel``, random numbers of lanes, ``EnvSpec``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.errors import KernelError
 from coopbench_envs.layouts import Part
 from coopbench_envs.marks import CALLED, INLINED, MERGED, PER_AGENT, PER_PAIR, Marked, plain
 from coopbench_envs.scenes import Scene
@@ -161,6 +160,11 @@ class Kernels(NamedTuple):
     # ``c.horizon``.
     late: Any = None
 
+    @property
+    def compiled(self) -> bool:
+        """Whether these are functions of one lane, which have to be marked."""
+        return True
+
 
 class MapFiles(NamedTuple):
     """Files that an environment can be played on: the package's own, or those of a user.
@@ -268,10 +272,36 @@ class EnvSpec:
     choices: Any = None
     source: str = ""  # publication and section that the model comes from
 
+    def __post_init__(self) -> None:
+        if isinstance(self.kernels, Kernels):
+            self._check_marks(self.kernels)
+
     def kernels_of(self, constants: Any) -> Kernels:
-        """Return the kernels of a task with these constants."""
+        """Return the kernels of a task with these constants.
+
+        Raises ``KernelError`` for one that is not marked.
+        """
         chosen = self.kernels
-        return chosen if isinstance(chosen, Kernels) else chosen(constants)
+        if isinstance(chosen, Kernels):
+            return chosen
+        kernels = chosen(constants)
+        self._check_marks(kernels)
+        return kernels
+
+    def _check_marks(self, kernels: Kernels) -> None:
+        """Raise ``KernelError`` for a kernel to be compiled that is not marked as one."""
+        parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
+        if not kernels.compiled:
+            return
+        for function in (*parts, *kernels[2:]):
+            if isinstance(function, FunctionType):
+                code, marks = function.__code__, "@kernel"
+                if function in parts:
+                    marks = "@kernel, @per_agent or @per_pair"
+                raise KernelError(
+                    f"{function.__name__} in {code.co_filename}, line {code.co_firstlineno}, is a "
+                    f"kernel of {self.id} and not marked as one. Write {marks} above it."
+                )
 
     @property
     def name(self) -> str:

@@ -5,28 +5,27 @@ read. Files, lines, comments and docstrings have no part in it, so that an insta
 was compiled elsewhere, and an edit recompiles only what it changes.
 """
 
-import dis
+import builtins
 import enum
 import functools
 import hashlib
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coopbench_envs.marks import plain
+from coopbench_envs.marks import OPERATORS, plain, reads
 
 __all__ = ["digest"]
 
 # Modules of this package that machine code follows from, too.
 _COMPILER = ("lowering", "merging", "objects", "packing")
 _LIBRARIES = ("builtins", "math", "numba", "numpy")
-_LOADS = ("LOAD_GLOBAL", "LOAD_DEREF")
-_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
+_ABSENT = object()
 
 
 def digest(function: Any, settings: Iterable[str] = ()) -> str:
@@ -63,11 +62,15 @@ def _parts(function: types.FunctionType, numbers: dict[Any, int]) -> Iterator[st
     yield from _instructions(code, function.__doc__)
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items())
     yield from _value(defaults, numbers, f"A default of {name}")
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    names = function.__globals__ | dict(zip(code.co_freevars, cells, strict=True))
-    for read, value in _read(code, names):
-        yield read
-        yield from _value(value, numbers, f"{read}, which {name} reads,")
+    for read, value in reads(function):
+        if not (read in OPERATORS or _is_given(read, value)):
+            yield read
+            yield from _value(value, numbers, f"{read}, which {name} reads,")
+
+
+def _is_given(name: str, value: Any) -> bool:
+    """Tell whether the byte code says it all: of a module, and of a built-in function's name."""
+    return isinstance(value, types.ModuleType) or vars(builtins).get(name, _ABSENT) is value
 
 
 def _instructions(code: types.CodeType, doc: str | None) -> Iterator[str]:
@@ -82,27 +85,6 @@ def _instructions(code: types.CodeType, doc: str | None) -> Iterator[str]:
             yield repr(sorted(map(repr, constant)))
         elif place > 0 or constant != doc:
             yield repr(constant)
-
-
-def _read(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the ``names`` that code reads with their values, also those read from modules."""
-    nothing: Any = object()
-    value, name = nothing, ""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _LOADS:
-            name = instruction.argval
-            value = names.get(name, nothing)  # else it is built in
-        elif instruction.opname in _ATTRIBUTES and isinstance(value, types.ModuleType | type):
-            name = f"{name}.{instruction.argval}"
-            value = getattr(value, instruction.argval, nothing)
-        elif instruction.opname != "EXTENDED_ARG":
-            value = nothing
-            continue
-        if value is not nothing and not isinstance(value, types.ModuleType):
-            yield name, value
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _read(constant, names)
 
 
 def _value(value: Any, numbers: dict[Any, int], what: str) -> Iterator[str]:

@@ -62,8 +62,7 @@ _TAKEN = frozenset(
 # would become arrays of their own.
 _DERIVED = (
     *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
-    *("_direct", "single"),
-    *(f"final_{name}" for name in Finals._fields),
+    *("_direct", "single", "finals"),
 )
 
 
@@ -158,18 +157,17 @@ class Engine:
         fits = len(self.agents) <= FEW_AGENTS and lanes >= MANY_LANES
         self._in_blocks = self.spec.vectorized and fits and order != "C"
         self.order = order or ("F" if self._in_blocks else "C")
-        # What learners read lies in rows, one for each agent.
-        self._row_order = order or "C"
+        self._row_order = order or "C"  # what learners read lies in rows, one for each agent
         self.discrete = isinstance(self.action_spaces[0], gym.spaces.Discrete)
         self.state_space = self._state_space()
         self._opponent  # noqa: B018  # one that cannot play is refused here
         # Whether agents may be absent from an episode that goes on, as EnvSpec's ``present`` says.
         self.falling = self.kernels.present is not None
-        self._lane_pool = LanePool(threads, lanes)
         # Lanes innermost: a power of two between the rows would have them share a few cache lines.
         self._padding = 8 if self.order != self._row_order and lanes > 8 else 0
         self._whole = self._allocated(global_state)
         self._host = self._visible()
+        self._lane_pool = LanePool(threads, lanes, sum(a.size for a in self._host.control))
         self._expose(self._host)
         told = self._checked_info(self._told())
         self.final_info = {name: values.copy() for name, values in told.items()}
@@ -235,11 +233,7 @@ class Engine:
         """Give these arrays the names by which users know them."""
         self.state = arrays.state
         self.actions = arrays.actions if arrays.chosen is None else arrays.chosen
-        self.control: Control = arrays.control
-        # What SAME_STEP keeps of the last step of a finished episode.
-        self.final_obs, self.final_measures = arrays.finals.obs, arrays.finals.measures
-        self.final_returns, self.final_masks = arrays.finals.returns, arrays.finals.masks
-        self.final_alive, self.final_state = arrays.finals.alive, arrays.finals.state
+        self.control, self.finals = arrays.control, arrays.finals
 
     def _run(self, op: int) -> None:
         """Let the driver do ``op`` in all lanes."""
@@ -433,7 +427,7 @@ class Engine:
 
     def _advance(self, op: int) -> None:
         """Step all lanes, or raise for an action that is not finite before anything changes."""
-        if self._lane_pool.works_alone(op):  # the driver looks through the actions before it steps
+        if self._lane_pool.threads == 1:  # the driver looks through the actions before it steps
             if checked(self._launch(op, 0, self.lanes)):
                 return
         elif self.discrete or np.isfinite(self.actions).all():

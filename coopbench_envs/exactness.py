@@ -4,12 +4,10 @@ Operations that IEEE 754 defines to the bit give the same results on every proce
 environment whose kernels have no others promises the same bits everywhere.
 """
 
-import dis
 import types
-from collections.abc import Iterator
 from typing import Any
 
-from coopbench_envs.marks import plain
+from coopbench_envs.marks import OPERATORS, plain, reads
 
 __all__ = ["library_calls"]
 
@@ -17,34 +15,50 @@ __all__ = ["library_calls"]
 # Of numpy's functions, engines on a GPU know these two.
 _EXACT = {*(f"math.{name}" for name in ("sqrt", "floor", "ceil", "ldexp", "copysign"))}
 _EXACT |= {"numpy.sqrt", "numpy.floor"}
+_INEXACT = (pow, round)  # of the built-in functions; ``round`` to places behind the point
+_LIBRARIES = ("numpy", "random", "scipy", "statistics")  # some functions of which are Python
 
 
 def library_calls(function: Any) -> set[str]:
     """Return what a function and all that it calls compute with but IEEE 754 does not define.
 
     For instance "math.exp", or "**" for powers other than squares. Functions that are compiled are
-    looked at as Python; so are those that are called through a module.
+    looked at as Python. It does not matter by which name a function is read, or where it is
+    defined.
     """
-    return {*_used(function, set())} - _EXACT
+    found, reached = set(), set()
+    waiting = [("", function)]
+    while waiting:
+        name, value = waiting.pop()
+        value = plain(value)
+        if name in OPERATORS:
+            if (name, value) != ("**", 2):
+                found.add(name)
+        elif isinstance(value, tuple):
+            waiting += [(name, part) for part in value]
+        elif isinstance(value, types.FunctionType) and _origin(value) not in _LIBRARIES:
+            if value not in reached:
+                reached.add(value)
+                waiting += [*reads(value), *((name, part) for part in value.__defaults__ or ())]
+        elif _is_library(value):
+            found.add(_library_name(value, name))
+    return found - _EXACT
 
 
-def _used(function: Any, reached: set[Any]) -> Iterator[str]:
-    """Yield what a function and the functions that it calls take from math and numpy."""
-    python = plain(function)
-    if not isinstance(python, types.FunctionType) or python in reached:
-        return
-    reached.add(python)
-    value, constant = None, None  # the global that was loaded last; the number just before
-    for code in dis.get_instructions(python.__code__):
-        if code.opname == "LOAD_GLOBAL":
-            value = python.__globals__.get(code.argval)
-            yield from _used(value, reached)
-        elif code.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, types.ModuleType):
-            name = f"{value.__name__}.{code.argval}"
-            value = getattr(value, code.argval)
-            if value.__class__.__name__ in ("ufunc", "builtin_function_or_method"):
-                yield name
-            yield from _used(value, reached)
-        elif code.opname == "BINARY_OP" and code.argrepr in ("**", "**=") and constant != 2:
-            yield "**"
-        constant = code.argval if code.opname in ("LOAD_CONST", "LOAD_SMALL_INT") else None
+def _origin(value: Any) -> str:
+    """Return the name of the package that a function belongs to; empty if it says none."""
+    return str(getattr(value, "__module__", None) or "").partition(".")[0]
+
+
+def _is_library(value: Any) -> bool:
+    """Tell whether a value is a function that is not Python, and may round as it pleases."""
+    if isinstance(value, type) or not callable(value):
+        return False
+    return value in _INEXACT or _origin(value) != "builtins"
+
+
+def _library_name(value: Any, read: str) -> str:
+    """Return what a function of a library is called there, or else where it is read."""
+    name = getattr(value, "__name__", read)
+    module = "numpy" if type(value).__name__ == "ufunc" else getattr(value, "__module__", "")
+    return name if module in ("", None, "builtins") else f"{module}.{name}"

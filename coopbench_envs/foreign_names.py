@@ -10,6 +10,8 @@ a user's own words give: an argument of a function, an option, a protocol file. 
 folder names is not executed.
 """
 
+import functools
+import hashlib
 import json
 import re
 import shlex
@@ -23,6 +25,7 @@ __all__ = [
     "How",
     "Keywords",
     "check_permitted",
+    "function_of",
     "handed_over",
     "is_foreign",
     "name_of_function",
@@ -133,8 +136,9 @@ def check_permitted(name: str) -> None:
         )
     if name not in _permitted:
         raise ValueError(
-            f"The code of {name!r} is not executed because results name it; name it yourself, with "
-            f"--env {shlex.quote(name)} or in a protocol file."
+            f"The code of {name!r} is not executed because results name it; name it yourself: "
+            f"'coopbench evaluate {shlex.quote(name)}', 'coopbench verify --execute "
+            f"{shlex.quote(name)}', or 'env' in a protocol file."
         )
 
 
@@ -156,8 +160,17 @@ def name_of_function(function: Callable[..., Any]) -> str:
     if module and module != "__main__" and name and "<" not in name:
         return f"python:{module}:{name}"
     short = re.sub(r"\W+", "", name.rpartition(".")[2]) or type(function).__name__
+    if isinstance(function, functools.partial):  # with other arguments it is another one
+        given = repr((function.func, function.args, sorted(function.keywords.items())))
+        digest = hashlib.sha256(given.encode()).hexdigest()[:8]
+        short = f"{getattr(function.func, '__name__', short)}_{digest}"
     _functions[f"python:{short}"] = function
     return f"python:{short}"
+
+
+def function_of(name: str) -> Callable[..., Any] | None:
+    """Return the function of this process that has a name now; None if there is none."""
+    return _functions.get(name)
 
 
 def handed_over(name: str) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign_names import is_foreign, name_of_function, permit
 from coopbench_envs.layouts import Part
+from coopbench_envs.memory import Finals
 from coopbench_envs.registration import spec
 
 __all__ = ["Lanes", "Readable", "Share", "lanes_of", "of_user"]
@@ -73,37 +74,13 @@ class Lanes(Protocol):
     state: Any  # a NamedTuple of arrays, with the field ``time``
     control: Control
     actions: np.ndarray  # of the latest step
-    final_info: dict[str, np.ndarray]  # kept by SAME_STEP, as what follows
+    finals: Finals  # kept by SAME_STEP of finished episodes, as what follows
+    final_info: dict[str, np.ndarray]
     final_invalid: np.ndarray  # (lanes, agents), illegal choices in the finished episodes
 
     @property
     def state_space(self) -> gym.spaces.Box:
         """The space of the global state."""
-
-    # What SAME_STEP keeps of the last step of a finished episode; see ``Control``.
-    @property
-    def final_obs(self) -> np.ndarray:
-        """Observations."""
-
-    @property
-    def final_measures(self) -> np.ndarray:
-        """Metrics."""
-
-    @property
-    def final_returns(self) -> np.ndarray:
-        """Sums of rewards."""
-
-    @property
-    def final_masks(self) -> np.ndarray:
-        """Legal choices."""
-
-    @property
-    def final_alive(self) -> np.ndarray:
-        """Agents that were left."""
-
-    @property
-    def final_state(self) -> np.ndarray:
-        """Global states."""
 
     @property
     def first(self) -> Control:

@@ -10,7 +10,14 @@ from typing import Any
 from coopbench_envs.explaining import explained
 from coopbench_envs.objects import Lowered
 
-__all__ = ["TESTED", "dispatcher_of", "is_tested", "lowered", "provide_helpers"]
+__all__ = [
+    "TESTED",
+    "dispatcher_of",
+    "is_tested",
+    "lowered",
+    "merging_absent",
+    "provide_helpers",
+]
 
 TESTED = ((0, 61), (0, 69))  # versions of numba, from the first up to below the second
 
@@ -27,19 +34,30 @@ def is_tested() -> bool:
 
 
 @functools.cache
-def _merging() -> Any:
-    """Return the module ``merging``; None, with a warning, for a numba that is not tested."""
-    if is_tested():
-        from coopbench_envs import merging
+def _merging() -> tuple[Any, str]:
+    """Return the module ``merging``, or None and what numba lacks that it needs.
 
-        return merging
+    None with a warning for a numba that is not tested. No release of one that is may break a first
+    step by a private name that it has no longer.
+    """
+    if is_tested():
+        try:
+            from coopbench_envs import merging
+        except (ImportError, AttributeError) as error:
+            return None, str(error)
+        return merging, ""
     first, beyond = (".".join(map(str, number)) for number in TESTED)
     warnings.warn(
         f"coopbench is tested with numba {first} up to below {beyond}, and {version('numba')} is "
         f"installed: what has to be compiled here takes twice as long as it could.",
         stacklevel=2,
     )
-    return None
+    return None, ""
+
+
+def merging_absent() -> str:
+    """Return what a tested numba lacks, so that it merges kernels itself; empty if nothing."""
+    return _merging()[1] if is_tested() else ""
 
 
 def provide_helpers() -> None:
@@ -57,7 +75,7 @@ def dispatcher_of(function: Callable[..., Any], options: Mapping[str, Any]) -> A
     """Return what numba compiles a function by that compiled functions call."""
     import numba
 
-    merging = _merging()
+    merging, _ = _merging()
     if merging is None or options.get("inline") == "always":
         return numba.njit(**options, **_FLAGS)(function)
     return merging.dispatcher(function, merging.MergingInner, {**options, **_FLAGS})
@@ -81,7 +99,7 @@ def _lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowere
     import numba
 
     signature = tuple(map(numba.typeof, arguments))
-    merging = _merging()
+    merging, _ = _merging()
     if merging is None:
         stock = numba.njit(**_FLAGS)(function)
         stock.compile(signature)

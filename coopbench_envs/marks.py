@@ -1,20 +1,24 @@
 """Marks: functions for compiled code, which numba gets to see only where something is compiled."""
 
+import builtins
 import dis
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
     "CALLED",
     "INLINED",
     "MERGED",
+    "OPERATORS",
     "PER_AGENT",
     "PER_LANE",
     "PER_PAIR",
     "Marked",
+    "copied",
     "plain",
+    "reads",
     "rebound",
 ]
 
@@ -28,6 +32,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     INLINED: {"forceinline": True},
     CALLED: {},
 }
+
+OPERATORS = ("**", "@")  # that compiled code calls a library for
 
 # What a part of a step is played for.
 PER_LANE, PER_AGENT, PER_PAIR = "per lane", "per agent", "per pair of agents"
@@ -66,7 +72,7 @@ class Marked:
 
 
 def rebound(kernels: Any, names: Mapping[str, Any]) -> Any:
-    """Return marked functions, one or a NamedTuple of them, with other values of global ``names``.
+    """Return marked functions, one or a NamedTuple of them, with other values of ``names``.
 
     The functions that they reach read these values, too. What reads none of them stays itself.
     """
@@ -80,29 +86,71 @@ def rebound(kernels: Any, names: Mapping[str, Any]) -> Any:
             return value
         if value not in made:
             function = value.py_func
-            loads = (i for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL")
-            read = {i.argval: function.__globals__.get(i.argval) for i in loads}
+            read = {name: old for name, old in reads(function) if name.isidentifier()}
             changed = {n: names[n] if n in names else anew(old) for n, old in read.items()}
             changed = {n: new for n, new in changed.items() if new is not read[n]}
             made[value] = value
             if changed:
-                copy = _copy(function, changed)
+                copy = copied(function, changed)
                 made[value] = Marked(copy, value.kind, played=value.played)
         return made[value]
 
     return anew(kernels)
 
 
-def _copy(function: types.FunctionType, changed: Mapping[str, Any]) -> types.FunctionType:
-    """Return a function that reads some globals otherwise."""
-    names = {**function.__globals__, **changed}
-    copy = types.FunctionType(
-        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+def copied(function: types.FunctionType, values: Mapping[str, Any]) -> types.FunctionType:
+    """Return a function that reads these ``values`` under the names of some that it reads."""
+    code, cells = function.__code__, function.__closure__ or ()
+    closure = tuple(
+        types.CellType(values[name]) if name in values else cell
+        for name, cell in zip(code.co_freevars, cells, strict=True)
     )
+    names = {**function.__globals__, **values}
+    copy = types.FunctionType(code, names, function.__name__, function.__defaults__, closure)
     functools.update_wrapper(copy, function)
+    copy.__kwdefaults__ = function.__kwdefaults__
     return copy
 
 
 def plain(function: Any) -> Any:
     """Return the Python function behind a marked or compiled one."""
     return getattr(function, "py_func", function)
+
+
+def reads(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what a function and those defined in it read from outside, as names and values.
+
+    That are globals, built-in functions, variables of enclosing functions, and what they hold as
+    attributes of modules and types, under dotted names. Operators that libraries compute come as
+    "**" and "@" with their second operand, or None where that is no constant.
+    """
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    closed = dict(zip(function.__code__.co_freevars, cells, strict=True))
+    yield from _reads(function.__code__, vars(builtins) | function.__globals__ | closed)
+
+
+def _reads(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    nothing: Any = object()
+    name, value, constant = "", nothing, None  # what was read just before, and the number
+    for instruction in dis.get_instructions(code):
+        operation, operand = instruction.opname, instruction.argval
+        if operation == "EXTENDED_ARG":
+            continue
+        if operation in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            name, value = operand, names.get(operand, nothing)
+        elif operation in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(
+            value, types.ModuleType | type
+        ):
+            name, value = f"{name}.{operand}", getattr(value, operand, nothing)
+        else:
+            value = nothing
+            operator = instruction.argrepr.removesuffix("=")
+            if operation == "BINARY_OP" and operator in OPERATORS:
+                yield operator, constant
+        if value is not nothing:
+            yield name, value
+        is_constant = operation in ("LOAD_CONST", "LOAD_SMALL_INT")
+        constant = operand if is_constant else None
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _reads(inner, names)

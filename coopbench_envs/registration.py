@@ -94,8 +94,10 @@ def _unregistered(name: str) -> str:
         return unknown("environment", name, _modules, listing="coopbench list")
     return (
         f"The environment {name[:100]!r} is not registered here. Name the file that defines it: "
-        f"--env FILE.py:SPEC, 'env' in a protocol file, coopbench_envs.register_file in Python; or "
-        f"install the package that registers it. Known namespaces: {', '.join(namespaces)}."
+        f"--register FILE.py:SPEC (with verify --execute FILE.py:SPEC), 'env' in a protocol file, "
+        f"coopbench_envs.register_file in "
+        f"Python; or install the package that registers it. Known namespaces: "
+        f"{', '.join(namespaces)}."
     )
 
 

@@ -24,8 +24,9 @@ def page(env_id: str) -> str:
     battles = load_battles(env_id)
     figures = battles_page(battles) if battles else certificate_page(load_certificate(env_id))
     return (
-        f"# Certificate of {name}\n\nFigures of [{name}](../environments/{stem}.md). "
-        f"`coopbench certify {name}` plays them again. {'' if battles else _GAMES}\n\n{figures}\n"
+        f"# Certificate of {name}\n\nFigures of [{name}](../environments/{stem}.md). `python -m "
+        f"studies.certificates.check {name}` plays them again. "
+        f"{'' if battles else _GAMES}\n\n{figures}\n"
     )
 
 

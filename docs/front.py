@@ -135,7 +135,7 @@ observation, reward, terminated, truncated, info = env.step(action)
 ```
 
 ```sh
-coopbench evaluate --env {name} -p random -p {policy}
+coopbench evaluate {name} -p random -p {policy}
 ```
 
 [Interfaces](../interfaces.md) describes the batched, focal and PettingZoo forms of the environment.

@@ -19,11 +19,11 @@ import training_times
 
 import coopbench_envs
 from coopbench import catalogue
-from coopbench.analysis.findings import parts, row_types
 from coopbench.certificates.battles import load_battles
 from coopbench.describe import describe_environment
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
+from coopbench.report.sections import parts
 from studies.battles.pages import counted, verdicts_table
 from studies.certificates.pages import partners_text
 from studies.checks import structure
@@ -136,7 +136,7 @@ def report_parts() -> str:
     rows = []
     for name, part in parts().items():
         text = (part.make.__doc__ or "").partition("\n")[0].replace("``", "`")
-        rows.append((f"`{name}.csv`", f"`{row_types()[name].__name__}`", text))
+        rows.append((f"`{name}.csv`", f"`{part.row.__name__}`", text))
     return rows_table(["File", "Rows", "How they are made"], rows)
 
 

@@ -35,7 +35,7 @@ a documented interface of their own are described where they are used:
 
 In the signatures, a `PolicyLike` is the name of a policy, an object with `act`, or a function of
 observations; `Fixed` around one says that it is no run of a learner. A `PolicyArgument`, which can
-be evaluated, is a `PolicyLike`, `Trained`, `Checkpoints`, `Failed` or `Models`.
+be evaluated, is a `PolicyLike`, `Trained`, `Checkpoints`, `Failed` or `TrainedRuns`.
 """
 
 

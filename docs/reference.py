@@ -80,7 +80,6 @@ _SECTIONS = {
     "Identity": "[protocol]",
     "Seeds": "[seeds]",
     "Evaluation": "evaluation and selection, in [seeds]",
-    "Late": "late, in [seeds]",
     "Training": "[training]",
     "Budget": "[training.budgets.KIND], and budget, in [[task]]",
     "Limits": "[limits]",

@@ -159,7 +159,7 @@ class Learned:
 def show(map_name, policy):
     """Print a row per policy: the share of battles that it wins."""
     policies = [policy, "smac_heuristic", "random"]
-    report = coopbench.evaluate("coopbench/Skirmish-v0", policies, parameters={"map": map_name})
+    report = coopbench.evaluate("coopbench/Skirmish-v0", policies, map=map_name)
     print(f"{'policy':<24}{'won':>8}  95 % interval")
     for row in report.estimates:
         if row.metric == "win":

@@ -17,8 +17,8 @@ import argparse
 
 import numpy as np
 
-import coopbench
 from coopbench.baselines.registry import make_policy
+from coopbench.timed.evaluation import timed_evaluate
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
 
@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--at-once", type=int, default=5, help="trains on the map")
     arguments = parser.parse_args()
     planner = Convoys(arguments.at_once)
-    scores = coopbench.timed_evaluate(arguments.protocol, planner, tasks=arguments.task)
+    scores = timed_evaluate(arguments.protocol, planner, arguments.task)
     for row in scores.episodes:
         print(f"{row.task} {row.episode}: {row.normalised:.3f}, {row.arrived:.0%} arrived")
     print(f"Round 1: {scores.round_one:.4f}; Round 2: {scores.round_two:.2f}")

@@ -28,7 +28,7 @@ def won(policy):
     """Return the shares of the protocol's battles that each run of a policy wins."""
     import coopbench
 
-    report = coopbench.evaluate(PROTOCOL, policy, tasks=TASK, reference=False)
+    report = coopbench.evaluate(PROTOCOL, policy, tasks=TASK, only=True)
     return [float(block.metrics["win"].mean()) for block in report.episodes]
 
 

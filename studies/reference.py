@@ -32,9 +32,9 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs, shipped_file
-from coopbench.workflows.exploit import exploit
 from coopbench.workflows.training_plan import budget_of
 from coopbench.workflows.training_run import cell_of
+from studies.exploit import exploit
 
 ROOT = Path(__file__).resolve().parent.parent
 OWN = Path(__file__).resolve().parent / "protocols"  # protocols of studies

@@ -37,7 +37,7 @@ collect_ignore = [
 
 # The functions of Python that end with writing a report.
 _WRITERS = [
-    f"coopbench.workflows.{name}.write_report" for name in ("evaluation", "shards", "training")
+    f"coopbench.workflows.{name}.write_report" for name in ("evaluation", "merging", "training")
 ]
 
 
@@ -86,9 +86,8 @@ def torch():
 
 @pytest.fixture
 def sharing(monkeypatch):
-    """Threads share all calls but the first of each kind, however short they are."""
-    monkeypatch.setattr(threads, "gains", lambda alone, shared: True)
-    monkeypatch.setattr(threads, "TRIALS", 1)
+    """Threads share all calls, however short they are."""
+    monkeypatch.setattr(threads, "WORTH_SHARING", 0)
 
 
 class Printed(NamedTuple):

@@ -15,7 +15,7 @@ import pytest
 import coopbench
 from coopbench.errors import ProtocolError
 from coopbench.files import write_text
-from coopbench.playing.contestants import Checkpoints, Failed, Models
+from coopbench.playing.contestants import Checkpoints, Failed, TrainedRuns
 from coopbench.report.serialise import as_json
 from coopbench.results.manifest import write_manifest
 from coopbench.results.protocol_file import read_protocol
@@ -50,7 +50,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     runs = {50: Checkpoints({10: Learner(0.1), 20: Learner(0.4)}), 51: Failed("out of memory")}
     folder = place / "results"
-    report = coopbench.evaluate(file, ["random", Models("learner", runs)], folder)
+    report = coopbench.evaluate(file, ["random", TrainedRuns("learner", runs)], folder)
     write_text(folder / "report.json", as_json(report))
     return folder
 

@@ -35,7 +35,7 @@ TASKS = (("one", "TrustDilemma-v0", 8), ("two", "TrustDilemma-v0", 20), ("slow",
 def file(tmp_path):
     """Three small tasks: two of one environment, the larger one second."""
     tasks = [make_task(name, f"coopbench/{env}", horizon=h, high=100_000) for name, env, h in TASKS]
-    return protocol_file(tmp_path, tasks=tasks, train=[50], baselines=["random", "tit_for_tat"])
+    return protocol_file(tmp_path, tasks=tasks, train=[50], baselines=[])
 
 
 class Steady:

@@ -13,19 +13,14 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.plans import BattlePlan, packed_plan, plan_of, unpacked_plan
-from coopbench.certificates import battles, load_certificate
-from coopbench.certificates.battles import (
-    EVALUATION,
-    FIRST,
-    BattleFigure,
-    load_battles,
-    measured,
-    play_battle,
-)
+from coopbench.certificates import load_certificate
+from coopbench.certificates.battles import load_battles
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.tables.overall import certificate_table
+from coopbench.report.sections.certificates import certificate_table
 from coopbench_envs import Engine
+from studies.battles.play import EVALUATION, FIRST, figure_of, measured, play_battle
+from studies.certificates import check
 
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 STORED = {
@@ -49,8 +44,8 @@ def test_a_difference_is_shown_if_the_intervals_agree():
     stored = STORED["Skirmish-v1/2s3z-drawn"]
     assert stored.is_shown_to_need_sight
     wins = np.zeros(100)
-    rare = BattleFigure.of(np.append(wins[3:], np.ones(3)), np.arange(100.0))
-    never = BattleFigure.of(wins, np.arange(100.0))
+    rare = figure_of(np.append(wins[3:], np.ones(3)), np.arange(100.0))
+    never = figure_of(wins, np.arange(100.0))
     figures = dict.fromkeys(stored.figures, never) | {stored.reactive: rare}
     unsure = dataclasses.replace(stored, figures=figures)
     assert not unsure.is_shown_to_need_sight
@@ -108,9 +103,9 @@ def test_a_report_shows_the_certificates_of_its_games_by_their_score():
 
 
 def test_intervals_of_a_share():
-    figure = BattleFigure.of(np.repeat([1.0, 0.0], [30, 70]), np.linspace(0.0, 20.0, 100))
+    figure = figure_of(np.repeat([1.0, 0.0], [30, 70]), np.linspace(0.0, 20.0, 100))
     assert (figure.win_low, figure.win_high) == pytest.approx((0.2189, 0.3958), abs=1e-4)
-    never = BattleFigure.of(np.zeros(100), np.full(100, 5.0))
+    never = figure_of(np.zeros(100), np.full(100, 5.0))
     assert never.win_low == 0.0
     assert never.win_high == pytest.approx(0.0370, abs=1e-4)
     assert (never.score_low, never.score_high) == (0.25, 0.25)
@@ -173,15 +168,21 @@ def test_the_policy_finds_plans_for_shifted_starts_and_drawn_teams(parameters, b
         make_policy("open_loop", Game.at(V1, map="3m", side="enemies"))
 
 
-def test_certify_compares_with_what_is_stored_on_skirmish_v1(command, monkeypatch):
+def test_what_is_played_is_compared_with_what_is_stored(monkeypatch, capsys):
+    def checked(*words, status=0):
+        monkeypatch.setattr("sys.argv", ["check", "Skirmish-v1", *words])
+        with pytest.raises(SystemExit) as stop:
+            check.main()
+        assert stop.value.code == status
+        return capsys.readouterr().out
+
     name = "3m-drawn"
     short = measured(load_battles(V1)[name], 6)
     figures = short.figures | {"kite": dataclasses.replace(short.figures["kite"], wins=6)}
     wrong = dataclasses.replace(short, figures=figures)
-    monkeypatch.setattr(battles, "load_battles", lambda _: {name: short})
-    assert f"{name}: as stored" in command("certify", "Skirmish-v1").out
-    monkeypatch.setattr(battles, "load_battles", lambda _: {name: wrong})
-    text = command("certify", "Skirmish-v1", "--task", name, status=1).out
+    monkeypatch.setattr(check, "load_battles", lambda _: {name: short})
+    assert f"{name}: as stored" in checked()
+    monkeypatch.setattr(check, "load_battles", lambda _: {name: wrong})
+    text = checked("--task", name, status=1)
     assert f"{name}: 1 of {len(figures)} figures differ from what is stored" in text
-    for word in (["--stored", "mine.json"], ["--task", "3m-drawm"]):
-        assert command("certify", "Skirmish-v1", *word, status=2).err
+    checked("--stored", "mine.json", status=2)

@@ -70,7 +70,7 @@ def report(tmp_path_factory):
         baselines=["random", "constant:0.02", "tit_for_tat"],
     )
     runs = {50: "constant:0.4", 51: coopbench.Failed("no memory")}
-    models = coopbench.Models("learner", {"dilemma": runs})
+    models = coopbench.TrainedRuns("learner", {"dilemma": runs})
     report = coopbench.evaluate(protocol, ["random", "constant:0.02", models])
     return report.save(folder / "report")["html"]
 
@@ -171,7 +171,7 @@ FILES = [
 @pytest.fixture(scope="module", params=[*SHOWN, "coopbench/TrustDilemma-v1", *FILES])
 def page(request, tmp_path_factory):
     """The page of an episode in one game of every kind of scene, and in one without a scene."""
-    made = coopbench.record(request.param, "random", seed=3, horizon=40)
+    made = coopbench.play_episode(request.param, "random", seed=3, horizon=40)
     return made.to_html(tmp_path_factory.mktemp("pages") / "episode.html")
 
 
@@ -214,7 +214,7 @@ def _first_unit(made):
 
 
 def test_a_battle_is_followed_and_shows_sight(browser, tmp_path):
-    made = coopbench.record("Skirmish-v1", "attack_nearest", seed=3, map="3m", start="fixed")
+    made = coopbench.play_episode("Skirmish-v1", "attack_nearest", seed=3, map="3m", start="fixed")
     with watched(browser, WIDTHS["desktop"]) as watch:
         page = watch.open(made.to_html(tmp_path / "battle.html")).page
         page.get_by_role("button", name="To the start (Home)").click()
@@ -240,7 +240,9 @@ def test_a_battle_is_followed_and_shows_sight(browser, tmp_path):
 
 
 def test_a_train_is_followed_by_its_row(browser, tmp_path):
-    made = coopbench.record("Rail-v0", "shortest_path", seed=4, num_agents=4, malfunction_rate=0.03)
+    made = coopbench.play_episode(
+        "Rail-v0", "shortest_path", seed=4, num_agents=4, malfunction_rate=0.03
+    )
     *_, engine = made.play()
     arrival, due = engine.state.arrival[0], engine.state.due[0]
     with watched(browser, WIDTHS["phone"]) as watch:

@@ -9,13 +9,14 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.certificates import Figure, Sizes, load_certificate, read_certificate, replayed
+from coopbench.certificates import Figure, load_certificate, read_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of
-from studies.certificates import certify, renewed
+from studies.certificates import certify, check, renewed
 from studies.certificates.criteria import criteria
 from studies.certificates.pages import certificate_page
+from studies.certificates.replay import Sizes, replayed
 from studies.certificates.scripts import best_script
 from studies.certificates.search import Budget
 from studies.certificates.sections import Effort
@@ -121,18 +122,25 @@ def test_what_is_not_searched_again_is_kept_but_for_scripts(monkeypatch):
         renewed(stored, ["trust-dilema"])
 
 
-def test_the_command_shows_figures_that_are_not_the_stored_ones(command, monkeypatch):
+def test_figures_that_are_not_the_stored_ones_are_shown(monkeypatch, capsys):
+    def checked(status=0):
+        monkeypatch.setattr("sys.argv", ["check", "TrustDilemma-v1", "--task", task])
+        with pytest.raises(SystemExit) as stop:
+            check.main()
+        assert stop.value.code == status
+        return capsys.readouterr().out
+
     stored = load_certificate("TrustDilemma-v1")
     figures = stored.figures["trust-dilemma.focal"]
     played = {name: value for name, value in figures.items() if name != "bayesian"}
-    monkeypatch.setattr("coopbench.certificates.replayed", lambda *_, **__: {task: played})
+    monkeypatch.setattr(check, "replayed", lambda *_, **__: {task: played})
     task = "trust-dilemma.focal"
-    shown = command("certify", "TrustDilemma-v1", "--task", task).out
+    shown = checked()
     assert f"{task}: player that knows the pool: 0.866 ± 0.012, required >= 0.75: holds" in shown
     assert "trust-dilemma.unmet" not in shown
     assert f"{task}: as stored" in shown
     played["low"] = Figure(1.0, 0.5, 20_000)
-    shown = command("certify", "TrustDilemma-v1", "--task", task, status=1).out
+    shown = checked(status=1)
     assert f"1.0000 ± 0.5000; stored: {figures['low'].value:.4f} ± " in shown
     assert f"{task}: 1 of {len(played)} figures differ from what is stored" in shown
 

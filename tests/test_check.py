@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coopbench.check import check_environment
 from coopbench_envs import registration
+from coopbench_envs.check import check_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "examples" / "own-environment" / "src" / "volunteers" / "environment.py"
@@ -23,6 +23,38 @@ FAULTS = {
     "chance": ("rewards[i, a] = gain", "rewards[i, a] = np.random.random()", "same seed and act"),
     "layout": ('"own_choice": 1', '"own_choice": 2', "'others_choices' ends at 4"),
     "gap": ('"own_choice": 1', '"own_choice": 0', "no part of layout has place 2 of"),
+}
+
+RATION = Path(__file__).with_name("toy_ration.py")
+# What only the play of compiled games shows: (what is replaced, by what, what is told).
+APART = {
+    "SPEC": {
+        "lane 0": ("s.factor[i] = 1.0 + uniform(", "s.factor[0] = 1.0 + uniform(", "factor is"),
+        "scratch": ("(0.0 if a == 0 else s.pool[i])", "s.pool[i]", "was kept"),
+        "dead": (
+            "max(actions[i, a, 0], 0.0), 1.0) if s.wealth[i, a] > 0.0 else 0.0",
+            "max(actions[i, a, 0], 0.0), 1.0)",
+            "that has dropped out changes the game",
+        ),
+        "bound": ("min(max(actions[i, a, 0], 0.0), 1.0)", "actions[i, a, 0]**9", "leaves its Box"),
+        "unmarked": ("@per_agent\ndef share", "def share", "Write @kernel, @per_agent or @per_p"),
+    },
+    "SPEC_NUMPY": {
+        "sum": ("s.pool[i] = given.sum(axis=1)", "s.pool[i] = given.sum()", "on another one; "),
+        "first": ("1.0 + uniforms(rng, i)[:, 0]", "1.0 + uniforms(rng, i)[:1, 0]", "factor is"),
+        "lost": ("obs[i, :, 0] = s.w", "obs[i][:, :, 0] = s.w", "observe_all writes into a copy; "),
+        "state": (
+            "i] = 1.0 + uniforms",
+            "i][:] = 1.0 + uniforms",
+            "reset_all writes into a c",
+        ),
+        "scratch": ("s.pool[i] = given", "s.pool[i] += given", "was kept"),
+        "dead": (
+            "np.where(lives, actions[i, :, 0].clip(0.0, 1.0), 0.0)",
+            "actions[i, :, 0].clip(0.0, 1.0)",
+            "that has dropped out changes the game",
+        ),
+    },
 }
 
 
@@ -46,6 +78,27 @@ def test_each_fault_is_named_with_its_place(tmp_path, fault):
         return
     assert re.search(message, found), found
     assert re.search(rf"{file.name}:\d+: ", found)
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+@pytest.mark.parametrize(
+    ("name", "fault"), [(name, fault) for name in APART for fault in ("none", *APART[name])]
+)
+def test_each_fault_of_lanes_and_states_is_named(tmp_path, name, fault):
+    before, after, message = APART[name].get(fault, ("", "", ""))
+    text = RATION.read_text(encoding="utf-8")
+    assert before in text
+    file = tmp_path / f"ration_{fault.replace(' ', '_')}_{name.lower()}.py"
+    file.write_text(text.replace(before, after, 1) if before else text, encoding="utf-8")
+    found = "\n".join(map(str, check_environment(f"{file}:{name}")))
+    assert bool(found) == (fault != "none"), found
+    assert re.search(message, found), found
+    assert (str(file) in found) == bool(found)
+
+
+@pytest.mark.slow("plays every environment in Python, and compiled games side by side")
+def test_no_environment_of_this_package_has_a_fault(env_id):
+    assert check_environment(env_id) == []
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_learner
-from coopbench.check import check_environment
 from coopbench.describe import describe_environment
 from coopbench_envs import Engine
+from coopbench_envs.check import check_environment
 from coopbench_envs.choices import as_played, choices_of, resolved
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.drivers import MANY_LANES
@@ -361,9 +361,7 @@ def test_environments_of_other_packages_are_evaluated_checked_and_trained(torch)
     def still(observations):
         return np.zeros((*observations.shape[:2], 1))
 
-    report = coopbench.evaluate(
-        PENDULUM, ["random", still], episodes=2, parameters={"action_levels": 5}
-    )
+    report = coopbench.evaluate(PENDULUM, ["random", still], episodes=2, action_levels=5)
     assert "still acts by numbers on pendulum-v1 and plays the nearest of 5 choices" in str(report)
     assert "random acts" not in str(report)
     assert check_environment(PENDULUM, action_levels=5) == []

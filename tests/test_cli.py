@@ -16,16 +16,16 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
-from coopbench.certificates import replay
 from coopbench.cli.main import COMMANDS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench_envs.engine import Engine
 from coopbench_envs.parameters import Allowed
+from studies.certificates import replay
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SMALL = ["--env", "TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
+SMALL = ["TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
 
 
 @pytest.fixture
@@ -119,13 +119,16 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate"], "PROTOCOL or an environment with --env"),
-        (["evaluate", "TrustDilemma-v1"], "evaluate --env TrustDilemma-v1' plays it"),
-        (["evaluate", "coopetition-standard", "--episodes", "3"], "go with --env"),
+        (["evaluate"], "Missing argument 'PROTOCOL|ENV'"),
+        (["evaluate", "--env", "TrustDilemma-v1"], "is the first argument of evaluate"),
+        (["train", "coopetition-standard", "ippo", "--seed", "5"], "--run SEED"),
+        (["train", "TrustDilemma-v1", "ippo"], "evaluate TrustDilemma-v1' plays it"),
+        (["evaluate", "coopetition-standard", "--episodes", "3"], "go with the id of an env"),
+        (["evaluate", "coopetition-standard", "--param", "a=1"], "--param goes with an env"),
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
-        (["evaluate", *SMALL, "--shard", "1/2"], "--shard needs a folder"),
+        (["evaluate", *SMALL, "--shard", "1/2"], "A shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
-        (["timed", "rail-standard", "-p", "random", "-p", "forward"], "given random, forward"),
+        (["timed", "rail-standard", "-p", "random"], "rail-standard-v1 has no [limits]"),
         (["merge", "nowhere", "--out", "r"], "nowhere does not exist"),
         (["leaderboard", "nowhere", "--out", "lb.txt"], "has to end in .html; given lb.txt"),
         (["evaluate", "--polcy", "random"], "--polcy"),
@@ -217,9 +220,9 @@ def test_shells_complete_names(tmp_path):
     code = "import sys; sys.argv[0] = 'coopbench'; from coopbench.__main__ import main; main()"
     for typed, completed in (
         ("coopbench evaluate coopetition-s", "coopetition-standard"),
-        ("coopbench evaluate --env TrustD", "TrustDilemma-v1"),
+        ("coopbench evaluate TrustD", "TrustDilemma-v1"),
         (
-            "coopbench evaluate --env Routing-v0 --param map=movingai --param map_params.p",
+            "coopbench evaluate Routing-v0 --param map=movingai --param map_params.p",
             "map_params.path=",
         ),
     ):
@@ -230,12 +233,12 @@ def test_shells_complete_names(tmp_path):
 
 def test_parameters_of_a_map_are_named_with_a_dot(command):
     refused = command(
-        *("evaluate", "--env", "Routing-v0", "--param", "map=movingai", "--episodes", "1"),
+        *("evaluate", "Routing-v0", "--param", "map=movingai", "--episodes", "1"),
         *("--param", "map_params.path=none.map", "--param", "map_params.size=0.1"),
         status=2,
     )
     assert "none.map" in refused.message
-    words = ("evaluate", "--env", "Routing-v0", "--param", "map_params.pth=x", "--episodes", "1")
+    words = ("evaluate", "Routing-v0", "--param", "map_params.pth=x", "--episodes", "1")
     assert "pth" in command(*words, status=2).message
 
 
@@ -271,7 +274,7 @@ def test_some_tasks_are_evaluated(command, shorter_work, tmp_path):
     wrong = command("evaluate", "coopetition-standard", "--task", "trust-dilema", status=2)
     assert "Did you mean 'trust-dilemma'" in wrong.err
     both = command("evaluate", *SMALL, "--task", "trust-dilemma", status=2)
-    assert "--task goes with a PROTOCOL" in both.err
+    assert "tasks go with a protocol" in both.err
 
 
 def test_own_code_plays_before_the_required_baselines(command, tmp_path):

@@ -1,6 +1,7 @@
 """Compiled functions: what their digests follow, the store on disk, and what cannot be trusted."""
 
 import gc
+import importlib
 import os
 import pickle
 import sys
@@ -18,6 +19,7 @@ import pytest
 from builders import run_python
 
 import coopbench_envs
+from coopbench import doctor
 from coopbench_envs import compiling, lowering, marks, objects, store, targets
 from coopbench_envs.compiling import compiled
 from coopbench_envs.core import kernel, subroutine
@@ -227,6 +229,18 @@ def test_the_folder_is_the_users_alone(cache):
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("name", ["COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_a_relative_folder_is_no_store_of_code(monkeypatch, name):
+    """It would lie in the folder of whoever made that in which Python is started."""
+    for other in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, ".")
+    with pytest.warns(
+        UserWarning, match="not kept: .* is not an absolute path; make COOPBENCH_KERNELS"
+    ):
+        assert list(store.folders()) == [store.PACKAGED]
+
+
 @pytest.mark.parametrize("why", ["others may write to", "belongs to another user"])
 def test_code_that_others_may_have_written_is_not_executed(cache, monkeypatch, why):
     expected = filled(inputs())
@@ -274,26 +288,91 @@ def test_what_takes_long_is_named_where_it_is_compiled_only(cache, is_stored, mo
     assert capsys.readouterr().err.startswith("Compiling fill_test_compiling ") is not is_stored
 
 
-def test_numba_that_is_not_tested_compiles_as_it_does_by_itself(cache, monkeypatch):
+@pytest.fixture
+def stock(cache, monkeypatch):
+    """Functions that are compiled anew, into an empty folder."""
     expected = filled(inputs())
-    number = tuple(map(int, version("numba").split(".")[:2]))
-    monkeypatch.setattr(lowering, "TESTED", ((0, 1), number))
     lowering._merging.cache_clear()
     for function in (shifted, chosen):
         monkeypatch.delitem(function.__dict__, "dispatcher", raising=False)
     monkeypatch.setenv("COOPBENCH_KERNELS", str(cache.parent / "stock"))
     monkeypatch.setattr(fill, "_functions", {})
-    try:
-        with pytest.warns(UserWarning, match="is tested with numba 0.1 up to below") as told:
-            np.testing.assert_array_equal(filled(inputs()), expected)
-        assert len(told) == 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            filled(inputs()._replace(negative=np.int32(-3)))
-    finally:
-        lowering._merging.cache_clear()
-        for function in (shifted, chosen):
-            function.__dict__.pop("dispatcher", None)
+    yield expected
+    lowering._merging.cache_clear()
+    for function in (shifted, chosen):
+        function.__dict__.pop("dispatcher", None)
+
+
+def test_numba_that_is_not_tested_compiles_as_it_does_by_itself(stock, monkeypatch):
+    number = tuple(map(int, version("numba").split(".")[:2]))
+    monkeypatch.setattr(lowering, "TESTED", ((0, 1), number))
+    with pytest.warns(UserWarning, match="is tested with numba 0.1 up to below") as told:
+        np.testing.assert_array_equal(filled(inputs()), stock)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        filled(inputs()._replace(negative=np.int32(-3)))
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("numba.core.ir_utils", "resolve_func_from_module"),
+        ("numba.core.typed_passes", "NopythonRewrites"),
+    ],
+)
+def test_a_release_without_a_private_name_compiles_by_itself(stock, monkeypatch, place, name):
+    monkeypatch.delattr(importlib.import_module(place), name)
+    monkeypatch.delitem(sys.modules, "coopbench_envs.merging", raising=False)
+    monkeypatch.delattr(coopbench_envs, "merging", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(filled(inputs()), stock)
+    assert f"cannot import name {name!r} from {place!r}" in doctor._compiler()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "link to it"])
+def test_what_has_the_name_of_a_kernel_but_is_no_file_is_compiled_anew(cache, monkeypatch, kind):
+    expected = filled(inputs())
+    (file,) = cache.iterdir()
+    if kind == "link to it":
+        file.rename(cache.parent / "elsewhere")
+        file.symlink_to(cache.parent / "elsewhere")
+    else:
+        file.unlink()
+        make = {"pipe": os.mkfifo, "folder": os.mkdir}
+        make.get(kind, lambda path: os.symlink("/dev/zero", path))(file)
+    with pytest.raises(OSError, match="is damaged or no regular file"):
+        doctor._cache()
+    calls = anew(monkeypatch)
+    np.testing.assert_array_equal(filled(inputs()), expected)
+    assert len(calls) == 1
+    assert file.is_dir() if kind == "folder" else not file.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_a_folder_that_depends_on_where_one_stands_holds_no_code(cache, monkeypatch, name):
+    for each in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, "here")
+    monkeypatch.chdir(cache.parent)
+    monkeypatch.setattr(fill, "_functions", {})
+    with pytest.warns(UserWarning, match="is not kept: here.* is not an absolute path"):
+        filled(inputs())
+    assert not list(cache.parent.glob("here*"))
+    with pytest.raises(OSError, match="is not an absolute path"):
+        doctor._cache()
+    assert not store.keep_file(Path("here"), "a.ptx", b"code")
+
+
+def test_code_of_gpus_is_kept_like_that_of_processors(tmp_path):
+    folder = tmp_path / "coopbench-ptx"
+    assert store.keep_file(folder, "a.ptx", b"code")
+    assert (folder.stat().st_mode & 0o777, store.kept_file(folder, "a.ptx")) == (0o700, b"code")
+    folder.chmod(0o777)
+    with pytest.warns(UserWarning, match="Compiled code is not kept: others may write to"):
+        assert store.kept_file(folder, "a.ptx") is None
+    assert not store.keep_file(folder, "b.ptx", b"code")
 
 
 def test_code_for_wheels_is_made_for_their_levels(cache, monkeypatch):
@@ -331,6 +410,21 @@ def test_marked_functions_read_other_values_where_they_are_bound_anew():
     assert (bound[0](1.0), bound[1](1.0), doubled(1.0)) == (8.0, 4.0, 4.0)
     assert bound[2] is shifted  # which reads no such name
     assert digest(bound[0]) != digest(doubled)
+
+
+def test_variables_of_enclosing_functions_are_bound_anew_like_globals():
+    (bound,) = marks.rebound((closing_over(stepped),), {"STEP": 3.0})
+    assert (bound(1.0), closing_over(stepped)(1.0)) == (8.0, 4.0)
+    (other,) = marks.rebound((closing_over(stepped),), {"function": shifted})
+    assert other.py_func.__closure__[0].cell_contents is shifted
+
+
+def closing_over(function):
+    @kernel
+    def closed(x):
+        return 2.0 * function(x)
+
+    return closed
 
 
 def test_levels_of_processors_run_what_they_have(monkeypatch):

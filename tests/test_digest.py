@@ -10,7 +10,7 @@ from coopbench.protocol.limits import Limits
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.report import Chart, Domain, Reporting, Reproduction
 from coopbench.protocol.schema import Identity, Protocol
-from coopbench.protocol.seeds import Evaluation, Late, Seeds
+from coopbench.protocol.seeds import Evaluation, Seeds
 from coopbench.protocol.task import Bounds, Budget, Instances, Task
 from coopbench.protocol.training import Training
 from coopbench.protocol.variants import are_same, differing_keys, is_part, with_tasks
@@ -27,7 +27,6 @@ COVERED = {
         "training": (1, 2),
         "evaluation": Evaluation(first=7, count=320),
         "selection": Evaluation(first=7, count=32),
-        "late": Late(commitment="0" * 64, beacon="a"),
     },
     "report": {"score": "return"},
     "training": {

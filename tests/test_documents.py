@@ -8,15 +8,15 @@ import pytest
 import toy_lift
 
 import coopbench
-from coopbench.analysis.reproduction import published_aggregates, published_returns
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.limits import LIMITS
-from coopbench.protocol.loading import load_protocol, with_limits
+from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Bounds
 from coopbench.report.facts import training_text
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections.published_return import published_aggregates, published_returns
 from coopbench.report.serialise import as_json
 from coopbench.workflows.training_plan import Scope, runs
 from coopbench_envs import registration
@@ -240,8 +240,26 @@ def test_the_summary_has_one_row_per_algorithm_with_the_published_spread(tmp_pat
     assert f"{spread:.3f}" in text
     assert "Cohen's d" in text
     assert {row.task for row in report.effects} == {"three", "two", "varied"}
-    with pytest.raises(ProtocolError, match="the summary of 'three'"):
-        rich_protocol(tmp_path, reproduces={"summary": ["shar"]})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"summary": ["shar"]}, "'shar'.*the summary of 'three'"),
+        ({"sumary": ["return"]}, "section 'sumary'.*Did you mean 'summary'"),
+    ],
+)
+def test_what_no_section_can_give_is_said_before_anything_is_played(tmp_path, wrong, message):
+    protocol = rich_protocol(tmp_path, reproduces=wrong)
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate(protocol, ["random"])
+
+
+def test_sections_that_nobody_asks_for_leave_no_trace_in_a_protocol(tmp_path):
+    """Earlier versions stored them as false or empty."""
+    asked = {"summary": ["return"], "medians": False, "interquartile": False}
+    old, new = (rich_protocol(tmp_path, reproduces=r) for r in (asked, {"summary": ["return"]}))
+    assert old.content_digest == new.content_digest
 
 
 def test_sensitivity_is_the_range_over_the_variants(tmp_path):
@@ -279,10 +297,10 @@ def test_limits_have_presets():
     """600 s, 10 s and 8 h in all, as announced together."""
     announced = LIMITS["flatland"]
     assert (announced.planning, announced.step, announced.total) == (600.0, 10.0, 28_800.0)
-    protocol = builders.protocol_of(tasks=lift_tasks(), **SEEDS, **SHOWN)
-    assert with_limits(protocol, "flatland").limits == announced
-    with pytest.raises(ProtocolError, match=r"preset of limits 'flatlan'.*'flatland'"):
-        with_limits(protocol, "flatlan")
+    parts = {"tasks": lift_tasks(), **SEEDS, **SHOWN}
+    assert builders.protocol_of(limits="flatland", **parts).limits == announced
+    with pytest.raises(ValueError, match=r"preset of limits 'flatlan'.*'flatland'"):
+        builders.protocol_of(limits="flatlan", **parts)
 
 
 def test_normalised_returns_are_exact():

@@ -8,14 +8,14 @@ from builders import altered, make_block, make_task, protocol_of
 from scipy import stats
 
 from coopbench.analysis import learning as efficiency
-from coopbench.analysis.reproduction import final_medians, median_points
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections.learning import NEVER, efficiency_table
+from coopbench.report.sections.medians import final_medians, median_points, medians_table
 from coopbench.report.serialise import as_json, tables_as_csv
-from coopbench.report.tables.learning import NEVER, efficiency_table, final_medians_table
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6
@@ -204,7 +204,7 @@ def test_tables_and_plots_show_what_was_found(means):
     report = make_report(
         make_table({"mine": means, "other": means / 2}), reproduces={"medians": True}
     )
-    early, final = efficiency_table(report), final_medians_table(report)
+    early, final = efficiency_table(report), medians_table(report)
     assert [row[0].text for row in early.groups[0].rows] == ["mine", "other"]
     assert final.groups[0].rows[0][1].value == report.final_medians[0].median
     led = [entry.value for entry in final.groups[1].rows[0][1:]]
@@ -212,7 +212,7 @@ def test_tables_and_plots_show_what_was_found(means):
         sum(row.leads for row in report.final_medians if row.policy == p) for p in ("mine", "other")
     ]
     nothing = make_report(EpisodeTable(()))
-    assert efficiency_table(nothing) is final_medians_table(nothing) is None
+    assert efficiency_table(nothing) is medians_table(nothing) is None
     stored = json.loads(as_json(report))
     assert [row["leads"] for row in stored["final_medians"]] == [
         row.leads for row in report.final_medians

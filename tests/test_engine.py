@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+from operator import attrgetter
 from types import SimpleNamespace
 
 import builders
@@ -221,11 +222,10 @@ def test_the_lane_may_lie_innermost_in_memory(env_id):
         played(env_id, 12, SAME_STEP, order=order, horizon=5) for order in ("C", "F", None)
     )
     for engine in (other, usual):
-        for name in ("obs", "masks", "rewards", "final_obs", "final_returns"):
-            ours, theirs = (getattr(e, name, None) for e in (one, engine))
-            if ours is None:
-                ours, theirs = (getattr(e.control, name) for e in (one, engine))
+        for name in ("control.obs", "control.masks", "control.rewards", "finals.obs"):
+            ours, theirs = (attrgetter(name)(e) for e in (one, engine))
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        np.testing.assert_array_equal(one.finals.returns, engine.finals.returns)
         np.testing.assert_equal(engine.get_state(), one.get_state())
     for array in (*other.state, *other.control, other.actions):
         assert array.flags.f_contiguous
@@ -333,15 +333,12 @@ def test_a_forked_process_makes_threads_of_its_own(sharing):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_work_is_shared_only_where_that_is_faster(monkeypatch):
-    assert not threads.gains([9e-5, 3e-4], [])  # of little work it is not tried
-    assert threads.gains([2e-4, 3e-4], [])
-    assert threads.gains([3e-4, 4e-4], [9e-4, 2e-4])
-    assert not threads.gains([3e-4, 4e-4], [4e-4])
-    monkeypatch.setattr(threads, "gains", lambda alone, shared: False)
-    engine = played(SQUAD, threads=2)
-    assert engine._lane_pool._pool is None
-    assert engine._lane_pool.works_alone(NEXT_STEP)
+def test_work_is_shared_only_where_there_is_much(monkeypatch):
+    numbers = sum(array.size for array in Engine(SQUAD, 4).control)
+    for more, number in ((0, 2), (1, 1)):
+        monkeypatch.setattr(threads, "WORTH_SHARING", numbers + more)
+        assert Engine(SQUAD, 4, threads=2)._lane_pool.threads == number
+    assert Engine(SQUAD, 4)._lane_pool.threads == 1
 
 
 def test_actions_that_are_not_finite_are_refused_before_anything_changes(sharing):

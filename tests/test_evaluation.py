@@ -9,7 +9,6 @@ from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.findings import row_types
 from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
@@ -18,7 +17,7 @@ from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.leaderboard import Row
-from coopbench.workflows.exploit import Exploit
+from coopbench.report.sections import parts
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -91,7 +90,9 @@ def test_numbers_of_the_report(whole):
 
 def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_path):
     events, watch = _watch()
-    first = coopbench.evaluate(protocol, POLICIES[:2], out=tmp_path / "r", progress=watch)
+    first = coopbench.evaluate(
+        protocol, POLICIES[:2], out=tmp_path / "r", progress=watch, only=True
+    )
     assert len(_ends(events, "done")) == 4
     events, watch = _watch()
     second = coopbench.evaluate(protocol, POLICIES, out=tmp_path / "r", progress=watch)
@@ -105,7 +106,9 @@ def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_pat
     assert again.comparisons == second.comparisons
 
 
-@pytest.mark.parametrize("kind", [*row_types().values(), CurvePoint, Exploit, Meeting, Row])
+@pytest.mark.parametrize(
+    "kind", [*(part.row for part in parts().values()), CurvePoint, Meeting, Row]
+)
 def test_rows_are_equal_where_every_field_is_and_nan_equals_nan(kind):
     names = [field.name for field in dataclasses.fields(kind)]
     row, same = (kind(**{name: np.array([1.0, float("nan")]) for name in names}) for _ in range(2))
@@ -124,7 +127,7 @@ def test_rows_are_equal_where_every_field_is_and_nan_equals_nan(kind):
     ],
 )
 def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, name, damage):
-    coopbench.evaluate(protocol, POLICIES[1:], out=tmp_path / "r")
+    coopbench.evaluate(protocol, POLICIES[1:], out=tmp_path / "r", only=True)
     file = tmp_path / "r" / "platform" / "tit_for_tat" / name
     file.write_bytes(damage(file.read_bytes()))
     left = coopbench.load_report(tmp_path / "r")
@@ -132,7 +135,9 @@ def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, 
     assert str(file.parent) in left.notes[0]
     assert any("lacks the tasks platform" in reason for reason in left.deviations)
     events, watch = _watch()
-    report = coopbench.evaluate(protocol, POLICIES[1:], out=tmp_path / "r", progress=watch)
+    report = coopbench.evaluate(
+        protocol, POLICIES[1:], out=tmp_path / "r", progress=watch, only=True
+    )
     assert _ends(events, "done") == [("platform", "tit_for_tat")]
     assert str(file.parent) in report.notes[0]
     assert not coopbench.load_report(tmp_path / "r").notes

@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import replace
+from math import exp as exponential
 
 import numpy as np
 import pytest
+from numpy import tanh
 
 import coopbench_envs
 from coopbench.describe import describe_environment
-from coopbench_envs import registration
+from coopbench_envs import compiling, registration
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import driver
 from coopbench_envs.exactness import library_calls
@@ -46,14 +48,93 @@ def test_the_functions_of_a_library_are_noticed():
 
 
 @kernel
+def _by_name(x, n):
+    return exponential(x) + tanh(x)
+
+
+def _of(function):
+    @kernel
+    def closed(x, n):
+        return function(x)
+
+    return closed
+
+
+@kernel
+def _nested(x, n):
+    inner = lambda y: np.linalg.norm(y) ** 2 + sum(math.sin(z) for z in y)  # noqa: E731
+    return inner(x)
+
+
+@kernel
+def _through_a_closure(x, n):
+    def inner():
+        return _by_name(x, n)
+
+    return inner()
+
+
+@kernel
+def _given(x, n, function=math.log):
+    return function(x)
+
+
+@kernel
+def _one_of(x, n):
+    return TABLE[0](x)
+
+
+TABLE = (math.cosh, _by_name)
+# Each way to read a function of a library -> what is found.
+FORMS = {
+    "name": (_by_name, {"math.exp", "numpy.tanh"}),
+    "closure": (_of(math.log), {"math.log"}),
+    "closure of kernels": (_of(_inner), {"**"}),
+    "nested": (_nested, {"math.sin", "numpy.linalg.norm"}),
+    "nested closure": (_through_a_closure, {"math.exp", "numpy.tanh"}),
+    "default": (_given, {"math.log"}),
+    "table": (_one_of, {"math.cosh", "math.exp", "numpy.tanh"}),
+    "pow": (kernel(lambda x, n: pow(x, n)), {"pow"}),
+    "power": (kernel(lambda x, n: x**n), {"**"}),
+    "in place": (kernel(lambda x, n: [x := x**3]), {"**"}),
+    "product": (kernel(lambda x, n: x @ n), {"@"}),
+    "places": (kernel(lambda x, n: round(x, n)), {"round"}),
+    "exact": (kernel(lambda x, n: abs(min(x, n)) ** 2 + np.float64(int(x))), set()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_function_of_a_library_is_noticed_however_it_is_read(form, monkeypatch):
+    function, expected = FORMS[form]
+    assert library_calls(function) == expected
+    monkeypatch.setitem(_rewarding.py_func.__globals__, "_reward", function)
+    shown = _shown(monkeypatch, coopbench_envs.spec("TrustDilemma-v1").kernels)
+    names = ", ".join(f"`{name}`" for name in sorted(expected))
+    assert (f"per step; kernels call {names} |" if names else "the same bits |") in shown
+
+
+_reward = None
+
+
+@kernel
 def _rewarding(p, s, i, rng, actions, rewards, terminated):
-    rewards[i, 0] = math.exp(actions[i, 0, 0])
+    rewards[i, 0] = _reward(actions[i, 0, 0], 2)
 
 
-def test_an_environment_that_calls_a_library_says_so(monkeypatch):
+def _shown(monkeypatch, kernels):
+    """What `show` prints of TrustDilemma-v1 with rewards of the function ``_reward``."""
     spec = coopbench_envs.spec("TrustDilemma-v1")
-    rough = replace(spec, kernels=spec.kernels._replace(step=_rewarding))
+    rough = replace(spec, kernels=kernels._replace(step=_rewarding))
     monkeypatch.setitem(registration._specs, spec.id, rough)
-    promise = "equal to 1e-9 per step; kernels call `math.exp`"
-    assert f"| On other processors and GPUs | {promise} |" in describe_environment(spec.id)
+    compiling.bound.cache_clear()
+    return describe_environment(spec.id)
+
+
+def test_published_drivers_call_none(monkeypatch):
+    """And an environment that does says so with the size of the difference."""
+    spec = coopbench_envs.spec("TrustDilemma-v1")
     assert library_calls(driver(spec.kernels, False, False)) == set()
+    monkeypatch.setitem(_rewarding.py_func.__globals__, "_reward", _of(math.exp))
+    promise = "equal to 1e-9 per step; kernels call `math.exp`"
+    shown = _shown(monkeypatch, spec.kernels)
+    assert f"| On other processors and GPUs | {promise} |" in shown

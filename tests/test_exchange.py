@@ -1,4 +1,4 @@
-"""Results leave as marl-eval JSON, CSV and frames, and come back; what is ambiguous is refused."""
+"""Results leave as marl-eval JSON and frames, and come back; what is ambiguous is refused."""
 
 import copy
 import dataclasses
@@ -16,11 +16,9 @@ from coopbench import exchange
 from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.exchange import import_results
-from coopbench.exchange import runs as exchange_runs
-from coopbench.exchange.marl_eval_import import read_marl_eval as read
+from coopbench.exchange.marl_eval_import import read_marl_eval
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.report import Report
-from coopbench.report.serialise import columns_as_csv
 
 GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
@@ -78,10 +76,6 @@ def _raw():
     return {"Hills": {"up": {"IPPO": runs, "QMIX": copy.deepcopy(runs)}}}
 
 
-def read_marl_eval(file, absolute="unknown"):
-    return read(file, exchange_runs.Options(absolute=absolute)).runs
-
-
 def _written(tmp_path, content):
     file = tmp_path / "results.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
@@ -97,48 +91,37 @@ def test_what_is_exported_comes_back_bit_for_bit(learned, tmp_path):
         learned, file, policies={"IPPO": "IPPO", "QMIX": "mine"}, metrics=["return", "trust"]
     )
     assert notes == ()
-    results = read_marl_eval(file, "best_checkpoint")
+    results = read_marl_eval(file).runs
     assert {run.environment for run in results} == {"ad-hoc-v1"}
     assert list(dict.fromkeys(run.algorithm for run in results)) == ["IPPO", "mine"]
     for run, block, progress in zip(
         results, learned.episodes.blocks[:4], learned.episodes.progress, strict=True
     ):
         assert run.name == f"seed_{block.cell.run}"
-        np.testing.assert_array_equal(run.steps, progress.steps)
+        assert [part.step for part in run.evaluations] == progress.steps.tolist()
         np.testing.assert_array_equal(run.absolute["return"], block.returns.sum(axis=1))
         np.testing.assert_array_equal(run.absolute["trust"], block.metrics["trust"])
         for name in ("return", "trust"):
-            np.testing.assert_array_equal(run.metrics[name], progress.metrics[name])
+            values = [part.samples[name] for part in run.evaluations]
+            np.testing.assert_array_equal(values, progress.metrics[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "save"),
-    [("out.json", exchange.save_marl_eval), ("episodes.csv", exchange.save_episodes_csv)],
-)
-def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command, name, save):
+@pytest.mark.parametrize("name", ["out.json", "episodes.csv", "frame"])
+def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, command, name):
     """A policy without training is a fixed one, whose unit is the episode."""
     file = tmp_path / name
-    save(learned, file)
-    report = import_results(file)
+    frame = learned.to_frame()
+    if name == "out.json":
+        exchange.save_marl_eval(learned, file)
+    else:
+        frame.to_csv(tmp_path / "episodes.csv", index=False)
+    report = import_results(frame if name == "frame" else file)
     units = {row.policy: (row.unit, row.count) for row in report.estimates}
     assert units == {**dict.fromkeys(LEARNERS, ("runs", 2)), "random": ("episodes", 6)}
     returns = {block.cell: block.team_returns.tolist() for block in report.episodes}
     assert returns == {block.cell: block.team_returns.tolist() for block in learned.episodes}
-    assert "QMIX" in command("import", file, "--metric", "return").out
-
-
-def test_means_in_flat_json_are_of_all_runs(learned, tmp_path):
-    file = tmp_path / "results.json"
-    notes = exchange.save_flat(learned, file, {"QMIX": "mine"}, ["trust", "gap"])
-    assert notes == ("episodes of all training runs count alike, so std_return is not over runs",)
-    row = json.loads(file.read_text())
-    returns = np.concatenate([b.team_returns for b in learned.episodes.runs(TASK, "QMIX")])
-    assert row["mean_return"] == pytest.approx(returns.mean())
-    assert row["std_return"] == pytest.approx(returns.std())
-    assert row["mean_trust"] == pytest.approx(returns.mean() / 7.0)
-    assert row["mean_gap"] == pytest.approx(0.1)  # undefined in one episode of each run
-    assert (row["algorithm"], row["episodes"], row["training_seeds"]) == ("mine", 12, [11, 12])
-    assert row["environment"] == "TrustDilemma-v0"
+    if name != "frame":
+        assert "QMIX" in command("import", file, "--metric", "return").out
 
 
 def test_the_export_avoids_what_marl_eval_trips_over(learned):
@@ -265,19 +248,19 @@ def test_kinds_of_absolute_metric_are_not_mixed(tmp_path):
     with pytest.raises(ValueError, match=r"kind of absolute metric 'best'.*best_checkpoint"):
         import_results(_written(tmp_path, raw), absolute="best")
     with pytest.raises(ValueError, match=r"IPPO / seed_0: .* no 'max_episode'"):
-        read_marl_eval(_written(tmp_path, raw), "max_episode")
+        import_results(_written(tmp_path, raw), absolute="max_episode")
     for runs in raw["Hills"]["up"].values():
         for run in runs.values():
             run["absolute_metrics"] = {"return": [3.0], "won": [0.5]}
     file = _written(tmp_path, raw)
-    assert len(read_marl_eval(file, "max_episode")) == 4
+    assert "(max_episode)" in " ".join(import_results(file, absolute="max_episode").notes)
     with pytest.raises(ValueError, match="that is 'max_episode', not 'best_checkpoint'"):
-        read_marl_eval(file, "best_checkpoint")
+        import_results(file, absolute="best_checkpoint")
     raw["Hills"]["up"]["QMIX"]["seed_0"]["absolute_metrics"]["return"] = [3.5]  # above all of them
     file = _written(tmp_path, raw)
-    assert len(read_marl_eval(file, "best_checkpoint")) == 4
+    assert "(best_checkpoint)" in " ".join(import_results(file, absolute="best_checkpoint").notes)
     with pytest.raises(ValueError, match=r"QMIX / seed_0: .* no 'max_episode'"):
-        read_marl_eval(file, "max_episode")
+        import_results(file, absolute="max_episode")
 
 
 def _set(*path):
@@ -303,12 +286,11 @@ AT = "Hills / up / QMIX / seed_1"
         (_set(*RUN, "step_1", "return", [True, 1.0]), "has True at position 0"),
         (_set(*RUN, "step_1", "return", 1.0), r"return is 1\.0; allowed: a list"),
         (_set(*RUN, "step_1", {"step_count": 10}), "step_1 has no metric"),
+        (_set(*RUN, "step_1", "step_count", 0.5), r"step_count is 0\.5; allowed: a whole number"),
         (_set(*RUN, "step_2", "step_count", 10), f"{AT} / step_2: step_count is 10 after 10"),
         (_set(*RUN, "absolute_2", {}), "has absolute_metrics, absolute_2; allowed: one"),
-        (_set(*RUN, [1]), f"{AT} is a list; allowed: an object"),
-        (_set("QMIX", {}), "Hills / up / QMIX has no run"),
-        (_set("ippo", {}), "algorithm 'ippo' differs from 'IPPO' in upper and lower case"),
-        (_set("IPPO,x", {}), "algorithm 'IPPO,x' has a comma"),
+        (_set(*RUN, [1]), f"{AT} is a list; in JSON of marl-eval it is an object"),
+        (_set("QMIX", {}), "QMIX is an empty object; in JSON of marl-eval .* with a run each"),
     ],
 )
 def test_strict_reading_names_the_place(tmp_path, change, message):
@@ -322,9 +304,11 @@ def test_strict_reading_names_the_place(tmp_path, change, message):
     ("text", "message"),
     [
         ("[" * 200_000, "nested too deeply"),
-        ("[]", "is an empty list; allowed: an object with a environment each"),
-        ('{"e": {"t": {"A": {"r": {}, "r": {}}}}}', "e / t / A has the run 'r' twice"),
-        ('{"e": {"t": {"A": {"r": {}}}}}', "holds no run with absolute_metrics"),
+        ("[]", "is an empty list; in JSON of marl-eval it is an object with an environment each"),
+        ('{"e": {"t": {"A": {"r": {}, "r": {}}}}}', "an object has 'r' twice; remove one"),
+        ('{"e": {"t": {"A": {"r": {}}}}}', "A / r is an empty object"),
+        ("{", r"results\.json is not JSON"),
+        ("1" * 5000, "cannot be read: Exceeds the limit"),
     ],
 )
 def test_hostile_files_get_an_error(tmp_path, text, message):
@@ -339,6 +323,10 @@ def test_scores_need_a_range_and_a_known_ending(tmp_path):
     for run in (run for runs in raw["Hills"]["up"].values() for run in runs.values()):
         for part in run.values():
             part["won"] = [0.0]
+    raw["Hills"]["up"]["ippo"] = raw["Hills"]["up"]["IPPO"]
+    with pytest.raises(ValueError, match="algorithm 'ippo' differs from 'IPPO' in upper and lower"):
+        import_results(_written(tmp_path, raw))
+    del raw["Hills"]["up"]["ippo"]
     with pytest.raises(ValueError, match=r"Hills / up, where every won is 0 and gives no scale"):
         import_results(_written(tmp_path, raw), "won")
     (tmp_path / "scores.txt").touch()
@@ -357,7 +345,7 @@ def test_evaluations_unlike_others_are_left_out_by_name(tmp_path):
     report = import_results(_written(tmp_path, raw))
     notes = " ".join(report.notes)
     for text in (
-        "QMIX / seed_0 / step_1 has 1 values of return, most have 2",
+        "QMIX / seed_0 / step 10 has 1 values of return, most have 2",
         "QMIX / seed_1 / absolute_metrics lacks return",
         "some evaluations lack extra",
     ):
@@ -410,22 +398,11 @@ def test_frames_of_a_report(learned, monkeypatch):
 def test_export_and_import_on_the_command_line(source, tmp_path, command):
     report = coopbench.load_report(source)
     # Of a game that measures more than the toy above.
-    text = columns_as_csv(report.episodes.columns())
-    assert "Exported" in command("export", source, "--to", "episodes.csv").out
+    refused = command("export", source, "--to", "episodes.csv", status=2)
+    assert "to_frame().to_csv('episodes.csv')" in refused.message
     table = tmp_path / "episodes.csv"
-    assert sorted(table.read_text().splitlines()) == sorted(text.splitlines())
-    refused = command("export", source, "--to", table, "-p", "random", status=2)
-    assert "all policies and metrics" in refused.message
+    report.to_frame().to_csv(table, index=False)
     assert "imported" in command("import", table).out  # episodes of scripts come back
-    assert "Exported" in command("export", source, "--to", "results.json").out
-    exported = json.loads((tmp_path / "results.json").read_text())
-    flat = next(row for row in exported if row["algorithm"] == "random")
-    block = report.episodes.of(flat["task"], flat["algorithm"])
-    assert flat["mean_return"] == pytest.approx(block.team_returns.mean())
-    assert flat["std_return"] == pytest.approx(block.team_returns.std())
-    assert (flat["episodes"], flat["seeds"]) == (len(block), block.seeds.tolist())
-    refused = command("export", source, "--to", "episodes.txt", status=2)
-    assert "ending of a file to export '.txt'" in refused.message
     refused = command("import", table, "--out", source, status=2)
     assert "holds results of another protocol" in refused.message
     file = tmp_path / "out.json"
@@ -434,7 +411,7 @@ def test_export_and_import_on_the_command_line(source, tmp_path, command):
     assert "chance" in shown
     assert "the policy at the end of each run (last)" in " ".join(shown.split())
     assert (tmp_path / "imported" / "report.html").is_file()
-    run = read_marl_eval(file)[0]
+    run = read_marl_eval(file).runs[0]
     block = report.episodes.of(run.task, "random")
     np.testing.assert_array_equal(run.absolute["return"], block.returns.sum(axis=1))
     assert "Unknown scale 'raw'" in command("import", file, "--scale", "raw", status=2).message

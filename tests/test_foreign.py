@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 from pathlib import Path
 
 import builders
@@ -138,7 +139,7 @@ def test_what_cannot_be_made_is_said_before_anything_is_played(name, message):
 
 def test_arguments_and_objects_that_make_nothing_are_named():
     with pytest.raises(ValueError, match=r"cannot be made with .*'max_step': 3"):
-        coopbench.evaluate(LAMPS, "random", episodes=1, parameters={"max_step": 3})
+        coopbench.evaluate(LAMPS, "random", episodes=1, max_step=3)
     for value in (object(), float("nan")):
         with pytest.raises(ValueError, match="cannot be written as JSON"):
             Keywords("a game", {"pay": value})
@@ -310,7 +311,7 @@ def test_a_callable_makes_environments():
     def short_lamps(**keywords):
         return toy_foreign.Lamps(max_steps=2, **keywords)
 
-    report = coopbench.evaluate(short_lamps, "random", episodes=2, parameters={"pay": 2.0})
+    report = coopbench.evaluate(short_lamps, "random", episodes=2, pay=2.0)
     assert report.protocol.task[0].env == "python:short_lamps"
     assert (played(report).lengths == 2).all()
     report = coopbench.evaluate(toy_foreign.Lamps, "random", episodes=2)
@@ -390,7 +391,9 @@ def by_cell(verification):
 def test_verify_executes_only_what_the_user_names(results):
     checks = by_cell(coopbench.verify(results))
     assert {check.verdict for check in checks.values()} == {UNVERIFIABLE}
-    assert "executed only if you name it: --env pettingzoo:toy_foreign" in checks["lit"].reasons[0]
+    assert (
+        "executed only if you name it: --execute pettingzoo:toy_foreign" in checks["lit"].reasons[0]
+    )
     assert "pettingzoo 1" in checks["lit"].reasons[0]
     verification = coopbench.verify(results, env=[LAMPS])
     checks = by_cell(verification)
@@ -417,7 +420,7 @@ def test_verify_sees_a_changed_episode_and_other_code(results):
 
 def test_an_environment_with_chance_is_not_verifiable(tmp_path):
     chance, out = {"chance": True}, tmp_path / "r"
-    report = coopbench.evaluate(LAMPS, "random", episodes=2, parameters=chance, out=out)
+    report = coopbench.evaluate(LAMPS, "random", episodes=2, **chance, out=out)
     assert not played(report).environment["repeats"]
     for each in (report, coopbench.load_report(out)):
         assert any("not deterministic" in note for note in each.notes)
@@ -464,7 +467,7 @@ def test_what_results_say_of_an_environment_is_checked(results, facts):
 def test_what_the_frameworks_do_not_define_is_named(name, keywords, message):
     kind = {"gymnasium": "Faulty", "pettingzoo": "Pair"}[name]
     with pytest.raises(ValueError, match=message):
-        coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, parameters=keywords)
+        coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, **keywords)
 
 
 def test_agents_that_take_turns_act_one_by_one():
@@ -533,8 +536,8 @@ def test_a_game_of_this_package_plays_the_same_through_its_pettingzoo_interface(
         for name in ("obs", "rewards", "returns", "alive", "terminated", "team", "episode"):
             ours, theirs = (getattr(play.control, name) for play in (own, other))
             np.testing.assert_array_equal(ours, theirs, name)
-        np.testing.assert_array_equal(own.final_obs, other.final_obs)
-        np.testing.assert_array_equal(own.final_returns, other.final_returns)
+        np.testing.assert_array_equal(own.finals.obs, other.finals.obs)
+        np.testing.assert_array_equal(own.finals.returns, other.finals.returns)
 
 
 def test_different_observations_become_vectors_of_one_length():
@@ -611,8 +614,73 @@ def test_what_cannot_be_done_is_said(results):
     with pytest.raises(ValueError, match="another package, which is not compiled"):
         Engine(LAMPS)
     with pytest.raises(ValueError, match="another package"):
-        coopbench.record(LAMPS, "random")
+        coopbench.play_episode(LAMPS, "random")
     with pytest.raises(ReplayError, match="cannot be shown here"):
         coopbench.find_episode(f"{results}/toy_foreign/random/0")
     with pytest.raises(ValueError, match="neither saved nor restored"):
         engine(LAMPS).reset(np.zeros(1, np.uint64), state={"time": 1})
+
+
+class Uneven(toy_foreign.Lamps):
+    """Lamps whose first agent has fewer choices than the others, and may not take its first."""
+
+    def action_space(self, agent):
+        return gym.spaces.Discrete(2 if agent == self.possible_agents[0] else 3)
+
+    def step(self, actions):
+        return super().step({agent: min(choice, 1) for agent, choice in actions.items()})
+
+
+class Forbidding(gym.Env):
+    """Of three choices the first is never legal."""
+
+    observation_space = gym.spaces.Dict(
+        {"observation": gym.spaces.Box(0, 1, (1,)), "action_mask": gym.spaces.MultiBinary(3)}
+    )
+    action_space = gym.spaces.Discrete(3)
+    seen = {"observation": np.zeros(1, np.float32), "action_mask": np.array([0, 1, 1], np.int8)}  # noqa: RUF012
+
+    def reset(self, *, seed=None, options=None):
+        return self.seen, {}
+
+    def step(self, action):
+        return self.seen, 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("made", [Uneven, Forbidding])
+def test_choices_that_an_agent_does_not_have_are_counted_once_and_restored(made):
+    played, restored = (lanes_of(of_user(made), 1) for _ in range(2))
+    played.reset(np.zeros(1, np.uint64))
+    agents = len(played.agents)
+    for choice in (2, -1):
+        played.step(np.full((1, agents), choice))
+    expected = [1] * agents
+    expected[0] += made is Uneven  # whose first agent has no choice 2
+    assert played.control.invalid[0].tolist() == expected
+    restored.reset(np.ones(1, np.uint64), state=played.get_state())
+    assert restored.control.invalid[0].tolist() == expected
+    played.step(np.full((1, agents), 1))
+    restored.step(np.full((1, agents), 1))
+    assert restored.control.obs.tobytes() == played.control.obs.tobytes()
+
+
+class Sized(gym.Env):
+    """Its observation has as many numbers as it is told."""
+
+    def __init__(self, size=1):
+        self.observation_space = gym.spaces.Box(0, 1, (size,))
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.low, {}
+
+
+def test_functions_with_other_arguments_are_other_environments():
+    sizes = (1, 2, 1)
+    made = [coopbench_envs.make_vec(partial(Sized, size), max_episode_steps=3) for size in sizes]
+    assert [env.single_observation_space.shape[-1] for env in made] == [1, 2, 1]
+    names = [env.engine.spec.id for env in made]
+    assert names[0] == names[2] != names[1]
+    for size in (3, 4):  # of one name
+        env = coopbench_envs.make_vec(lambda size=size: Sized(size), max_episode_steps=3)
+        assert env.single_observation_space.shape[-1] == size

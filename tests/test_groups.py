@@ -31,7 +31,7 @@ def protocol(tmp_path):
 
 def models():
     runs = {seed: Trained(random_network(seed), None, {}) for seed in (50, 51, 52)}
-    return coopbench.Models("ippo", runs)
+    return coopbench.TrainedRuns("ippo", runs)
 
 
 def jobs_of(protocol, task="focal"):

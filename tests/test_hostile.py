@@ -25,16 +25,14 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.network import NetworkPolicy, perceptron
-from coopbench.baselines.registry import entries
 from coopbench.cli import main as command_line
 from coopbench.cli.console import say
-from coopbench.episodes.names import check_name, imitations
+from coopbench.episodes.names import check_name
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, ProtocolError
 from coopbench.files import parsed, read_bounded, write_bytes, write_file
-from coopbench.playing.contestants import Models
+from coopbench.playing.contestants import TrainedRuns
 from coopbench.playing.plan import game_of, plan
-from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import registration
 from coopbench.protocol.schema import Protocol
@@ -42,9 +40,7 @@ from coopbench.report.serialise import as_csv, columns_as_csv
 from coopbench.results import store
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import read_protocol
-from coopbench.results.store import Stored
-from coopbench.workflows.consistency import episode_discrepancies, size_discrepancies
-from coopbench.workflows.identities import equal_play
+from coopbench.workflows.consistency import episode_discrepancies
 from coopbench.workflows.replay import find_episode
 from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.verification import verify
@@ -92,99 +88,22 @@ def test_a_run_named_after_a_fixed_policy_has_no_checkpoints(root):
     assert place in failing(root)
 
 
-def test_equal_play_is_named(tmp_path):
-    """A copy under another seed or another name, and not what differs in one episode."""
-
-    def wave(speed, odd=None):
-        def act(observations):
-            actions = 50 + 50 * np.sin(speed * observations.sum(axis=2, keepdims=True))
-            if odd is not None:
-                actions[odd] /= 2
-            return actions
-
-        return act
-
-    file = builders.protocol_file(tmp_path, tasks=[builders.make_task(high=1000)])
-    runs = Models("trained", {50: wave(2.0), 51: wave(2.0), 52: wave(2.0, odd=3)})
-    policies = {"one": wave(1.0), "two": wave(1.0), "three": wave(1.0, odd=2), "trained": runs}
-    coopbench.evaluate(file, policies, tmp_path / "r")
-    result = verify(tmp_path / "r")
-    assert result.identical
-    shown = " ".join(result.deviations)
-    assert "two plays like one on dilemma: they may be one policy with two names" in shown
-    assert "trained/run-51 plays all episodes like dilemma/trained/run-50" in shown
-    assert shown.count("like") == 2
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "alike"),
-    [
-        (builders.random_network(), builders.random_network(), True),
-        (builders.random_network(), builders.random_network(seed=1), False),
-        # Two trainings may end with the same constant; both networks are there to be looked at.
-        (builders.trained_to_invest(1.0, 50), builders.trained_to_invest(1.0, 51), False),
-    ],
-)
-def test_trained_runs_are_compared_by_what_they_play(source, first, second, alike):
-    protocol, cells = coopbench.load_report(source).protocol, {}
-    for run, policy in ((50, first), (51, second)):
-        cell = Cell("dilemma", "ippo", run)
-        cells[cell.folder] = cell, Stored({}, play(protocol, cell, policy), None, None, policy)
-    assert len(list(equal_play(protocol, cells))) == alike
-
-
 @pytest.mark.parametrize("model", ["random", Learner(0.5)])
 def test_no_run_takes_the_name_of_a_registered_policy(source, model):
     protocol = coopbench.load_report(source).protocol
     for name in ("ippo", "tit_for_tat"):
-        with pytest.raises(ValueError, match="Give Models another name"):
-            plan(protocol, [Models(name, {50: model})])
+        with pytest.raises(ValueError, match="Give TrainedRuns another name"):
+            plan(protocol, [TrainedRuns(name, {50: model})])
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
-    [
-        *[(name, "tit_for_tat") for name in ("Tit_for_tat", "tit for-tat", "tlt_f0r_tat:0.5")],
-        *[(name, "ippo") for name in ("Ippo", "lppo", "!PPO", "|pp0")],
-        ("ranclom", "random"),
-        ("constant:0.5", None),
-        ("\u5f37\u5316", None),
-    ],
-)
-def test_names_that_look_like_registered_ones(name, other):
-    check_name(name)
-    assert imitations([name], entries()) == ({} if other is None else {name: other})
-
-
-def test_names_that_look_like_each_other():
-    names = ["mine", "Mine", "M1NE", "rnine", "mine", "constant:0.5", "constant:0.6", "a", "\u3042"]
-    assert imitations(names) == dict.fromkeys(("Mine", "M1NE", "rnine"), "mine")
-    assert imitations(entries(), entries()) == {}
-
-
-@pytest.mark.parametrize("name", ["MINE", "M1NE", "rand0m"])
-def test_two_names_of_a_folder_that_look_alike_are_found(root, name):
-    for policy in ("mine", name):
-        folder = Cell("dilemma", policy, 50).folder.removeprefix("dilemma/")
-        call(root, LEARNED, folder, policy=policy)
-    checks = {check.what: check for check in verify(root).checks}
-    reasons = " ".join(reason for check in checks.values() for reason in check.reasons)
-    assert "is called almost like" in reasons
-    assert not all(check.holds for check in checks.values())
-
-
-@pytest.mark.parametrize(
     "name",
     [
         *("", "=cmd", "@SUM(A1)", "+1", "-2", "a\x1b[31m", "a\u202eb", "a ", "a\u00a0", "x" * 1001),
-        *(f"mi{c}ne" for c in "\u3164\u2800\ufe0f\u034f\u115f\uffa0\U000e0100\u200b"),
-        *("\u0301", "ippo (shipped)", "ippo (Sh1pped)"),
-        # Letters that look Latin, of two scripts, or beside those of ASCII.
-        *("tit_for_t\u0430t", "\u0456\u0440\u0440\u043e", "\uff49ppo", "rando\u017f", "\u026appo"),
-        *("\u03bcZero", "Zo\u00eb", "\u5f37\u3042", "a\u4e28b"),
+        *("ippo (shipped)", "ippo (Shipped)", "mi\u200bne"),
     ],
 )
 def test_names_that_cannot_be_shown(name):
@@ -214,6 +133,7 @@ def test_texts_of_a_registration_do_not_steer_a_page(root):
         with pytest.raises(DamagedResultError, match="holds control characters") as error:
             coopbench.load_report(root)
         assert str(error.value).replace("\n", "").isprintable()
+        assert "pydantic" not in str(error.value)
 
 
 def test_tables_hold_no_formulas():
@@ -454,25 +374,6 @@ def test_maps_of_a_stranger_are_not_made_for_hours(root, monkeypatch):
     monkeypatch.setattr("coopbench.results.protocol_file._SECONDS", -1.0)
     assert "took too much time" in _refused(root, "task", parameters={"horizon": 5})
     assert load_protocol("routing-easy").task  # one's own may take as long as they like
-
-
-@pytest.mark.parametrize(
-    ("longest", "count", "size", "fits"),
-    [
-        *[(10_000, 100, 5_000, True), (1_000, 1_000, 100_000, True), (10**6, 6, 5_000, False)],
-        *[(10**6, 1_000, 8_000_000, True), (10**6, 6, 500_000, False)],
-    ],
-)
-def test_steps_are_accounted_for_by_bytes(source, longest, count, size, fits):
-    protocol = coopbench.load_report(source).protocol
-    lengths = np.full(count, 1)
-    lengths[-1] = longest
-    block = builders.make_block(Cell("dilemma", "mine"), np.zeros((count, 2)), lengths=lengths)
-    stored = Stored({}, block, None, None, size=size)
-    findings = list(size_discrepancies(protocol, protocol.task[0], stored))
-    assert [f"{size:,} bytes account for" in finding.text for finding in findings] == (
-        [] if fits else [True]
-    )
 
 
 @pytest.mark.parametrize(

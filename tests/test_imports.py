@@ -2,8 +2,9 @@
 
 import json
 import struct
-import zipfile
+import sys
 
+import builders
 import numpy as np
 import pytest
 from scipy import stats
@@ -80,13 +81,14 @@ def test_a_run_on_one_task_only_is_listed(file):
         (f"{HEADER}a,one,0,nan\n", "line 2, column 'score' was 'nan'"),
         (f"{HEADER}a,one,0,1_0\n", "line 2, column 'score' was '1_0'"),
         (f"{HEADER},one,0,1\n", "line 2: algorithm is empty"),
-        (f"{HEADER}a,one,0,1\na,one,0,2\n", "line 3: this run of 'a' on 'one' stands twice"),
+        (f"{HEADER}a,one,0,1\na,one,0,2\n", "line 3: run '0' of 'a' on 'one' stands twice, first"),
+        (
+            "algorithm,task,run,step,episode,score\na,t,0,5,0,1\na,t,0,5,0,2\n",
+            r"line 3: .* stands twice \(step 5, episode 0\), first in .*line 2; leave one out",
+        ),
         (f'{HEADER}"a,one,0,1\n', "cannot be read as CSV"),
         (f"{HEADER}a,one,0,1\nA,one,0,2\n", "algorithm 'A' differs from 'a' in upper and lower"),
         (f"{HEADER.strip()},episode\na,t,,1,0\na,u,0,1,0\n", "line 3: 'a' has a run here and no"),
-        ("Step,a_1 - score,a_1 - score\n1,1,2\n", "'a_1' and 'a_1' are both the run '1' of 'a'"),
-        ("Step,t__a__1__5 - score,t__a__1__6 - score\n1,1,2\n", "'t__a__1__6' are both the run"),
-        ("Step,a_1 - score,a_2 - score\n0.5,1,2\n0.7,3,4\n", "the step is 0.5; allowed: whole"),
     ],
 )
 def test_what_is_no_table_of_scores_is_refused(tmp_path, content, message):
@@ -100,10 +102,14 @@ def test_no_column_takes_the_name_of_another(file):
     columns = ["win rate", "win-rate", "length", "file_length", *(55 * "x" + end for end in "ab")]
     rows = [f"{name},t,{run},0,1,2,3,4,5" for name in "ab" for run in range(3)]
     file.write_text("\n".join([f"algorithm,task,run,{','.join(columns)}", *rows]))
-    for k, column in enumerate(columns):
+    names = ["win-rate", "win-rate", "file_length", "file_length", 55 * "x", 55 * "x"]
+    for k, (column, name) in enumerate(zip(columns, names, strict=True)):
         report = import_results(file, column, scale="given")
         assert report.scores["a"]["t"].tolist() == [k, k, k]
-        assert sum(" is called " in note for note in report.notes) == 3  # one of each pair
+        assert report.protocol.report.score == name
+        assert len(set(report.protocol.report.metrics)) == 6
+        other = columns[k ^ 1]  # of a pair the one that is not the score gets a number
+        assert any(f"{other!r} is called {name}-2" in note for note in report.notes)
 
 
 def test_equal_places_on_two_tasks_are_not_one_episode_or_run(file):
@@ -146,77 +152,64 @@ def long_table(folder):
     return file, {"columns": {"algorithm": "algo", "task": "env", "run": "seed", "step": "at"}}
 
 
-def evaluations(folder):
+def frame(folder):
+    """Return the same as a data frame; run numbers are floats, as pandas makes them with gaps."""
+    pandas = pytest.importorskip("pandas")
+    file, options = long_table(folder)
+    return pandas.read_csv(file).astype({"seed": float}), options
+
+
+def events(folder, name="{task}__{algorithm}__{run}__17", tensors=False):
+    """Write what CleanRL writes; the last record of every file is cut off."""
     for algorithm, task, run in RUNS:
-        place = folder / algorithm / task / f"seed-{run}"
-        place.mkdir(parents=True)
-        rows = [[score(algorithm, run, step, k) for k in range(3)] for step in STEPS]
-        arrays = {"timesteps": np.array(STEPS), "results": np.array(rows), "ep_lengths": rows}
-        np.savez(place / "evaluations.npz", **arrays)
-    return folder, {"metric": "return", "names": "{algorithm}/{task}/seed-{run}"}
+        place = folder / name.format(algorithm=algorithm, task=task, run=run)
+        log(place, [(step, score(algorithm, run, step)) for step in STEPS], tensors=tensors)
+        (file,) = place.iterdir()
+        file.write_bytes(file.read_bytes() + file.read_bytes()[-30:-10])
+    return folder, {"folders": "{task}__{algorithm}__{run}__*"}
 
 
-def varint(number):
-    parts = [number >> 7 * k & 127 for k in range(max(1, (number.bit_length() + 6) // 7))]
-    return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
+def log(place, points, *, start=None, tensors=False, suffix=""):
+    """Write an event file, as torch's SummaryWriter does it, whose session begins at ``start``."""
+    writer = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
+    from tensorboard.compat.proto import event_pb2, summary_pb2
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    file = writer.EventFileWriter(str(place), filename_suffix=suffix)
+    if start is not None:
+        begin = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        file.add_event(event_pb2.Event(step=start, session_log=begin))
+    for step, value in points:
+        number = {"tensor": make_tensor_proto(value)} if tensors else {"simple_value": value}
+        values = [summary_pb2.Summary.Value(tag="score", **number)]
+        values.append(summary_pb2.Summary.Value(tag="loss", simple_value=9.0))
+        file.add_event(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)))
+    file.close()
 
 
-def field(number, content):
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    return varint(number << 3 | 2) + varint(len(content)) + content
+def tensor_events(folder):
+    return events(folder, tensors=True)
 
 
-def event(step, tag, value, *, tensor=False):
-    """Return a record of an event file, with a number of TensorBoardX or of TensorFlow 2."""
-    number = varint(2 << 3 | 5) + struct.pack("<f", value)
-    if tensor:
-        number = field(8, field(1, 1) + field(2, b"") + field(4, struct.pack("<f", value)))
-    summary = field(5, field(1, field(1, tag.encode()) + number))
-    message = varint(1 << 3 | 1) + struct.pack("<d", 0.0) + field(2, step) + summary
-    return struct.pack("<Q", len(message)) + bytes(4) + message + bytes(4)
-
-
-def events(folder):
+def one_file_a_run(folder):
+    """Write marl-eval JSON as Mava and BenchMARL do, and files that are something else."""
     for algorithm, task, run in RUNS:
-        place = folder / f"{task}__{algorithm}__{run}__17"
-        place.mkdir()
-        rows = [
-            event(step, "score", score(algorithm, run, step), tensor=task == "u") for step in STEPS
-        ]
-        start, other = event(0, "", 0.0), event(100, "loss", 9.0)
-        content = start + other + b"".join(rows) + rows[0][:20]  # the last is being written
-        (place / "events.out.tfevents.1").write_bytes(content)
-    return folder, {}
+        steps = {
+            f"step_{k}": {"step_count": step, "score": [score(algorithm, run, step)]}
+            for k, step in enumerate(STEPS)
+        }
+        final = {"absolute_metrics": {"score": [score(algorithm, run, 400)]}}
+        place = folder / algorithm / task / str(run)
+        (place / ".ipynb_checkpoints").mkdir(parents=True)
+        content = {"arena": {task: {algorithm: {f"seed_{run}": steps | final}}}}
+        (place / "metrics.json").write_text(json.dumps(content))
+        (place / "config.json").write_text('{"lr": 0.1}')
+    (place / ".ipynb_checkpoints" / "metrics.json").write_text(json.dumps(content))
+    (folder / "cut.json").write_text(json.dumps(content)[:-20])
+    return folder, {"absolute": "last"}
 
 
-def wandb(folder):
-    runs = [f"{task}__{algorithm}__{run}" for algorithm, task, run in RUNS]
-    header = ["Step", *(f"{run} - score{end}" for run in runs for end in ("", "__MIN"))]
-    lines = [",".join(header)]
-    for step in STEPS:
-        values = [f"{score(algorithm, run, step)},7" for algorithm, _, run in RUNS]
-        lines.append(",".join([str(step), *values]))
-    file = folder / "wandb.csv"
-    file.write_text("\n".join(lines))
-    return file, {}
-
-
-def mlflow(folder):
-    for k, (algorithm, task, run) in enumerate(RUNS):
-        place = folder / task / f"{k:032}"
-        for kind in ("metrics", "params"):
-            (place / kind).mkdir(parents=True)
-        (place.parent / "meta.yaml").write_text(f"experiment_id: 7\nname: {task}\n")
-        (place / "meta.yaml").write_text("status: 3\n")
-        (place / "params" / "algorithm").write_text(algorithm)
-        (place / "params" / "seed").write_text(str(run))
-        lines = [f"0 {score(algorithm, run, step)} {step}" for step in STEPS]
-        (place / "metrics" / "score").write_text("\n".join(lines))
-    return folder, {}
-
-
-@pytest.mark.parametrize("write", [long_table, evaluations, events, wandb, mlflow])
+@pytest.mark.parametrize("write", [long_table, frame, events, tensor_events, one_file_a_run])
 def test_scores_along_the_training_become_curves(tmp_path, write):
     source, options = write(tmp_path)
     report = import_results(source, **{"metric": "score"} | options)
@@ -234,22 +227,119 @@ def test_scores_along_the_training_become_curves(tmp_path, write):
     assert report.profiles
     text = " ".join(report.notes)
     assert "(last)" in text
-    odd = "1 of 3 evaluations of u / a / 1, with another number of values than 3"
-    assert (odd in text) == (write is long_table)
+    odd = "u / a / 1 / step 200 has 2 values of score, most have 3"
+    assert (odd in text) == (write in (long_table, frame))
 
 
-def test_episodes_of_the_training_are_averaged_over_equal_parts(tmp_path):
-    """Two games of one run end episodes in turn; steps are counted over both."""
+def test_a_frame_and_its_file_make_one_report(file):
+    pandas = pytest.importorskip("pandas")
+    by_frame, by_file = (import_results(s, "score") for s in (pandas.read_csv(file), file))
+    assert by_frame.estimates == by_file.estimates
+    assert by_frame.aggregates == by_file.aggregates
+
+
+def test_an_import_loads_no_policy(file, tmp_path):
+    """Nor does a look at names; looking one up loads that one."""
+    code = f"""
+import sys
+from coopbench.baselines import registry
+from coopbench.exchange import import_results
+
+def loaded():
+    return [name for name, module in sys.modules.items() if hasattr(module, "ENTRY")]
+
+import_results({str(file)!r}, "score").save({str(tmp_path / "report")!r})
+assert "always_defect" in registry.entries() and registry.entry_of("a") is None
+assert loaded() == [], loaded()
+assert registry.entry_of("always_defect").information == "none"
+assert loaded() == ["coopbench.baselines.strategies.always_defect"], loaded()
+"""
+    builders.run_python("-c", code)
+
+
+def test_what_a_folder_has_beside_runs_is_named(tmp_path):
+    folder, options = one_file_a_run(tmp_path)
+    text = " ".join(import_results(folder, "score", **options).notes)
+    assert "config.json: lr is 0.1; in JSON of marl-eval it is an object with a task each" in text
+    assert "cut.json is not JSON" in text
+    assert "metrics.json, which is hidden" in text
+    copy = folder / "copy.json"
+    copy.write_text((folder / "a" / "t" / "0" / "metrics.json").read_text())
+    with pytest.raises(ValueError, match=r"metrics\.json and .*copy\.json both hold the run arena"):
+        import_results(folder, "score", **options)
+    with pytest.raises(TypeError, match="source was a dict; allowed: a path, or a DataFrame"):
+        import_results({}, "score")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"no \.json file of marl-eval and no event file"):
+        import_results(tmp_path / "empty", "score")
+
+
+@pytest.mark.parametrize(
+    ("start", "steps", "kept", "lost"),
+    [
+        (500, (600, 800), [0, 250, 600, 800], 3),  # it says where it begins
+        (None, (600, 800), [0, 250, 500, 600, 800], 2),  # it does not, and goes back
+        (None, (1000, 1200), [0, 250, 500, 750, 1000, 1000, 1200], 0),
+    ],
+)
+def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, kept, lost):
+    """A run crashed at step 1000; another session of it is written to the same folder."""
     for run in range(2):
-        place = tmp_path / "a" / "t" / str(run)
-        place.mkdir(parents=True)
-        for game in range(2):
-            rows = [f"{10 * k + run},{40 + run},{k + game / 2}" for k in range(1, 41)]
-            head = json.dumps({"t_start": 0.0, "env_id": "x"})
-            text = "\r\n".join(["r,l,t", *rows])
-            (place / f"{game}.monitor.csv").write_text(f"#{head}\n{text}\r\n")
-    report = import_results(tmp_path)
-    assert any("means over 20 equal parts of the first 3200 steps" in note for note in report.notes)
+        place = tmp_path / "a" / "coopbench" / "Game-v0" / str(run)
+        log(place, [(step, step + run) for step in (0, 250, 500, 750, 1000)], suffix=".0")
+        log(place, [(step, 10 * step) for step in steps], start=start, suffix=".1")
+    report = import_results(tmp_path, "score", scale="given")
+    (course, _) = report.episodes.progress
+    assert report.protocol.task[0].parameters == {"task": "coopbench/Game-v0"}
+    assert [block.metrics["score"].tolist()[-1] for block in report.episodes] == [10 * kept[-1]] * 2
+    assert course.steps.tolist() == sorted(set(kept) - ({1000} if kept.count(1000) > 1 else set()))
+    notes = [note for note in report.notes if "later session" in note]
+    assert [f"{lost} points of score" in note for note in notes] == [True] * (2 if lost else 0)
+
+
+@pytest.mark.parametrize("content", [b"\x0b\xff\xff", None])
+def test_damaged_event_files_are_errors(tmp_path, content):
+    """A record that is no event, and the length of one that would be larger than any memory."""
+    reader = pytest.importorskip("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
+    length = struct.pack("<Q", len(content) if content else 1 << 60)
+    record = length + struct.pack("<I", reader.masked_crc32c(length)) + (content or b"end")
+    if content:
+        record += struct.pack("<I", reader.masked_crc32c(content))
+    place = tmp_path / "a" / "t" / "0"
+    place.mkdir(parents=True)
+    (place / "events.out.tfevents.1").write_bytes(record)
+    with pytest.raises(ValueError, match=r"event files in .* are damaged"):
+        import_results(tmp_path, "score")
+
+
+def test_event_files_need_a_known_tag_and_tensorboard(tmp_path, monkeypatch):
+    folder, options = events(tmp_path)
+    log(folder / "t__a__0__17" / "only_text", [])
+    log(folder / ".trash" / "t__a__0__17", [(900, 99.0)])
+    notes = import_results(folder, "score", **options).notes
+    assert any("0 points of score in" in note and "only_text" in note for note in notes)
+    assert any(".trash" in note and "which is hidden" in note for note in notes)
+    with pytest.raises(ValueError, match=r"Unknown metric 'scor' in the scalars of .*'score'"):
+        import_results(folder, "scor", **options)
+    monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_accumulator", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
+        import_results(folder, "score", **options)
+
+
+def test_episodes_of_the_training_are_averaged_over_equal_parts(file):
+    """Two games of one run end episodes in turn; steps are counted over both."""
+    lines = ["algorithm,task,run,step,return"]
+    for run in range(2):
+        for k in range(1, 41):
+            lines += [
+                f"a,t,{run},{2 * k * (40 + run) - (1 - game)},{10 * k + run}" for game in range(2)
+            ]
+    lines.append("a,t,2,90,1")
+    file.write_text("\n".join(lines))
+    report = import_results(file)
+    text = " ".join(report.notes)
+    assert "means over 20 equal parts of the first 3200 steps" in text
+    assert "t / a / 2, which ends at step 90, others at about 3200" in text
     (curve,) = [row for row in report.learning if row.task == "t"]
     assert curve.steps.tolist() == [160 * k for k in range(1, 21)]
     # Of the first run four episodes of 40 steps end in each part: its means are 15, 35, 55 ...
@@ -270,45 +360,14 @@ def test_what_cannot_be_compared_is_left_out_by_name(file, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("folders", "message"),
     [
         ("{algorithm}-{run}", "does not fit {algorithm}-{run}; name a pattern"),
-        ("{algo}__*", "has {algo}; allowed: {algorithm}, {task}, {run}, each once"),
+        ("{algo}__*", "has other braces; allowed: {algorithm}, {task}, {run}, once"),
+        ("{task}__{algorithm}__*", "__17 and .*__17 both hold the run .*; .* or tell folders"),
     ],
 )
-def test_patterns_of_names_fit_all_runs(tmp_path, names, message):
+def test_patterns_of_folders_fit_all_runs(tmp_path, folders, message):
     source, _ = events(tmp_path)
     with pytest.raises(ValueError, match=message):
-        import_results(source, "score", names=names)
-
-
-@pytest.mark.parametrize(
-    ("message", "words"),
-    [
-        (b"\x0b", "unknown kind 3"),
-        (b"\x2a\x7f", "longer than its message"),
-        (b"\xff" * 11, "too long"),
-        (b"\x80", "out of range"),
-    ],
-)
-def test_damaged_event_files_are_errors(tmp_path, message, words):
-    content = struct.pack("<Q", len(message)) + bytes(4) + message + bytes(4)
-    (tmp_path / "events.out.tfevents.1").write_bytes(content)
-    with pytest.raises(ValueError, match=f"is no event file of TensorBoard: .*{words}"):
-        import_results(tmp_path, "score")
-
-
-@pytest.mark.parametrize("shape", ["(10000000000000,)", "((((((((((((((("])
-def test_damaged_evaluations_are_errors(tmp_path, shape):
-    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    with zipfile.ZipFile(tmp_path / "evaluations.npz", "w") as archive:
-        archive.writestr("timesteps.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text)
-    with pytest.raises(ValueError, match=r"is no evaluations.npz: timesteps.npy"):
-        import_results(tmp_path, names="{run}")
-
-
-def test_two_runs_of_mlflow_with_one_seed_are_refused(tmp_path):
-    mlflow(tmp_path)
-    (tmp_path / "t" / f"{1:032}" / "params" / "seed").write_text("0")
-    with pytest.raises(ValueError, match=r"both the run '0' of 'a' on 't'; .* as run=run_id"):
-        import_results(tmp_path, "score")
+        import_results(source, "score", folders=folders)

@@ -116,8 +116,8 @@ def test_the_last_observation_is_judged_not_the_first_of_the_next_episode(monkey
     monkeypatch.setattr(learner._models[0], "values", lambda views: 10.0 * views[:, 1])
     learner.learn(3 * 16)
     engine = learner._rows.engine
-    assert (engine.final_obs != engine.control.obs).any()
-    expected = 1.0 + 0.5 * 10.0 * engine.final_obs[:, 0, 1]
+    assert (engine.finals.obs != engine.control.obs).any()
+    expected = 1.0 + 0.5 * 10.0 * engine.finals.obs[:, 0, 1]
     np.testing.assert_allclose(learner._models[0].rollout.rewards[2], expected)
 
 

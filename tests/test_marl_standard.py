@@ -10,7 +10,7 @@ from coopbench.baselines.game import Game
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
-from coopbench.playing.contestants import Checkpoints, Failed, Models
+from coopbench.playing.contestants import Checkpoints, Failed, TrainedRuns
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.variants import with_tasks
 
@@ -47,7 +47,7 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="module")
 def mine():
     """Runs of which one failed, one stopped early, and one is missing on the second task."""
-    return Models(
+    return TrainedRuns(
         "mine",
         {
             "dilemma": {
@@ -103,7 +103,7 @@ def test_scripts_play_the_tasks_of_their_group(group):
     marl = load_protocol("marl-standard")
     task = marl.groups[group][0]
     scripts = marl.report.domain[group].baselines
-    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), reference=False)
+    report = coopbench.evaluate(with_tasks(marl, [task.id]), list(scripts), only=True)
     assert report.episodes.policies == scripts
 
 
@@ -179,7 +179,7 @@ def scripted(tmp_path_factory):
 
 def test_baselines_of_a_group_play_its_tasks_alone(scripted):
     """No deviation says that they lack the others; tables leave these open."""
-    report = coopbench.evaluate(scripted, ["random"], baselines=True)
+    report = coopbench.evaluate(scripted, ["random"])
     assert scripted.report.fixed == ("random", "cooperator", "kite")
     assert set(report.episodes.pairs) == {
         *((task, "random") for task in ("dilemma", "3m")),
@@ -196,7 +196,7 @@ def test_baselines_of_a_group_play_its_tasks_alone(scripted):
 
 
 def test_a_missing_baseline_of_a_group_is_a_deviation(scripted):
-    report = coopbench.evaluate(scripted, ["random"])
+    report = coopbench.evaluate(scripted, ["random"], only=True)
     text = "the required baselines cooperator, kite are missing"
     assert text in report.deviations
 

@@ -148,7 +148,7 @@ def test_verify_executes_code_only_if_its_digest_is_trusted(file, results):
     checks = {check.what: check for check in verify(folder).checks}
     assert checks["dilemma/pol.py@quarter"].how == REPLAYED
     assert executions(file.parent) == 0 < before
-    assert digest in checks["dilemma/pol.py@quarter"].reasons[-1]
+    assert checks["dilemma/pol.py@quarter"].code == digest
 
 
 def test_trusted_code_plays_all_episodes_again(tmp_path):
@@ -156,7 +156,7 @@ def test_trusted_code_plays_all_episodes_again(tmp_path):
     (tmp_path / "pol.py").write_text(plain)
     protocol = load_protocol(builders.protocol_file(tmp_path, tasks=[builders.make_task()]))
     folder, name = tmp_path / "results", f"{tmp_path / 'pol.py'}:quarter"
-    coopbench.evaluate(protocol, [name], folder)
+    coopbench.evaluate(protocol, [name], folder, only=True)
     digest = load_code(name).digest
     (check,) = verify(folder, trust=[digest[:12]]).cells
     assert (check.how, check.verdict, check.played) == (RERUN, IDENTICAL, check.episodes)

@@ -53,7 +53,7 @@ def file(restored, tmp_path):
 @pytest.fixture
 def results(file, command):
     """Results of the environment in the folder ``out``, which this process has forgotten."""
-    command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    command("evaluate", "environment.py:SPEC", "--episodes", 2, "--out", "out")
     forget()
     return file.parent / "out"
 
@@ -105,7 +105,7 @@ COMMANDS = [
     ("verify", "out"),
     ("report", "out"),
     ("merge", "out", "--out", "merged"),
-    ("export", "out", "--to", "episodes.csv"),
+    ("export", "out", "--to", "scores.json"),
     ("replay", "out/volunteers-v0/random/0"),
 ]
 
@@ -117,23 +117,28 @@ def test_commands_on_results_take_the_file_of_an_environment(results, command, w
     assert (
         "'example/Volunteers-v0' is not registered here. Name the file that defines it" in printed
     )
-    command(*words, "--env", "environment.py:SPEC")
+    if words[0] == "verify":
+        assert "NOT VERIFIED: 1 of 1 parts" in printed
+        assert "not verifiable:" in printed
+        assert "emove it" not in printed
+    option = "--execute" if words[0] == "verify" else "--register"
+    command(*words, option, "environment.py:SPEC")
 
 
 def test_results_hold_the_digest_of_the_file(results, file, command):
     meta = json.loads((results / "volunteers-v0" / "random" / "meta.json").read_text())
     code = {"environment.py": hashlib.sha256(file.read_bytes()).hexdigest()}
     assert meta["environment"]["code"] == code
-    kept = command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    kept = command("evaluate", "environment.py:SPEC", "--episodes", 2, "--out", "out")
     assert "redone" not in kept.out
     assert f"(environment.py {code['environment.py'][:12]})" in kept.out
 
 
 def test_a_changed_file_plays_anew_and_verifies_nothing(results, file, command):
     file.write_text(file.read_text().replace("p.cost if", "2 * p.cost if"))
-    verified = command("verify", "out", "--env", "environment.py:SPEC", status=1)
+    verified = command("verify", "out", "--execute", "environment.py:SPEC", status=1)
     assert "volunteers-v0/random not verifiable" in " ".join(verified.out.split())
-    again = command("evaluate", "--env", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    again = command("evaluate", "environment.py:SPEC", "--episodes", 2, "--out", "out")
     assert "redone: volunteers-v0/random was played with other code of example/Volu" in again.out
     file.write_text(file.read_text() + "# changed\n")
     with pytest.raises(ValueError, match="has changed since this process has imported it"):
@@ -190,7 +195,7 @@ def test_entry_points_with_a_wrong_name_or_value(monkeypatch):
 @pytest.mark.slow("starts a command and a worker process, which import everything and compile")
 def test_worker_processes_have_the_environment_of_a_file(tmp_path):
     options = ["--episodes", 2, "--backend", "processes", "--workers", 1]
-    env = ["--env", f"{FILE}:SPEC", "--out", tmp_path / "out"]
+    env = [f"{FILE}:SPEC", "--out", tmp_path / "out"]
     builders.run_python("-m", "coopbench", "evaluate", *env, *options, cwd=tmp_path)
     assert (tmp_path / "out" / "volunteers-v0" / "random" / "meta.json").is_file()
 

@@ -21,7 +21,6 @@ import coopbench
 from coopbench.analysis import aggregates
 from coopbench.baselines import registry
 from coopbench.baselines.networks import kinds
-from coopbench.exchange.exports import EXPORTERS, all_exporters
 from coopbench.report import plots
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
@@ -35,10 +34,11 @@ PACKAGES = sorted((ROOT / "examples").glob("own-*"))
 HIGH = {"hard": 40.0, "easy": 10.0}  # upper bounds of the scores of two tasks; the lower are 0
 CACHES = (
     aggregates._installed,
-    all_exporters,
     registry._entries,
     registry._installed_policies,
     registry._learners,
+    registry._resolved,
+    registry.reads_file,
 )
 # A test registers the environment again, which other processes do for the first time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
@@ -200,7 +200,6 @@ def test_a_broken_package_is_named_and_hides_no_other(monkeypatch, command):
     [
         (registry._installed_policies, "policies", ()),
         (aggregates._installed, "statistics", {}),
-        (all_exporters, "exporters", EXPORTERS),
         (kinds._installed, "networks", {}),
     ],
 )

@@ -56,7 +56,9 @@ def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     protocol = required(place)
     models = {"dilemma": {seed: trained("dilemma", seed) for seed in RUNS}}
-    coopbench.evaluate(protocol, ["random", coopbench.Models("ippo", models)], place / "trained")
+    coopbench.evaluate(
+        protocol, ["random", coopbench.TrainedRuns("ippo", models)], place / "trained"
+    )
     file = place / f"ippo{SUFFIX}"
     pack_runs(place / "trained", "ippo", file)
     return protocol, place / "trained", file
@@ -128,7 +130,7 @@ def test_an_interrupted_evaluation_plays_the_rest_of_the_shipped_runs(shipped, t
 
 def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
     protocol, results, _ = shipped
-    report = coopbench.evaluate(protocol, ["random"], reference=False)
+    report = coopbench.evaluate(protocol, ["random"], only=True)
     assert report.shipped == set()
     assert any("learner ippo is missing" in reason for reason in report.deviations)
     source = results.parent / "small.toml"
@@ -142,7 +144,9 @@ def test_runs_of_ones_own_take_the_place_of_shipped_ones(shipped, tmp_path):
     protocol, _, _ = shipped
     models = {"dilemma": {50: trained("dilemma", 50)}}
     models["dilemma"][50].facts["chosen_step"] = 10  # its training chose among other tasks, too
-    report = coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "given")
+    report = coopbench.evaluate(
+        protocol, [coopbench.TrainedRuns("ippo", models)], tmp_path / "given"
+    )
     meta = json.loads(
         (tmp_path / "given" / "dilemma" / "ippo" / "run-50" / "meta.json").read_text()
     )
@@ -177,7 +181,7 @@ def test_runs_need_checkpoints_where_the_whole_protocol_trains():
 def test_failed_runs_stay_failures(tmp_path):
     protocol = required(tmp_path)
     models = {"dilemma": {50: trained("dilemma", 50), 51: coopbench.Failed("out of numbers")}}
-    coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "results")
+    coopbench.evaluate(protocol, [coopbench.TrainedRuns("ippo", models)], tmp_path / "results")
     pack_runs(tmp_path / "results", "ippo", tmp_path / f"ippo{SUFFIX}")
     report = coopbench.evaluate(protocol, [f"ippo:{tmp_path / f'ippo{SUFFIX}'}"])
     assert any("run 51 of ippo" in text and "out of numbers" in text for text in report.deviations)
@@ -195,7 +199,9 @@ def test_one_model_for_all_tasks_comes_back(tmp_path):
         policy = NetworkPolicy(policy.network, policy.facts | {"environment": env})
         facts = {"task": "any", "steps": STEPS, "interval": 10, "chosen_step": 20, "seconds": 1.0}
         models[seed] = coopbench.Trained(policy, None, facts)
-    report = coopbench.evaluate(protocol, [coopbench.Models("ippo", models)], tmp_path / "results")
+    report = coopbench.evaluate(
+        protocol, [coopbench.TrainedRuns("ippo", models)], tmp_path / "results"
+    )
     pack_runs(tmp_path / "results", "ippo", tmp_path / f"ippo{SUFFIX}")
     again = read_runs(tmp_path / f"ippo{SUFFIX}", protocol)
     assert {seed: model.policy.pack() for seed, model in again.trained.items()} == {

@@ -50,7 +50,12 @@ def report(protocol):
     """Fixed policies, one that nobody has described, and a learner with a failed run."""
     failed = coopbench.Failed("out of memory")
     trained = {"dilemma": {50: model(50), 51: model(51)}, "longer": {50: model(50), 51: failed}}
-    policies = ["random", "constant:0.5", Invests(0.9, "untold"), coopbench.Models("mine", trained)]
+    policies = [
+        "random",
+        "constant:0.5",
+        Invests(0.9, "untold"),
+        coopbench.TrainedRuns("mine", trained),
+    ]
     return coopbench.evaluate(protocol, policies)
 
 
@@ -152,7 +157,7 @@ def test_hyperparameters_are_data_or_nothing_is_played(protocol, hyperparameters
     policy.hyperparameters = hyperparameters
     for played in (
         policy,
-        coopbench.Models("mine", {t: {50: policy} for t in ("dilemma", "longer")}),
+        coopbench.TrainedRuns("mine", {t: {50: policy} for t in ("dilemma", "longer")}),
     ):
         with pytest.raises(ValueError, match=re.escape(NASTY) + ".*allowed: a dictionary"):
             plan(protocol, [played])

@@ -30,8 +30,8 @@ from coopbench.protocol.registration import (
 )
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
+from coopbench.report.sections.registered import registered_table
 from coopbench.report.serialise import as_json
-from coopbench.report.tables.overall import registered_table
 from coopbench_envs.engine import Engine
 from studies.spreads import EFFECT, POWER, RUNS, TRIALS
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from episodes import begun
 
+import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.policy import PolicyName
 from coopbench.baselines.registry import entries, hyperparameters, make_policy
@@ -171,6 +172,22 @@ def test_names_that_do_not_work(name, message):
 def test_names_are_written_as_they_are_read(text):
     name = PolicyName.parse(text)
     assert (str(name), name.kind) == (text, text.split(":")[0])
+
+
+def test_names_are_not_parsed_again_and_again(tmp_path):
+    """For two policies on one task, with its folder and its report."""
+    before = PolicyName.parse.cache_info()
+    report = coopbench.evaluate(
+        "TrustDilemma-v0", ["random", "always_defect"], tmp_path, episodes=2
+    )
+    report.save(tmp_path / "report")
+    after = PolicyName.parse.cache_info()
+    assert after.hits + after.misses - before.hits - before.misses < 50
+
+
+def test_the_file_of_a_policy_has_its_name():
+    """By which it is found without a look into the others."""
+    assert {name: entry.name for name, entry in entries().items()} == {n: n for n in entries()}
 
 
 def test_games_tell_what_a_policy_needs():

@@ -17,7 +17,7 @@ from coopbench.playing.wrapped import Named
 from coopbench.report.loading import load_report
 
 ENV = "coopbench/TrustDilemma-v1"
-SHORT = {"episodes": 3, "seed": 5, "parameters": {"horizon": 6}}
+SHORT = {"episodes": 3, "seed": 5, "horizon": 6}
 
 
 def nothing(observations):
@@ -95,7 +95,7 @@ def test_one_policy_needs_no_list(policy):
         ({"a": 5}, TypeError, "A policy is a name, a callable"),
         (5, TypeError, "Policies are a name, a function"),
         ({}, ValueError, "No policies to evaluate"),
-        ({"a": coopbench.Failed("it")}, ValueError, r"Models\('a', \{training seed"),
+        ({"a": coopbench.Failed("it")}, ValueError, r"TrainedRuns\('a', \{training seed"),
     ],
 )
 def test_other_forms_are_refused(policies, error, message):
@@ -230,7 +230,7 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
 def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):
     report = coopbench.evaluate(ENV, "random", partners="tit_for_tat", **SHORT)
     words = ["--episodes", 3, "--seed", 5, "--param", "horizon=6", "--partner", "tit_for_tat"]
-    command("evaluate", "--env", "TrustDilemma-v1", *words, "-p", "random", "--out", "there")
+    command("evaluate", "TrustDilemma-v1", *words, "-p", "random", "--out", "there")
     stored = coopbench.load_report(tmp_path / "there")
     assert np.array_equal(_returns(stored, "random"), _returns(report, "random"))
     (block,) = report.episodes
@@ -244,10 +244,12 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate("coopetition-standard", "random", episodes=3, seed=1)
     with pytest.raises(ValueError, match="tasks go with a protocol"):
         coopbench.evaluate(ENV, "random", tasks="a")
-    with pytest.raises(ValueError, match="'seed' is not a parameter"):
-        coopbench.evaluate(ENV, "random", parameters={"seed": 3})
+    with pytest.raises(ValueError, match="no argument 'baselines': required baselines are played"):
+        coopbench.evaluate("coopetition-standard", "random", baselines=True)
+    with pytest.raises(ValueError, match="no argument 'parameters': give each parameter"):
+        coopbench.evaluate(ENV, "random", parameters={"horizon": 3})
     with pytest.raises(ValueError, match="Did you mean 'horizon'"):
-        coopbench.evaluate(ENV, "random", parameters={"horizn": 3})
+        coopbench.evaluate(ENV, "random", horizn=3)
 
 
 def test_progress_is_shown_on_the_error_stream(capsys):

@@ -11,13 +11,13 @@ from builders import loaded
 
 import coopbench
 from coopbench.baselines.game import Game
-from coopbench.certificates.replay import JUDGED
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.task import instance_state
 from coopbench_envs import Engine
 from studies.certificates import search, sections
+from studies.certificates.replay import JUDGED
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCES = ROOT / "protocols" / "instances"

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coopbench.analysis import certificates
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
-from coopbench.report.tables.published import anarchy_table
+from coopbench.report.sections import anarchy
 from studies.equilibria import stage_payoffs
 from studies.equilibria.__main__ import stored
 
@@ -53,7 +52,7 @@ def test_bounds_are_what_no_play_exceeds():
 
 
 def test_the_stored_price_of_anarchy_is_that_of_the_solvers():
-    file = Path(certificates.__file__).parent / certificates.FILE
+    file = Path(anarchy.__file__).parent / anarchy.FILE
     for row, found in zip(json.loads(file.read_text()), stored(), strict=True):
         words = {name for name, value in row.items() if not isinstance(value, float)}
         assert {name: row[name] for name in words} == {name: found[name] for name in words}
@@ -69,7 +68,7 @@ def test_a_report_shows_the_price_of_anarchy_at_the_stored_parameters():
     for parameters in ({"horizon": 7}, {"num_developers": 3}, {"reward_type": "private"}):
         changed = platform.model_copy(update={"parameters": parameters})
         one = protocol.model_copy(update={"task": (changed,)})
-        shown[next(iter(parameters))] = anarchy_table(Findings(one, EpisodeTable((block,))))
+        shown[next(iter(parameters))] = anarchy.anarchy_table(Findings(one, EpisodeTable((block,))))
     assert shown["num_developers"] is shown["reward_type"] is None
     (row,) = shown["horizon"].groups[0].rows
     texts = ["platform-ecosystem", "25.16, 24.68 x 4", "770.9", "28.41 x 5", "771.9", "1.0014"]

@@ -134,7 +134,7 @@ def test_a_saved_environment_becomes_the_recorded_instance(flatland, tmp_path, c
     saved_one = environment(arrays)
     (tmp_path / "Level_0.pkl").write_bytes(pickle.dumps(saved_one, protocol))
     out = tmp_path / "instances.npz"
-    app(["import", str(tmp_path), "--out", str(out)], standalone_mode=False)
+    app(["rail", "import", str(tmp_path), "--out", str(out)], standalone_mode=False)
     assert "1 instance." in capsys.readouterr().out.replace("\n", " ")
     imported = unpack(out)
     for name, values in recordings.instance(arrays).items():

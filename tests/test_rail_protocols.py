@@ -15,7 +15,7 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import instance_state
-from coopbench.workflows.timed import timed_evaluate
+from coopbench.timed.evaluation import timed_evaluate
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
@@ -109,9 +109,10 @@ def test_enough_arrivals_do_not_and_stand_beside_the_scores(tmp_path):
     lines = str(scores).splitlines()
     assert [line.endswith(f", {mean}") for line in lines if line.startswith("Round")] == [True] * 2
     for task, share in shares.items():
-        line = f"{task}: normalized return {scores.means[task]:.5f}, share arrived {share:.3f}"
+        line = f"{task}: normalized return {scores.means[task]:.5f}, arrived {share:.3f}"
         assert line in lines
-    saved = json.loads(scores.save(tmp_path / "scores.json").read_text())
+    scores.save(tmp_path / "scores.json")
+    saved = json.loads((tmp_path / "scores.json").read_text())
     assert saved["arrived"] == scores.arrived
 
 

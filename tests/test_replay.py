@@ -41,7 +41,7 @@ POLICIES = {"focal": ["random", "constant:0.5"], "routes": ["random", "greedy"]}
 
 @pytest.fixture(scope="module")
 def episode():
-    return coopbench.record("Routing-v0", "greedy", seed=3, horizon=60, **WORLD)
+    return coopbench.play_episode("Routing-v0", "greedy", seed=3, horizon=60, **WORLD)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def _numbers(text, kind):
 @pytest.mark.usefixtures("team_toy")
 def test_a_common_reward_counts_once(tmp_path):
     """The return of a team that shares one reward is that reward, not the sum over its agents."""
-    recording = coopbench.record(toy_team.SPEC.id, "random", seed=3)
+    recording = coopbench.play_episode(toy_team.SPEC.id, "random", seed=3)
     assert len(recording.agents) > 1
     assert recording.team_return == recording.rewards[:, 0].sum() != 0
     text, data = _page(recording, tmp_path)
@@ -94,7 +94,7 @@ def test_a_common_reward_counts_once(tmp_path):
 
 def test_a_recording_plays_again_bit_for_bit(kind_id, tmp_path):
     path = tmp_path / "episode.npz"
-    made = coopbench.record(kind_id, "random", seed=5, path=path, horizon=4)
+    made = coopbench.play_episode(kind_id, "random", seed=5, path=path, horizon=4)
     read = load(path)
     engine = builders.begun(kind_id, horizon=4, seed=5)
     for again in read.play():
@@ -143,7 +143,7 @@ def test_an_object_is_shown_in_every_episode_whose_actions_are_stored(root):
         assert [player == policy for player in episode.players] == block.seats[k].tolist()
     other = next(k for k in range(len(block)) if k not in block.trace.recorded)
     remove_actions(BESIDE)(root)
-    with pytest.raises(ReplayError, match=r"do not keep the policy 'learner' .*coopbench\.record"):
+    with pytest.raises(ReplayError, match=r"do not keep the policy 'learner' .*coopbench\.play_ep"):
         coopbench.find_episode(f"{root}/{BESIDE}/{other}")
 
 
@@ -172,9 +172,9 @@ def test_wrong_addresses_say_what_to_do(address, message, results):
 def test_a_wrong_seed_or_place_is_refused_before_play(tmp_path):
     for seed in (-1, 0.5, True):
         with pytest.raises(ValueError, match="whole number"):
-            coopbench.record("Routing-v0", "greedy", seed=seed)
+            coopbench.play_episode("Routing-v0", "greedy", seed=seed)
     with pytest.raises(ReplayError, match="There is no folder"):
-        coopbench.record("Routing-v0", "nobody", path=tmp_path / "no" / "episode.npz")
+        coopbench.play_episode("Routing-v0", "nobody", path=tmp_path / "no" / "episode.npz")
 
 
 # --- files that are wrong -------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_what_cannot_have_happened_stops_the_replay(
 
 
 def test_an_episode_longer_than_its_game_is_refused(tmp_path):
-    made = coopbench.record(
+    made = coopbench.play_episode(
         "Routing-v0", "greedy", seed=1, num_agents=1, map_params={"num_rows": 3}
     )
     twice = {n: np.concatenate([getattr(made, n)] * 2) for n in ("actions", "rewards")}
@@ -280,7 +280,7 @@ def test_the_page_of_discs_holds_the_whole_episode(episode, tmp_path):
 
 def test_headings_and_moving_goals_are_shown(tmp_path):
     world = WORLD | {"map_params": {"num_rows": 4, "num_cols": 4, "obstacle_density": 0.0}}
-    made = coopbench.record(
+    made = coopbench.play_episode(
         "Routing-v1", "greedy", seed=2, horizon=120, on_goal="lifelong", **world
     )
     stage = _page(made, tmp_path)[1]["stage"]
@@ -291,7 +291,7 @@ def test_headings_and_moving_goals_are_shown(tmp_path):
     shown = np.array(stage["low"]) + ticks / 65535 * np.array(stage["span"])
     assert np.abs(shown - true).max() <= 0.51 * max(stage["span"]) / 65535
     assert stage["headings"] is None
-    driven = coopbench.record(
+    driven = coopbench.play_episode(
         "Routing-v0", "random", seed=2, horizon=20, dynamics="diffdrive", **WORLD
     )
     turns = _numbers(_page(driven, tmp_path)[1]["stage"]["headings"], "<u2").reshape(21, 5)
@@ -317,7 +317,7 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
 
 
 def test_other_games_are_shown_by_their_pictures(tmp_path, monkeypatch):
-    made = coopbench.record("test/Pennies-v0", "random", seed=0, horizon=7)
+    made = coopbench.play_episode("test/Pennies-v0", "random", seed=0, horizon=7)
     _, data = _page(made, tmp_path)
     assert data["steps"] == list(range(8))
     drawn = [Image.open(io.BytesIO(_png(text))) for text in data["stage"]["pictures"]]
@@ -340,7 +340,7 @@ def _png(text):
 @pytest.mark.parametrize("name", SCENES)
 def test_every_scene_holds_all_steps(name, tmp_path):
     """Arrays over steps have as many rows as there are steps, and the page has its own script."""
-    made = coopbench.record(name, "random", seed=2, horizon=6)
+    made = coopbench.play_episode(name, "random", seed=2, horizon=6)
     text, data = _page(made, tmp_path)
     assert data["steps"] == list(range(len(made) + 1))
     places = _numbers(data["stage"]["positions"], "<u2")
@@ -352,7 +352,7 @@ def test_every_scene_holds_all_steps(name, tmp_path):
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_panels_hold_the_numbers_of_all_steps(version, tmp_path):
-    made = coopbench.record(f"TrustDilemma-v{version}", "random", seed=2, horizon=6)
+    made = coopbench.play_episode(f"TrustDilemma-v{version}", "random", seed=2, horizon=6)
     text, data = _page(made, tmp_path)
     stage, scenes = data["stage"], []
     for engine in made.play():
@@ -372,7 +372,7 @@ def test_panels_hold_the_numbers_of_all_steps(version, tmp_path):
 
 def test_panels_of_many_agents_have_no_words(tmp_path):
     size = {"horizon": 2, "num_agents": 20}
-    made = coopbench.record("DynamicPartnerSelection-v1", "random", seed=2, **size)
+    made = coopbench.play_episode("DynamicPartnerSelection-v1", "random", seed=2, **size)
     panels = _page(made, tmp_path)[1]["stage"]["panels"]
     assert [panel["words"] for panel in panels] == [None] * 3
 
@@ -389,7 +389,7 @@ def _rows(field, steps):
 
 
 def test_a_scene_brings_its_script_and_arrays(tmp_path):
-    made = coopbench.record(f"{FIREFLIES}:SPEC", "random", seed=2, horizon=12, num_agents=5)
+    made = coopbench.play_episode(f"{FIREFLIES}:SPEC", "random", seed=2, horizon=12, num_agents=5)
     text, data = _page(made, tmp_path)
     assert FIREFLIES.with_suffix(".js").read_text(encoding="utf-8") in text
     assert "a bright disc flashes" in text
@@ -403,7 +403,9 @@ def test_a_scene_brings_its_script_and_arrays(tmp_path):
 
 
 def test_a_grid_holds_places_and_what_is_not_there(tmp_path):
-    made = coopbench.record(f"{Path(__file__).parent / 'toy_meeting.py'}:SPEC", "random", seed=2)
+    made = coopbench.play_episode(
+        f"{Path(__file__).parent / 'toy_meeting.py'}:SPEC", "random", seed=2
+    )
     stage, states = _page(made, tmp_path)[1]["stage"], _fields(made)
     steps, fields = len(made) + 1, stage["fields"]
     assert (stage["size"], stage["ground"]) == ([3, 2], [1, 1, 1, 0, 0, 0])
@@ -459,7 +461,7 @@ def _fields(recording):
 
 @pytest.mark.parametrize("where", ["MMM2", "2s3z"])
 def test_the_page_of_a_battle_holds_its_units(where, tmp_path):
-    made = coopbench.record("Skirmish-v1", "attack_nearest", seed=3, map=where)
+    made = coopbench.play_episode("Skirmish-v1", "attack_nearest", seed=3, map=where)
     stage, fields = _page(made, tmp_path)[1]["stage"], _fields(made)
     shape = (len(made) + 1, len(stage["kinds"]))
     ticks = _numbers(stage["positions"], "<u2").reshape(*shape, 2)
@@ -488,10 +490,12 @@ def test_the_page_of_a_battle_holds_its_units(where, tmp_path):
 
 
 def test_the_page_of_a_battle_holds_what_agents_see(tmp_path):
-    whole = _page(coopbench.record("Skirmish-v0", "random", seed=1, map="3m"), tmp_path)[1]["stage"]
+    whole = _page(coopbench.play_episode("Skirmish-v0", "random", seed=1, map="3m"), tmp_path)[1][
+        "stage"
+    ]
     assert _numbers(whole["sight"], "<f4").tolist() == [9.0] * 3
     assert whole["headings"] is None
-    made = coopbench.record(
+    made = coopbench.play_episode(
         "Skirmish-v1", "attack_nearest", seed=1, map="2s3z", field_of_view=90.0, horizon=20
     )
     stage, fields = _page(made, tmp_path)[1]["stage"], _fields(made)
@@ -537,7 +541,7 @@ def test_the_page_of_a_railway_holds_its_timetable(size, tmp_path, monkeypatch):
     """Delays, malfunctions and arrivals are exact, also where only some steps are kept."""
     if size is not None:
         monkeypatch.setattr(course, "MOST_BYTES", size)
-    made = coopbench.record("Rail-v1", "shortest_path", seed=4, **RAILWAY)
+    made = coopbench.play_episode("Rail-v1", "shortest_path", seed=4, **RAILWAY)
     data, fields = _page(made, tmp_path)[1], _fields(made)
     stage, steps, status = data["stage"], data["steps"], fields["status"]
     assert (len(steps) < len(made) / 4) == (size is not None)
@@ -559,7 +563,7 @@ def test_the_page_of_a_railway_holds_its_timetable(size, tmp_path, monkeypatch):
 
 
 def test_a_railway_shows_who_can_never_move_again(tmp_path):
-    made = coopbench.record("Rail-v1", "forward", seed=3, num_agents=5)
+    made = coopbench.play_episode("Rail-v1", "forward", seed=3, num_agents=5)
     stage = _page(made, tmp_path)[1]["stage"]
     flags = _numbers(stage["flags"], "u1").reshape(-1, 5)
     stuck = [stuck_trains(engine.constants, engine.lane_state()) for engine in made.play()]

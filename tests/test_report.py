@@ -15,7 +15,6 @@ import pytest
 from builders import altered, content, group_blocks, group_protocol, make_block, make_task
 
 from coopbench.analysis.aggregates import Aggregate
-from coopbench.analysis.estimates import agent_estimates
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
@@ -35,15 +34,17 @@ from coopbench.report.plots.drawing import (
 )
 from coopbench.report.plots.marks import ticks
 from coopbench.report.plots.overall import drawn_pairs
-from coopbench.report.plots.pictures import chart_pictures, overall_pictures
+from coopbench.report.plots.pictures import group_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
+from coopbench.report.sections.agents import agent_estimates, agent_table
+from coopbench.report.sections.missing import missing_table
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.comparisons import comparison_table
 from coopbench.report.tables.entries import NO_COMPARISON, SAME, named_count, style_order, unit_text
-from coopbench.report.tables.overall import missing_table, overview_table
-from coopbench.report.tables.tasks import agent_table, task_table
+from coopbench.report.tables.overview import overview_table
+from coopbench.report.tables.tasks import task_table
 from coopbench.report.terminal import as_text, encodable
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
@@ -422,7 +423,7 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in (*overall_pictures(many), *chart_pictures(many))]
+    drawn = [picture.name for picture in (*overall_pictures(many), *group_pictures(many))]
     assert drawn[:2] == ["scores-few", "scores-large"]
     kinds = ("profiles", "improvements")
     assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]

@@ -12,9 +12,9 @@ import pytest
 
 import coopbench
 from coopbench import statistics
+from coopbench.analysis.charts import ChartPoint
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.models import ChartPoint
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
 from coopbench.errors import ProtocolError
@@ -98,7 +98,7 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="module")
 def report(small):
     trained = dict(zip(TASKS, ("greedy", "random", still, "greedy"), strict=True))
-    return coopbench.evaluate(small, ["random", "greedy", coopbench.Models("mine", trained)])
+    return coopbench.evaluate(small, ["random", "greedy", coopbench.TrainedRuns("mine", trained)])
 
 
 # --- cities --------------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ def test_easy_and_medium_differ_in_what_models_play():
     assert easy.task == medium.task
     assert list(easy.groups) == ["random_grid", "labmaze"]
     trained = {task.id: "greedy" for task in easy.task}
-    assert len(plan(easy, ["random", coopbench.Models("mine", trained)])) == 12 + 12
-    cells = [cell for cell, _ in plan(medium, ["random", coopbench.Models("mine", trained)])]
+    assert len(plan(easy, ["random", coopbench.TrainedRuns("mine", trained)])) == 12 + 12
+    cells = [cell for cell, _ in plan(medium, ["random", coopbench.TrainedRuns("mine", trained)])]
     assert len(cells) == 12 + 12 * 12
     assert len({cell.folder for cell in cells}) == len(cells)
     assert {medium.family(cell.policy) for cell in cells} == {
@@ -202,11 +202,14 @@ def test_changed_maps_are_refused(tmp_path):
 
 def test_models_are_checked_against_the_protocol(small):
     with pytest.raises(ValueError, match=r"mine has no model for a4_d0.25"):
-        plan(small, [coopbench.Models("mine", dict.fromkeys(TASKS[:3], "random"))])
+        plan(small, [coopbench.TrainedRuns("mine", dict.fromkeys(TASKS[:3], "random"))])
     with pytest.raises(ValueError, match=r"'a4_d0.26'.*Did you mean 'a4_d0.25'"):
-        plan(small, [coopbench.Models("mine", dict.fromkeys((*TASKS[:3], "a4_d0.26"), "random"))])
+        plan(
+            small,
+            [coopbench.TrainedRuns("mine", dict.fromkeys((*TASKS[:3], "a4_d0.26"), "random"))],
+        )
     with pytest.raises(ValueError, match="does not train on each"):
-        plan(HARD, [coopbench.Models("mine", {})])
+        plan(HARD, [coopbench.TrainedRuns("mine", {})])
 
 
 def test_models_are_estimated_over_models(report):

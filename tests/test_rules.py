@@ -10,9 +10,9 @@ from coopbench.baselines.match import OWN, Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.rules.rules import Form
-from coopbench.certificates.arena import STRIDE, Arena, Table, focal_tables
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
+from studies.certificates.arena import STRIDE, Arena, Table, focal_tables
 
 GAME = "coopbench/TrustDilemma-v1"
 INVEST = {"investment": {"good": {"one": 1.0}}}

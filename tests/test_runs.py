@@ -39,7 +39,7 @@ def protocol(tmp_path_factory):
 
 
 def models(name="mine", **changed):
-    return coopbench.Models(name, {task: RUNS | changed.get(task, {}) for task in TASKS})
+    return coopbench.TrainedRuns(name, {task: RUNS | changed.get(task, {}) for task in TASKS})
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_best_checkpoint_is_that_of_the_best_score(tmp_path):
     """By the return it would be that of 200 steps; agents are equal at all of them."""
     protocol = builders.small_protocol(tmp_path, "learned", **PARTS, score="gini")
     one = builders.first_task(protocol)
-    mine = coopbench.Models("mine", {"dilemma": RUNS})
+    mine = coopbench.TrainedRuns("mine", {"dilemma": RUNS})
     report = coopbench.evaluate(one, ["random", mine], out=tmp_path / "out")
     for course in report.episodes.progress_of("dilemma", "mine"):
         assert not course.metrics["gini"].any()
@@ -117,7 +117,7 @@ def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path)
         "dilemma": {100: COURSE, 101: coopbench.Failed("the loss was nan at step 120")},
         "gift": {100: COURSE, 101: short, 102: "constant:0.5"},
     }
-    policies = ["random", coopbench.Models("mine", broken)]
+    policies = ["random", coopbench.TrainedRuns("mine", broken)]
     report = coopbench.evaluate(protocol, policies, out=tmp_path)
     for shown in (report, coopbench.load_report(tmp_path)):
         text = "\n".join(shown.deviations)
@@ -151,14 +151,16 @@ def test_missing_runs_are_listed_and_the_others_are_reported(protocol, tmp_path)
 )
 def test_models_that_are_refused(protocol, trained, message):
     with pytest.raises(ValueError, match=message):
-        coopbench.evaluate(protocol, [coopbench.Models("mine", trained)])
+        coopbench.evaluate(protocol, [coopbench.TrainedRuns("mine", trained)])
 
 
 @pytest.mark.parametrize("model", [coopbench.Failed("nan"), 7])
 def test_what_is_no_policy_is_said_before_anything_is_played(protocol, tmp_path, model):
     runs = {"dilemma": {100: coopbench.Checkpoints({5: model})}, "gift": RUNS}
     with pytest.raises(TypeError, match=rf"A policy is a name.*given {type(model).__name__}"):
-        coopbench.evaluate(protocol, ["random", coopbench.Models("mine", runs)], tmp_path / "r")
+        coopbench.evaluate(
+            protocol, ["random", coopbench.TrainedRuns("mine", runs)], tmp_path / "r"
+        )
     assert not (tmp_path / "r").exists()
 
 
@@ -192,7 +194,7 @@ def test_a_policy_has_runs_everywhere_or_nowhere(protocol, tmp_path):
     anything = any_task(protocol)
     policies = {
         "fixed": builders.Invests(10.0, "mine"),
-        "runs": coopbench.Models("mine", {100: "random"}),
+        "runs": coopbench.TrainedRuns("mine", {100: "random"}),
     }
     for name, policy in policies.items():
         coopbench.evaluate(anything, [policy], out=tmp_path / name)
@@ -216,7 +218,7 @@ def test_a_run_played_again_replaces_all_files_of_the_old_one(protocol, tmp_path
         (coopbench.Failed("nan"), {"meta.json"}),
         ("constant:0.5", episodes),
     ):
-        mine = coopbench.Models("mine", {100: model})
+        mine = coopbench.TrainedRuns("mine", {100: model})
         report = coopbench.evaluate(one, ["random", mine], out=tmp_path)
         assert {file.name for file in (tmp_path / "dilemma/mine/run-100").iterdir()} == files
         again = coopbench.load_report(tmp_path)
@@ -230,7 +232,7 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     one = builders.first_task(protocol, training=None)
     runs = {101: "constant:0.5", 100: COURSE, 102: coopbench.Failed("nan")}
     for seed, model in runs.items():
-        mine = coopbench.Models("mine", {seed: model})
+        mine = coopbench.TrainedRuns("mine", {seed: model})
         report = coopbench.evaluate(one, [mine, "random"], out=tmp_path)
     assert [block.cell.run for block in report.episodes.runs("dilemma", "mine")] == [100, 101]
     assert report.notes == ("Earlier runs of mine in the folder are included: 100, 101.",)
@@ -240,16 +242,16 @@ def test_runs_may_be_added_in_any_order(protocol, tmp_path):
     report.save(tmp_path)
     assert coopbench.verify(tmp_path).holds
     (tmp_path / "dilemma/mine/run-101/episodes.npz").write_bytes(b"")
-    only = coopbench.evaluate(one, [coopbench.Models("mine", {100: COURSE})], out=tmp_path)
+    only = coopbench.evaluate(one, [coopbench.TrainedRuns("mine", {100: COURSE})], out=tmp_path)
     assert [note for note in only.notes if "left out" in note and "episodes.npz" in note]
 
 
 def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):
     """Policies that are not named again are included, fixed or trained."""
     one = builders.first_task(protocol, training=None)
-    mine, theirs = (coopbench.Models(name, {100: COURSE}) for name in ("mine", "theirs"))
+    mine, theirs = (coopbench.TrainedRuns(name, {100: COURSE}) for name in ("mine", "theirs"))
     coopbench.evaluate(one, ["random", mine, theirs], out=tmp_path)
-    report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path)
+    report = coopbench.evaluate(one, ["constant:0.5"], out=tmp_path, only=True)
     played = {(block.cell.policy, block.cell.run) for block in report.episodes}
     assert played == {("constant:0.5", None), ("random", None), ("mine", 100), ("theirs", 100)}
     assert report.notes == (
@@ -261,7 +263,7 @@ def test_a_report_includes_everything_in_the_folder(protocol, tmp_path):
 
 def test_runs_count_without_a_table_of_training(protocol):
     seeds = np.array([100, 7])  # whole numbers of any kind
-    mine = coopbench.Models("mine", dict.fromkeys(seeds, "random"))
+    mine = coopbench.TrainedRuns("mine", dict.fromkeys(seeds, "random"))
     report = coopbench.evaluate(any_task(protocol), ["random", mine])
     assert "mine lacks the runs 101, 102 on dilemma, gift" in report.deviations
     assert "mine has extra runs: 7 on dilemma, gift" in report.deviations
@@ -272,7 +274,7 @@ def test_runs_count_without_a_table_of_training(protocol):
 
 
 def test_a_single_run_is_not_called_constant(protocol):
-    single = coopbench.Models("mine", {100: "constant:0.5"})
+    single = coopbench.TrainedRuns("mine", {100: "constant:0.5"})
     report = coopbench.evaluate(any_task(protocol), ["random", single])
     reason = "no test: mine has a single run, and a test needs 3"
     assert {row.flag for row in report.comparisons} == {reason}
@@ -299,7 +301,7 @@ def test_replays_of_two_runs_have_two_names(results):
 
 
 def test_models_by_task_meet_others_on_their_own_task(protocol):
-    mine = coopbench.Models("mine", {"dilemma": "constant:0.2", "gift": "constant:0.8"})
+    mine = coopbench.TrainedRuns("mine", {"dilemma": "constant:0.2", "gift": "constant:0.8"})
     result = coopbench.crossplay(protocol, [mine, "constant:0.5"])
     for task, policy in (("dilemma", "constant:0.2"), ("gift", "constant:0.8")):
         same = coopbench.crossplay(protocol, [policy, "constant:0.5"], tasks=[task])

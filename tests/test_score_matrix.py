@@ -22,15 +22,14 @@ from hypothesis import strategies as st
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.comparisons import comparisons, group_comparisons
-from coopbench.analysis.context import focal_contexts
 from coopbench.analysis.estimates import estimates
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import _ties
 from coopbench.analysis.score_matrix import count_runs, group_matrices, score_matrix
 from coopbench.baselines.match import OWN
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.report.sections.contexts import context_table, focal_contexts
 from coopbench.report.tables.entries import named_count
-from coopbench.report.tables.overall import context_table
 
 EPISODES = 40
 FIVE, TEN = range(900, 905), range(900, 910)

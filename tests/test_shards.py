@@ -1,5 +1,6 @@
 """Shards and merge: parts of an evaluation, put together, are the whole one."""
 
+import itertools
 import json
 import re
 import shutil
@@ -10,17 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import coopbench
-from coopbench.cli.commands import playing
 from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.contestants import Failed, Models
+from coopbench.playing.contestants import Failed, TrainedRuns
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
+from coopbench.playing.shards import part
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import read_registration, registration, write_registration
 from coopbench.results import manifest
 from coopbench.results.protocol_file import read_protocol
-from coopbench.workflows.shards import part
 
 TASKS = {"short": 4, "long": 9, "longest": 20}
 POLICIES = ["random", "tit_for_tat", "constant:0.5"]
@@ -45,7 +45,7 @@ def played(file):
     folders = [file.parent / name for name in ("serial", "one", "two", "three")]
     report = coopbench.evaluate(file, POLICIES, folders[0])
     shards = [
-        coopbench.play_shard(file, POLICIES, (k, 3), folder)
+        coopbench.evaluate(file, POLICIES, folder, shard=(k, 3))
         for k, folder in enumerate(folders)
         if k > 0
     ]
@@ -70,9 +70,12 @@ def _contents(folder):
 
 def test_shards_and_merge_make_the_serial_report(played, tmp_path):
     serial, shards, folders = played
-    assert [len(shard.cells) for shard in shards] == [shard.finished for shard in shards]
-    assert {shard.total for shard in shards} == {9}
-    assert sorted(map(str, (cell for shard in shards for cell in shard.cells))) == sorted(
+    cells = [[block.cell for block in shard.episodes] for shard in shards]
+    for k, shard in enumerate(shards, 1):
+        state = f"Shard {k} of 3: its {len(cells[k - 1])} of 9 cells are finished."
+        assert shard.notes[:2] == (state, f"{folders[k]} holds {len(cells[k - 1])} of 9 cells.")
+        assert not (folders[k] / "report.html").exists()
+    assert sorted(map(str, itertools.chain(*cells))) == sorted(
         str(block.cell) for block in serial.episodes
     )
     merged = coopbench.merge(folders[1:], tmp_path / "m")
@@ -86,37 +89,44 @@ def test_shards_and_merge_make_the_serial_report(played, tmp_path):
 
 def test_parts_are_fixed_balanced_and_do_not_depend_on_the_order(file):
     protocol = load_protocol(file)
-    cells, turned = plan(protocol, POLICIES), plan(protocol, POLICIES[::-1])
+    jobs, turned = (
+        [PlayJob(protocol, cell, who.model) for cell, who in plan(protocol, names)]
+        for names in (POLICIES, POLICIES[::-1])
+    )
     for count in (1, 2, 4, 9):
-        parts = [part(protocol, cells, (k, count)) for k in range(1, count + 1)]
-        chosen = [cell for each in parts for cell, _ in each]
-        assert sorted(map(str, chosen)) == sorted(str(cell) for cell, _ in cells)
-        costs = [[PlayJob(protocol, cell, who.model).cost for cell, who in each] for each in parts]
+        parts = [part(jobs, (k, count)) for k in range(1, count + 1)]
+        chosen = [cell for each in parts for cell in each]
+        assert sorted(map(str, chosen)) == sorted(str(job.cell) for job in jobs)
+        costs = [[job.cost for job in jobs if job.cell in each] for each in parts]
         largest = max(cost for each in costs for cost in each)
         assert max(map(sum, costs)) - min(map(sum, costs)) <= largest
         for k, each in enumerate(parts):
-            again = part(protocol, turned, (k + 1, count))
-            assert {cell for cell, _ in again} == {cell for cell, _ in each}
-    assert part(protocol, cells, (10, 10)) == []
+            assert part(turned, (k + 1, count)) == each
+    assert part(jobs, (10, 10)) == set()
 
 
 @pytest.mark.parametrize("shard", [(0, 2), (3, 2), (1, 0)])
 def test_numbers_of_shards(file, tmp_path, shard):
     with pytest.raises(ValueError, match=rf"'shard' was {shard[0]} of {shard[1]}; allowed: i of n"):
-        coopbench.play_shard(file, POLICIES, shard, tmp_path / "r")
+        coopbench.evaluate(file, POLICIES, tmp_path / "r", shard=shard)
     assert not (tmp_path / "r").exists()
 
 
 def test_shards_in_one_folder_go_on_and_are_merged_in_place(file, played, tmp_path):
     events = []
     for k in (1, 2, 2):
-        shard = coopbench.play_shard(
-            file, POLICIES, (k, 2), tmp_path / "r", progress=lambda *event: events.append(event)
+        shard = coopbench.evaluate(
+            file,
+            POLICIES,
+            tmp_path / "r",
+            progress=lambda *event: events.append(event),
+            shard=(k, 2),
         )
-    assert (shard.finished, shard.total) == (9, 9)
+    assert f"{tmp_path / 'r'} holds 9 of 9 cells." in shard.notes
+    assert f"Next: coopbench merge {tmp_path / 'r'} --out {tmp_path / 'r'}" in shard.notes
     whats = [what for *_, what in events if what != "plays"]
     assert whats.count("done") == 9
-    assert whats[9:] == ["kept"] * len(shard.cells)
+    assert whats[9:] == ["kept"] * len(shard.episodes.blocks)
     merged = coopbench.merge([tmp_path / "r"], tmp_path / "r" / ".." / "r")
     assert merged.results == manifest.read_manifest(tmp_path / "r", merged.protocol.digest).results
     assert _contents(tmp_path / "r") == _contents(played[2][0])
@@ -125,11 +135,11 @@ def test_shards_in_one_folder_go_on_and_are_merged_in_place(file, played, tmp_pa
 def test_damaged_cells_are_named_and_intact_copies_of_them_taken(played, tmp_path):
     _, shards, folders = played
     coopbench.merge(folders[1:2], tmp_path / "m")
-    cell = shards[0].cells[0]
+    cell = shards[0].episodes.blocks[0].cell
     damaged = tmp_path / "m" / cell.folder / "episodes.npz"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     rest = coopbench.merge([tmp_path / "m", folders[2]], tmp_path / "rest")
-    assert len(rest.episodes.blocks) == shards[0].finished + shards[1].finished - 1
+    assert len(rest.episodes.blocks) == sum(len(shard.episodes.blocks) for shard in shards[:2]) - 1
     assert [note for note in rest.notes if str(damaged) in note] == list(rest.notes) != []
     mended = coopbench.merge(folders[1:], tmp_path / "m")
     assert len(mended.notes) == 1
@@ -149,26 +159,28 @@ def test_the_same_results_count_once_and_other_ones_are_refused(file, played, tm
     assert not (tmp_path / "both").exists()
 
 
-def test_names_that_look_alike_are_in_no_folder_together(file, tmp_path):
+def test_names_that_differ_by_case_are_in_no_folder_together(file, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    for name, folder in (("h1", one), ("hl", two)):
+    for name, folder in (("one", one), ("One", two)):
         coopbench.evaluate(file, [Invests(0.5, name)], folder)
-    with pytest.raises(ValueError, match="'hl', almost like 'h1': evaluate one of them again"):
+    with pytest.raises(ValueError, match="called 'one' and 'One': evaluate one of them again"):
         coopbench.merge([one, two], tmp_path / "both")
-    with pytest.raises(ValueError, match="'hl', almost like 'h1': use another name"):
-        coopbench.evaluate(file, [Invests(0.5, "hl")], one)
+    with pytest.raises(ValueError, match=r"called '[oO]ne' and '[oO]ne': use another name"):
+        coopbench.evaluate(file, [Invests(0.5, "One")], one)
 
 
 def test_failed_runs_are_merged(tmp_path):
     protocol = ad_hoc("TrustDilemma-v0", 3)
     task = protocol.task[0].id
-    runs = Models("mine", {0: "constant:0.5", 1: Failed("diverged")})
+    runs = TrainedRuns("mine", {0: "constant:0.5", 1: Failed("diverged")})
     for k in (1, 2):
-        coopbench.play_shard(protocol, [runs], (k, 2), tmp_path / str(k))
+        coopbench.evaluate(protocol, [runs], tmp_path / str(k), shard=(k, 2))
     merged = coopbench.merge([tmp_path / "1", tmp_path / "2"], tmp_path / "m")
     assert [block.cell for block in merged.episodes] == [Cell(task, "mine", 0)]
     assert [failure.reason for failure in merged.episodes.failures] == ["diverged"]
-    coopbench.evaluate(protocol, [Models("mine", {1: Failed("no memory")})], tmp_path / "other")
+    coopbench.evaluate(
+        protocol, [TrainedRuns("mine", {1: Failed("no memory")})], tmp_path / "other"
+    )
     with pytest.raises(ValueError, match=r"run-1 and .*run-1 hold different results"):
         coopbench.merge([tmp_path / "m", tmp_path / "other"], tmp_path / "m")
 
@@ -226,7 +238,7 @@ def test_command_line(file, played, tmp_path, command):
     words = ("--shard", "3/3", "--out", tmp_path / "p3")
     chosen = [word for name in POLICIES for word in ("-p", name)]
     said = command("evaluate", file, *chosen, *words).out
-    assert "Shard 3/3: its 3 of 9 cells are finished." in said
+    assert "Shard 3 of 3: its 3 of 9 cells are finished." in said
     assert "p3 holds 3 of 9 cells." in said
     assert "coopbench merge FOLDER... --out DIR" in said
     said = command("merge", folders[1], folders[2], "p3", "--out", "all").out
@@ -234,13 +246,6 @@ def test_command_line(file, played, tmp_path, command):
     assert "No episode was played again; to find forged results: coopbench verify all" in said
     assert len(coopbench.load_report(tmp_path / "all").episodes.blocks) == 9
     assert (tmp_path / "all" / "report.html").is_file()
-
-
-def test_the_last_shard_says_that_all_are_there(file, played, capsys):
-    folder = played[2][0]
-    playing._play_shard(load_protocol(file), POLICIES, "3/3", folder, "serial", None, True)
-    said = capsys.readouterr().out
-    assert f"{folder} holds 9 of 9 cells.\nNext: coopbench merge {folder} --out" in said
 
 
 def test_merging_in_python_writes_the_page(played, tmp_path, written_reports):

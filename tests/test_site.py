@@ -106,7 +106,8 @@ def test_code_of_the_first_steps_runs():
 # Not the changelog, which names what has moved.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 _FOLDERS = "baselines|benchmarks|coopbench|coopbench_envs|docs|examples|protocols|studies|tests"
-_GROUPS = ("coopbench.learners", "coopbench.networks", "coopbench.policies")  # of entry points
+# Groups of entry points.
+_GROUPS = tuple(f"coopbench.{name}" for name in ("learners", "networks", "policies", "sections"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

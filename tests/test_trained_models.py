@@ -1,7 +1,6 @@
 """Bare trained models: one run of a learner, without interval, decision and rank."""
 
 import functools
-import json
 import math
 import pickle
 
@@ -151,21 +150,21 @@ def _named(policies):
 def test_one_model_per_task_without_seeds_is_one_run(tmp_path):
     training = builders.make_training()
     protocol = builders.small_protocol(tmp_path, training=training, selection=(90, 2))
-    models = coopbench.Models("mine", {"dilemma": NET})
+    models = coopbench.TrainedRuns("mine", {"dilemma": NET})
     _bare(coopbench.evaluate(protocol, [models, "random"]), "mine")
 
 
 def test_several_runs_are_no_bare_model(tmp_path):
     training = builders.make_training()
     protocol = builders.small_protocol(tmp_path, training=training, selection=(90, 2))
-    models = coopbench.Models("mine", {"dilemma": {50: NET, 51: NET}})
+    models = coopbench.TrainedRuns("mine", {"dilemma": {50: NET, 51: NET}})
     report = coopbench.evaluate(protocol, [models, "random"])
     assert not report.episodes.bare
     assert "mine" in {row.policy for row in report.ranks}
 
 
 def test_the_report_of_an_environment_names_it_too():
-    short = {"episodes": 4, "parameters": {"horizon": 6}}
+    short = {"episodes": 4, "horizon": 6}
     report = coopbench.evaluate(builders.TRUST, {"net": NET}, **short)
     assert "net is one trained model" in " ".join(str(report).split())
 
@@ -181,15 +180,6 @@ def test_a_leaderboard_gives_no_rank(protocol, tmp_path):
     assert math.isnan(rows["net"].first)
     assert rows["net"].tie == ""
     assert rows["half"].first >= 1
-
-
-def test_exports_name_no_training_seed(protocol, tmp_path):
-    from coopbench.exchange.flat_json import save_flat
-
-    report = coopbench.evaluate(protocol, [*_named({"net": NET}), "random"])
-    save_flat(report, tmp_path / "flat.json")
-    rows = json.loads((tmp_path / "flat.json").read_text())
-    assert all(row["training_seeds"] == [] for row in rows)
 
 
 def test_a_file_of_stable_baselines3_plays_as_its_model(saved, tmp_path, protocol):

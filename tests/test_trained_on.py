@@ -118,7 +118,7 @@ def test_a_model_plays_all_tasks_that_name_its_own(protocol):
     }
     cells = {
         (cell.task, cell.run): contestant.model
-        for cell, contestant in plan(protocol, ["random", coopbench.Models("mine", runs)])
+        for cell, contestant in plan(protocol, ["random", coopbench.TrainedRuns("mine", runs)])
         if cell.policy == "mine"
     }
     assert set(cells) == {(task.id, run) for task in protocol.task for run in RUNS}
@@ -136,7 +136,7 @@ def test_models_of_two_tracks(tmp_path):
     assert names(protocol.played_by("dilemma")) == ["dilemma"]
     assert names(protocol.played_by("dilemma.focal")) == ["dilemma.focal", "dilemma.longer"]
     runs = {task: {100: f"constant:0.{k}"} for k, task in enumerate(names(protocol.trained_tasks))}
-    mine = coopbench.Models("mine", runs)
+    mine = coopbench.TrainedRuns("mine", runs)
     played = {cell.task: contestant.model for cell, contestant in plan(protocol, [mine])}
     assert played == {
         "dilemma": "constant:0.0",
@@ -144,7 +144,7 @@ def test_models_of_two_tracks(tmp_path):
         "dilemma.focal": "constant:0.2",
         "dilemma.longer": "constant:0.2",
     }
-    alone = coopbench.Models("mine", {task: runs[task] for task in OWN_TASKS})
+    alone = coopbench.TrainedRuns("mine", {task: runs[task] for task in OWN_TASKS})
     with pytest.raises(ValueError, match=r"mine has no model for dilemma\.focal"):
         plan(protocol, [alone])
 
@@ -152,12 +152,12 @@ def test_models_of_two_tracks(tmp_path):
 def test_models_play_a_chosen_task_without_the_one_that_they_were_trained_on(protocol):
     chosen = ["dilemma.focal", "dilemma.longer"]
     runs = {seed: Invests(0.6) for seed in RUNS}
-    models = coopbench.Models("mine", {"dilemma": runs})
+    models = coopbench.TrainedRuns("mine", {"dilemma": runs})
     report = coopbench.evaluate(protocol, models, tasks=chosen)
-    named = coopbench.Models("mine", dict.fromkeys(chosen, runs))
+    named = coopbench.TrainedRuns("mine", dict.fromkeys(chosen, runs))
     assert coopbench.evaluate(protocol, named, tasks=chosen).estimates == report.estimates
     assert {row.task for row in report.estimates} == {*chosen}
-    one = coopbench.Models("mine", {"dilemma": runs, "dilemma.focal": runs})
+    one = coopbench.TrainedRuns("mine", {"dilemma": runs, "dilemma.focal": runs})
     with pytest.raises(ValueError, match="Unknown task 'dilemma' in the models of mine"):
         coopbench.evaluate(protocol, one, tasks=["dilemma.focal"])
 
@@ -175,7 +175,7 @@ def test_models_play_a_chosen_task_without_the_one_that_they_were_trained_on(pro
     ],
 )
 def test_models_are_of_trained_tasks(protocol, tasks, message):
-    mine = coopbench.Models("mine", {task: {100: "random"} for task in tasks})
+    mine = coopbench.TrainedRuns("mine", {task: {100: "random"} for task in tasks})
     with pytest.raises(ValueError, match=message):
         plan(protocol, [mine])
 
@@ -269,7 +269,7 @@ def test_steps_are_those_of_one_of_the_budgets_and_said_once(protocol, tmp_path)
 def test_a_failed_run_is_reported_once(protocol):
     lost = {"dilemma": dict.fromkeys(RUNS, "random"), "slcd": dict.fromkeys(RUNS, "random")}
     lost["dilemma"] |= {101: coopbench.Failed("the loss was nan")}
-    report = coopbench.evaluate(protocol, ["random", coopbench.Models("mine", lost)])
+    report = coopbench.evaluate(protocol, ["random", coopbench.TrainedRuns("mine", lost)])
     assert [reason for reason in report.deviations if "nan" in reason] == [
         "run 101 of mine on dilemma, dilemma.focal, dilemma.longer failed: the loss was nan"
     ]

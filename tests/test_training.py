@@ -560,7 +560,7 @@ def test_all_runs_of_a_folder_are_evaluated_as_one_policy(protocol, tmp_path):
     }
     for part in (1, 2):
         name = f"steady:{tmp_path / 'one'}"
-        coopbench.play_shard(protocol, [name], (part, 2), tmp_path / f"part-{part}")
+        coopbench.evaluate(protocol, [name], tmp_path / f"part-{part}", shard=(part, 2))
     coopbench.merge([tmp_path / "part-1", tmp_path / "part-2"], tmp_path / "all")
     assert coopbench.verify(tmp_path / "all").holds
     assert cells(tmp_path / "all") == cells(tmp_path / "one")
@@ -572,6 +572,27 @@ def test_all_runs_of_a_folder_are_evaluated_as_one_policy(protocol, tmp_path):
     other = trial(tmp_path, first=200, selection=(300, 4))  # the selection's
     with pytest.raises(OtherProtocolError, match=r"runs of another protocol .* single run"):
         coopbench.evaluate(other, [f"steady:{tmp_path / 'one'}"])
+
+
+def test_some_tasks_are_evaluated_with_what_was_trained_on_them(protocol, tmp_path):
+    """Both into the folder of the training and from there, whatever else it holds."""
+    one = tmp_path / "one"
+    coopbench.train(protocol, "steady", one, tasks=["trust"], seeds=[5, 6])
+    mine = cells(one)
+    report = coopbench.evaluate(protocol, ["random"], one, tasks="trust", only=True)
+    policies = [("random", 0), ("steady", 5), ("steady", 6)]
+    played = [b for b in report.episodes if b.cell.task == "trust"]
+    assert sorted((block.cell.policy, block.cell.run or 0) for block in played) == policies
+    assert any("lacks the tasks race" in reason for reason in report.deviations)
+    name = f"steady:{one}"
+    for out in (tmp_path / "two", one):
+        report = coopbench.evaluate(protocol, [name, "random"], out, tasks="trust", only=True)
+        played = [b for b in report.episodes if b.cell.task == "trust"]
+        assert sorted((block.cell.policy, block.cell.run or 0) for block in played) == policies
+    assert {name: cell for name, cell in cells(one).items() if "/steady/" in name} == mine
+    assert coopbench.verify(one).holds
+    with pytest.raises(ValueError, match="there are no runs of 'steady' in it"):
+        coopbench.evaluate(protocol, [name], tasks="race")
 
 
 def test_results_of_a_named_run_hold_what_played(protocol, tmp_path):
@@ -634,7 +655,7 @@ def test_one_model_per_task_that_plays_all(tmp_path):
 def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
     games = GAMES | {"race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}}}
     protocol, out = trial(tmp_path, games), tmp_path / "out"
-    text = command("train", protocol, "steady", "--seed", "5", "--out", out).err
+    text = command("train", protocol, "steady", "--run", "5", "--out", out).err
     assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text
     report, loaded = coopbench.load_report(out), load_protocol(protocol)
     courses = {progress.cell.task: progress.steps.tolist() for progress in report.episodes.progress}

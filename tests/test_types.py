@@ -13,7 +13,7 @@ import pytest
 
 import coopbench
 import coopbench_envs
-from coopbench.analysis.findings import row_types
+from coopbench.report.sections import parts
 from studies.checks.folders import ROOT
 
 # A user's file: what is wrong is marked with the word that a checker's message must hold.
@@ -101,7 +101,7 @@ def test_type_checkers_know_exactly_the_lazy_names(package):
 
 
 def test_editors_say_what_every_part_of_a_report_holds():
-    for name, row in row_types().items():
-        text = inspect.getdoc(getattr(coopbench.Report, name))
+    for name, part in parts().items():
+        text, row = inspect.getdoc(part), part.row
         assert f"\n\n{row.__name__}: " in text, name
         assert inspect.cleandoc(row.__doc__) in text, name

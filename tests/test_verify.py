@@ -41,6 +41,7 @@ from coopbench.workflows.verdicts import (
     UNVERIFIABLE,
 )
 from coopbench.workflows.verification import verify
+from studies.checks.folders import ROOT
 
 
 def edit_array(cell, key, change):
@@ -292,7 +293,7 @@ def test_a_part_of_a_known_protocol_verifies_as_such_and_a_changed_one_does_not(
     """Bounds say nothing about episodes, yet a known name stands for known bounds."""
     whole = load_protocol("coopetition-standard")
     part = with_tasks(whole, [whole.task[0].id])
-    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", reference=False)
+    report = coopbench.evaluate(part, ["constant:0.5"], tmp_path / "r", only=True)
     assert report.deviations
     result = verify(tmp_path / "r")
     assert result.identical, result.checks
@@ -461,7 +462,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
         ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
         ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
         ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "names files at '/dev/zero'"),
-        ({"env": 3}, "Unknown environment"),
+        ({"env": 3}, "its environment is 3; allowed: an id"),
         ({"parameters": []}, "cannot be used|damaged"),
     ],
 )
@@ -492,3 +493,15 @@ def test_the_command_prints_and_writes_its_answer(root, tmp_path, command):
     assert "First step, Episodes: the first that differ." in command("verify", root, status=1).out
     with pytest.raises(FileNotFoundError, match="holds no results"):
         verify(tmp_path)
+
+
+def test_the_page_is_one_page_and_names_what_exists():
+    text = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 700
+    tests = set(re.findall(r"`(test_\w+\.py)`", text))
+    assert tests
+    assert all((ROOT / "tests" / name).is_file() for name in tests)
+    places = re.findall(r"`(\w+/[\w/]+\.py)`", text)
+    assert all(
+        any((folder / name).is_file() for folder in (ROOT, ROOT / "coopbench")) for name in places
+    )

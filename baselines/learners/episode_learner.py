@@ -146,7 +146,7 @@ class EpisodeLearner(RowLearner):
         self.steps += rows.lanes
         if not step.over.any():
             return 0
-        legal = _forced(engine.final_masks, engine.final_alive)
+        legal = _forced(engine.finals.masks, engine.finals.alive)
         after = Moment(step.following, legal, step.state)
         return self._episodes.close(step.over, ~step.by_time, after)
 

@@ -148,17 +148,17 @@ class Rows:
         over = control.ended | control.truncated
         following = self._advance(over, alive)
         if over.any():
-            returns = engine.final_returns[over][learning[over]]
+            returns = engine.finals.returns[over][learning[over]]
             self._finished.append((returns, time[over] + 1))
             if self._beside is not None:
                 self._beside.begin(over)
         state = control.state.copy()
-        state[over] = engine.final_state[over]
+        state[over] = engine.finals.state[over]
         by_time = control.truncated & (not self._terminal)
         alive_after, masks = control.alive.copy(), control.masks
         if over.any():
-            alive_after[over] = engine.final_alive[over]
-            masks = np.where(over[:, None, None], engine.final_masks, masks)
+            alive_after[over] = engine.finals.alive[over]
+            masks = np.where(over[:, None, None], engine.finals.masks, masks)
         return Transition(
             rewards=self._rewards(),
             done=control.terminated | over[:, None],
@@ -212,8 +212,8 @@ class Rows:
         self._seen = following = self._inputs(self._frames, control.alive)
         if over.any():
             following = following.copy()
-            ended = self._next(engine.final_obs[over], before[over])
-            seeing = engine.final_alive if engine.falling else alive
+            ended = self._next(engine.finals.obs[over], before[over])
+            seeing = engine.finals.alive if engine.falling else alive
             following[over] = self._inputs(ended, seeing[over])
         return following
 

@@ -178,7 +178,6 @@ def _bootstrapped(
         [*(partial(_over_tasks, key) for key in by_key), statistics.iqm],
         reps=protocol.report.resamples,
         confidence=protocol.report.confidence,
-        vectorised=True,
     )
     ends = [(float(interval.low), float(interval.high)) for interval in intervals]
     return dict(zip((*by_key, IQM), ends, strict=True))
@@ -250,10 +249,9 @@ def _of_runs(
         value, spread = statistics.iqm_of_runs([one.grid() for one in matrices])
         half = float(statistics.half_widths(spread, confidence)[0])
         return _row(matrices, IQM, (value, value - half, value + half), flag, resampled)
-    interval = statistics.bootstrap_interval(
+    (interval,) = statistics.bootstrap_intervals(
         [one.run_means for one in matrices],
-        statistics.iqm,
-        method=method,
+        [statistics.iqm],
         reps=max(RESAMPLES, protocol.report.resamples),
         confidence=confidence,
     )

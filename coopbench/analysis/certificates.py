@@ -1,10 +1,8 @@
-"""What the package knows of the tasks that were played: certificates, and the price of anarchy."""
+"""What the package knows of the tasks that were played: their certificates."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
 
 from coopbench.analysis.rows import ReportRow
@@ -18,8 +16,6 @@ from coopbench_envs.choices import resolved
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import spec
 
-FILE = "anarchy.json"  # prices of anarchy; ``python -m studies.equilibria --store`` writes it
-_OF_EPISODES = ("horizon",)  # parameters that no step depends on
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution
 # Figures of a game's certificate: play that observes nothing but the time, rules, and scripts.
 BLIND = {"sequence": "best fixed sequence found", "constant": "best constant found"}
@@ -163,56 +159,3 @@ def _best(figures: Mapping[str, Any], kinds: Mapping[str, str]) -> _Play:
     kind = max((kind for kind in kinds if kind in figures), key=lambda k: figures[k]["value"])
     score, half = (figures[kind]["value"] - low) / width, _Z * figures[kind]["error"] / width
     return _Play(kinds[kind], score, score - half, score + half)
-
-
-# --- the price of anarchy -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Anarchy(ReportRow):
-    """What selfish play costs in one step of a task's game, by the private payoffs.
-
-    Investments are texts in units of every agent in order, ``24.68 x 4`` for four agents alike;
-    welfare is the sum of the payoffs of a step. The figures follow from the game, not from the
-    report's episodes.
-    """
-
-    task: str
-    nash: str  # investments at the Nash equilibrium of least welfare
-    nash_welfare: float
-    optimum: str  # investments with the largest welfare
-    optimum_welfare: float
-    price: float  # welfare of the optimum over that of the equilibrium, at least 1
-
-
-def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy, ...]:
-    """Look up the price of anarchy of the tasks that were played, where the package has it.
-
-    It is that of a published game with the task's parameters, except for its horizon.
-    """
-    played = {task for task, _ in table.pairs}
-    rows = []
-    for task in protocol.task:
-        if task.id not in played or is_foreign(task.env):
-            continue
-        env_id = spec(task.env).id
-        for parameters, figures in _prices().get(env_id, ()):
-            wanted, given = (step_parameters(values) for values in (parameters, task.parameters))
-            if resolved(spec(env_id), wanted) == resolved(spec(env_id), given):
-                rows.append(Anarchy(task=task.id, **figures))
-    return tuple(rows)
-
-
-def step_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a game on which one of its steps can depend."""
-    return {name: value for name, value in parameters.items() if name not in _OF_EPISODES}
-
-
-@cache
-def _prices() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
-    """Return the stored parameters and figures of every game by id."""
-    games: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    file = resources.files("coopbench.analysis") / FILE
-    for row in json.loads(file.read_text(encoding="utf-8")):
-        games.setdefault(row.pop("env"), []).append((row.pop("parameters"), row))
-    return games

@@ -18,7 +18,6 @@ from coopbench.protocol.variants import (
     is_part,
     maps_text,
     whole_of,
-    with_late_seeds,
 )
 
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
@@ -30,11 +29,10 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         why = "it is an evaluation of one environment, not of a protocol"
         return (why, *bare_models(table))
     present = table.policies
-    reasons = [*_late(protocol), *_foreign(protocol)]
-    reasons += [*_absent(protocol, table, present), *missing_learners(protocol, table)]
-    reasons += [*bare_models(table), *_failed(table)]
+    reasons = [*_foreign(protocol), *_absent(protocol, table, present)]
+    reasons += [*missing_learners(protocol, table), *bare_models(table), *_failed(table)]
     if protocol.limits is not None:
-        reasons.append("time limits were not enforced; 'coopbench timed' enforces them")
+        reasons.append("time limits were not enforced: evaluations keep no time")
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
         for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
@@ -54,8 +52,8 @@ def bare_models(table: EpisodeTable) -> list[str]:
     """Name the policies that are one trained model each, and what that means for them."""
     return [
         f"{policy} is one trained model ({kind}), one run of a learner: it has no interval over "
-        f"runs, no decision and no rank; give several runs as Models, or say that it is a fixed "
-        f"policy with Fixed"
+        f"runs, no decision and no rank; give several runs as TrainedRuns, or say that it is a "
+        f"fixed policy with Fixed"
         for policy, kind in table.bare.items()
     ]
 
@@ -201,15 +199,6 @@ def _other_steps(protocol: Protocol, table: EpisodeTable, cell: Cell) -> str:
     return f"been trained for {steps:,} steps; the protocol asks for {allowed}"
 
 
-def _late(protocol: Protocol) -> list[str]:
-    """Say where late evaluation seeds come from."""
-    late = protocol.seeds.late
-    if late is None:
-        return []
-    origin = f"the commitment {late.commitment[:12]} and the beacon {late.beacon!r}"
-    return [f"its evaluation seeds are late: they follow from {origin}"]
-
-
 def _foreign(protocol: Protocol) -> list[str]:
     """Say why the protocol is not one of this package."""
     shipped = _shipped(protocol)
@@ -226,12 +215,10 @@ def _foreign(protocol: Protocol) -> list[str]:
 
 
 def _shipped(protocol: Protocol) -> Protocol | None:
-    """Return the protocol of this package with the name of another one, and its late seeds."""
-    name, late = protocol.protocol.name, protocol.seeds.late
+    """Return the protocol of this package with the name and version of another one."""
+    name = protocol.protocol.name
     shipped = load_protocol(name) if name in protocol_files() else None
-    if shipped is None or shipped.name != protocol.name:
-        return None
-    return shipped if late is None else with_late_seeds(shipped, late.commitment, late.beacon)
+    return None if shipped is None or shipped.name != protocol.name else shipped
 
 
 def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -> list[str]:

@@ -28,7 +28,7 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
             yield (
                 f"{env} is not an environment of coopbench ({'; '.join(codes)}). Commands that "
                 f"read these results elsewhere need the package that registers it, or its file: "
-                f"--env FILE.py:{env}."
+                f"--register FILE.py:{env}."
             )
             continue
         yield (
@@ -99,7 +99,7 @@ def _repetition(env: str, played: Sequence[Episodes]) -> str:
     if not others:
         return (
             f"The first episode of every cell of {env} was played twice and went the same way: "
-            f"coopbench verify --env {shlex.quote(env)} can play its episodes again."
+            f"coopbench verify --execute {shlex.quote(env)} can play its episodes again."
         )
     names = ", ".join(f"{cell.task} / {cell.policy}" for cell in others[:3])
     return (

@@ -6,7 +6,7 @@ is for new episodes.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from coopbench.analysis.score_matrix import (
     count_runs,
     score_ends,
     score_matrices,
-    score_matrix,
 )
-from coopbench.episodes.metrics import agent_values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -54,29 +52,6 @@ class Estimate(ReportRow):
     failed: int = 0  # of the score: runs that failed, which count with the floor of the task
 
 
-@dataclass(frozen=True, eq=False)
-class AgentEstimate(ReportRow):
-    """Mean of one metric of one agent over the units in which a policy played that agent."""
-
-    task: str
-    policy: str
-    agent: str
-    metric: str
-    count: int  # the rest as in Estimate
-    mean: float
-    std: float
-    low: float
-    high: float
-    flag: str
-    unit: str = EPISODES
-    episodes: int = 0
-    std_episodes: float = math.nan
-
-
-# Fields of an estimate that one of an agent has, too.
-_OF_AGENTS = tuple(field.name for field in fields(AgentEstimate) if field.name != "agent")
-
-
 def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     """Estimate every metric of the protocol for every policy on every task that it played.
 
@@ -93,7 +68,7 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
         failed = len(table.failed(name, policy))
         for metric, values in zip(metrics, matrices, strict=True):
-            row = _two_way_estimate(name, metric, values, confidence)
+            row = two_way_estimate(name, metric, values, confidence)
             if metric == protocol.report.score:
                 row = _bounded(protocol, by_id[name], row, values)
                 alike = _repeated(table.runs(name, policy), values)
@@ -132,35 +107,7 @@ def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
     return "; ".join(filter(None, (f"{failed} of {runs} runs failed and {how}", row.flag)))
 
 
-def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstimate, ...]:
-    """Estimate the return and every further metric of each agent for every policy and task.
-
-    Files of other programs say nothing of single agents.
-    """
-    rows, confidence = list[AgentEstimate](), protocol.report.confidence
-    if table.own_episodes:
-        return ()
-    by_id = {task.id: task for task in protocol.task}
-    without = replace(table, failures=())  # a failed run has no agents
-    for task, policy in table.pairs:
-        blocks = table.runs(task, policy)
-        whole = score_matrix(protocol, without, by_id[task], policy, "return")
-        if whole is None or whole.note:  # runs with other seeds: there is no common episode table
-            continue
-        for seat, agent in enumerate(blocks[0].agents):
-            for metric in ("return", *blocks[0].agent_metrics):
-                taken = np.array(
-                    [np.where(b.seats, agent_values(b, metric), np.nan)[:, seat] for b in blocks]
-                )
-                played = np.flatnonzero(blocks[0].seats[:, seat])
-                values = replace(whole, values=taken[0] if whole.fixed else taken).on(played)
-                row = vars(_two_way_estimate(task, metric, values, confidence))
-                parts = {name: row[name] for name in _OF_AGENTS}
-                rows.append(AgentEstimate(agent=agent, **parts))
-    return tuple(rows)
-
-
-def _two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
+def two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
     """Estimate the mean of a score matrix with its two-way interval."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)

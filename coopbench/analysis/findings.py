@@ -1,37 +1,27 @@
 """Findings: everything that the results of a protocol show, as values that draw nothing.
 
-A part is one line of ``Findings``. CSV files, JSON, frames and the list in the documentation
-follow from these lines, in their order.
+Parts that several sections of a report share are lines of ``Findings``; the others are those of
+their sections, see ``coopbench.report.sections``.
 """
 
 import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
-from coopbench.analysis.certificates import certified_tasks, prices_of_anarchy
-from coopbench.analysis.comparisons import comparisons, group_comparisons
-from coopbench.analysis.context import focal_contexts
+from coopbench.analysis.certificates import certified_tasks
+from coopbench.analysis.charts import chart_points
+from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
-from coopbench.analysis.estimates import Estimate, agent_estimates, estimates
+from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.models import chart_points, model_estimates
 from coopbench.analysis.rankings import improvements, profile_points, ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
-from coopbench.analysis.reproduction import (
-    effects,
-    final_medians,
-    interquartile_means,
-    median_points,
-    published_aggregates,
-    published_returns,
-    sensitivities,
-)
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
@@ -41,25 +31,32 @@ from coopbench.results.packed_runs import is_shipped
 Row = TypeVar("Row")
 
 
-class Part(cached_property[tuple[Row, ...]]):
+class Part(Generic[Row]):
     """Rows of a report that follow from protocol and episodes, made when they are first read.
 
-    ``rare``: few reports have such rows, and the files of the others leave the part out. ``after``
-    names other parts, which ``make`` takes as well.
+    ``name`` is that of its CSV file. ``rare``: few reports have such rows, and the files of the
+    others leave the part out. ``after`` are other parts, whose rows ``make`` takes as well.
     """
 
     def __init__(
-        self, make: Callable[..., tuple[Row, ...]], *after: str, rare: bool = False
+        self,
+        name: str,
+        make: Callable[..., tuple[Row, ...]],
+        *after: "Part[Any]",
+        rare: bool = False,
     ) -> None:
-        super().__init__(
-            lambda findings: make(
-                findings.protocol, findings.episodes, *(getattr(findings, part) for part in after)
-            )
-        )
-        self.make, self.rare = make, rare
-        (row, _) = typing.get_args(make.__annotations__["return"])
+        self.name, self.make, self.after, self.rare = name, make, after, rare
+        (row, _) = typing.get_args(typing.get_type_hints(make)["return"])
+        self.row: type[Row] = row
         fields = inspect.cleandoc(row.__doc__ or "")
         self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{row.__name__}: {fields}"
+
+    @overload
+    def __get__(self, findings: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, findings: "Findings", owner: type) -> tuple[Row, ...]: ...
+    def __get__(self, findings: "Findings | None", owner: type) -> Self | tuple[Row, ...]:
+        return self if findings is None else findings.rows(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,29 +69,27 @@ class Findings:
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
+    _made: dict[Part[Any], tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False)
 
-    aggregates = Part(aggregates)
-    group_comparisons = Part(group_comparisons)  # of all pairs of policies, by the mean
-    ranks = Part(ranks, "group_comparisons")
-    improvements = Part(improvements)  # of all pairs of policies, over each group
-    estimates = Part(estimates)
-    comparisons = Part(comparisons)
-    agents = Part(agent_estimates)
-    charts = Part(chart_points)
-    models = Part(model_estimates)  # of methods that have one model per task, over the models
-    published = Part(published_returns)
-    published_aggregates = Part(published_aggregates, "published", rare=True)  # over each group
-    contexts = Part(focal_contexts, rare=True)  # of scores with partners
-    certificates = Part(certified_tasks, rare=True)  # of tasks that have one
-    anarchy = Part(prices_of_anarchy, rare=True)  # of published games
-    interquartile = Part(interquartile_means, rare=True)  # of every metric, by task and by group
-    effects = Part(effects, rare=True)
-    sensitivity = Part(sensitivities, rare=True)
-    efficiency = Part(efficiencies)  # of policies with checkpoints, over each group
-    final_medians = Part(final_medians)  # where the protocol asks for them
-    medians = Part(median_points, rare=True)  # of the same, along the training
-    profiles = Part(profile_points)
-    learning = Part(learning_curves)  # of policies with checkpoints
+    aggregates = Part("aggregates", aggregates)
+    group_comparisons = Part("group_comparisons", group_comparisons)  # of all pairs, by the mean
+    ranks = Part("ranks", ranks, group_comparisons)
+    improvements = Part("improvements", improvements)  # of all pairs of policies, over each group
+    estimates = Part("estimates", estimates)
+    comparisons = Part("comparisons", comparisons)
+    charts = Part("charts", chart_points)
+    certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
+    effects = Part("effects", effects, rare=True)
+    efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
+    profiles = Part("profiles", profile_points)
+    learning = Part("learning", learning_curves)  # of policies with checkpoints
+
+    def rows(self, part: Part[Row]) -> tuple[Row, ...]:
+        """Return the rows of a part, which are made once."""
+        if part not in self._made:
+            earlier = (self.rows(other) for other in part.after)
+            self._made[part] = part.make(self.protocol, self.episodes, *earlier)
+        return self._made[part]
 
     @cached_property
     def deviations(self) -> tuple[str, ...]:
@@ -174,15 +169,3 @@ class Findings:
             raw = units_of(*where, self.protocol.report.score)
             scores.setdefault(policy, {})[task] = scales[task].normalise(raw)
         return scores
-
-
-def parts() -> dict[str, Part[Any]]:
-    """Return the parts of a report by name, in the order of report.json."""
-    return {name: part for name, part in vars(Findings).items() if isinstance(part, Part)}
-
-
-@cache
-def row_types() -> dict[str, type]:
-    """Return the type of the rows of every part."""
-    hints = {name: typing.get_type_hints(part.make)["return"] for name, part in parts().items()}
-    return {name: typing.get_args(hint)[0] for name, hint in hints.items()}

@@ -3,7 +3,7 @@
 A certificate holds the best rules that a search has found, as playable data, and what they and
 fixed policies earn: in the repeated game against single policies, and in every task of a protocol.
 The policies ``best_constant``, ``open_loop`` and ``rule`` play what the certificates of this
-package hold; ``replay`` plays their figures again, and ``studies/certificates`` makes them.
+package hold; ``studies/certificates`` makes certificates and plays their figures again.
 """
 
 import json

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from coopbench import __version__
-from coopbench.cli.commands import catalogue, certificates, planning, playing, results
+from coopbench.cli.commands import catalogue, planning, playing, rail, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
+from coopbench.timed.command import timed
 
 app = typer.Typer(
     name="coopbench",
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
+COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; they may return text
     "list": catalogue.list_all,
     "show": catalogue.show,
     "check": catalogue.check,
@@ -28,16 +29,13 @@ COMMANDS: dict[str, Callable[..., None]] = {  # in the order of the help
     "merge": results.merge,
     "report": results.report,
     "verify": results.verify,
-    "commit": results.commit,
     "leaderboard": results.leaderboard,
     "export": results.export_results,
     "import": results.import_results,
     "crossplay": playing.crossplay,
-    "exploit": playing.exploit,
-    "timed": playing.timed,
+    "timed": timed,
     "replay": playing.replay,
     "doctor": catalogue.doctor,
-    "certify": certificates.certify,
     "warmup": catalogue.warmup,
 }
 for command_name, command in COMMANDS.items():
@@ -45,9 +43,16 @@ for command_name, command in COMMANDS.items():
     paragraphs = (getdoc(command) or "").split("\n\n")
     app.command(command_name, help="\n\n".join(" ".join(p.split()) for p in paragraphs))(command)
 app.add_typer(planning.plan, name="plan")
+app.add_typer(rail.rail, name="rail")
 
+# Options that are spelled otherwise, and what to write.
+_SPELLED = {
+    "--env": "An environment is the first argument of evaluate; results that need the file of one "
+    "are read with --register FILE.py:SPEC, and verify executes it with --execute NAME.",
+    "--seed": "Training runs are named by their seeds: --run SEED.",
+}
 # Commands that write finished cells into a folder and resume there.
-_RESUMABLE = {"evaluate", "train", "merge", "crossplay", "exploit", "timed"}
+_RESUMABLE = {"evaluate", "train", "merge", "crossplay"}
 _TOO_LARGE = {
     MemoryError: "Not enough memory; choose smaller numbers",
     OverflowError: "A number is too large; choose a smaller one",
@@ -84,6 +89,8 @@ def main() -> None:
         status = app(standalone_mode=False, **layout)
         if status == 130:  # how the command-line library returns an interruption
             raise KeyboardInterrupt
+        if isinstance(status, str):  # what a command returns is shown
+            say(status)
         sys.exit(status if isinstance(status, int) else 0)
     except KeyboardInterrupt:
         fail("Interrupted.", 130)
@@ -134,5 +141,6 @@ def _show(error: Any) -> None:
     if helps or sys.stderr.isatty() or not getattr(error, "message", ""):
         error.show()
         return
+    spelled = _SPELLED.get(getattr(error, "option_name", ""), "")
     usage = error.ctx.get_usage() if getattr(error, "ctx", None) is not None else ""
-    say(f"{usage}\nError: {error.format_message()}".strip(), stderr=True)
+    say(f"{usage}\nError: {error.format_message()} {spelled}".strip(), stderr=True)

@@ -36,8 +36,13 @@ def environment_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def target_names(incomplete: str) -> list[str]:
+    """Return the protocols and environments that begin so, for the completion of a shell."""
+    return [*_protocol_names(incomplete), *environment_names(incomplete)]
+
+
 def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the parameters of the environment of ``--env`` whose names begin so.
+    """Return the parameters of the environment to be played whose names begin so.
 
     For the completion of a shell; those of the map that ``--param map=`` chooses are among them.
     """
@@ -47,7 +52,8 @@ def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
     from coopbench_envs.registration import spec
 
     try:
-        fields = describe_parameters(offered(spec(ctx.params.get("env") or "")))
+        # What is typed is no whole command, so that the first argument is still unnamed.
+        fields = describe_parameters(offered(spec(ctx.params["target"] or "".join(ctx.args[:1]))))
     except ValueError:
         return []  # no environment yet
     names = list(fields)
@@ -107,7 +113,7 @@ def _register(names: list[str] | None) -> list[str]:
 Environments = Annotated[
     list[str] | None,
     typer.Option(
-        "--env",
+        "--register",
         metavar="FILE.py:SPEC",
         help="Register the environment of a file, which is executed; repeat for more. Needed if "
         "results or a protocol use an environment that is not installed.",

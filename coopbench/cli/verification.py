@@ -1,5 +1,6 @@
 """Verification on a terminal: a line for each part, then what is wrong with it."""
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,12 @@ def _conclusion(verification: Verification) -> Iterator[str]:
         yield f"Not a standard report: {reason}"
     rest = "" if played == total else "; only digests support the others"
     yield f"{played:,} of {total:,} episodes were played again{rest}."
+    for code in dict.fromkeys(check.code for check in verification.cells if check.code):
+        folder = shlex.quote(verification.folder)
+        yield (
+            f"Stored actions were replayed; your code was not run. To run it, after reading "
+            f"source.txt: coopbench verify {folder} --trust {code[:12]}"
+        )
     if not verification.holds:
         count = sum(not check.holds for check in verification.checks)
         parts = f"{count} of {len(verification.checks)} parts"

@@ -1,14 +1,15 @@
 """Imports: results of other programs as a report, through the analysis of our own results.
 
-A file is read into runs; these become a protocol, whose tasks cannot be played here, and a table of
-episodes. Every run counts as having played episodes of its own.
+What is read becomes runs; these become a protocol, whose tasks cannot be played here, and a table
+of episodes. Every run counts as having played episodes of its own.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,18 +19,20 @@ from pydantic import ValidationError
 from coopbench.episodes.metrics import COMMON
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
-from coopbench.exchange.marl_eval_import import read_marl_eval
-from coopbench.exchange.mlflow_import import has_mlflow, read_mlflow
-from coopbench.exchange.runs import ABSOLUTE, LABELS, Names, Options, Reading, Run
-from coopbench.exchange.sb3_import import (
-    has_evaluations,
-    has_monitors,
-    read_evaluations,
-    read_monitors,
+from coopbench.exchange.comparable import check_kind, comparable
+from coopbench.exchange.long_form import PLACES, read_csv, read_frame
+from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
+from coopbench.exchange.runs import (
+    ABSOLUTE,
+    LABELS,
+    Options,
+    Reading,
+    Run,
+    check_case,
+    check_distinct,
+    visible,
 )
-from coopbench.exchange.table_import import read_table
-from coopbench.exchange.tensorboard_import import has_events, read_events
-from coopbench.exchange.wandb_import import is_wandb, read_wandb
+from coopbench.exchange.tensorboard_import import FILES, read_events
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import LONGEST
@@ -37,23 +40,7 @@ from coopbench.report.report import Report
 from coopbench_envs.parameters import named
 
 SCALES = ("minmax", "given")  # of scores, see ``import_results``
-Reader = Callable[[Path, Options], Reading]
 _Key = TypeVar("_Key")
-# Readers by how a file or a folder is recognised; the first that recognises it reads it.
-IMPORTERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
-    (has_evaluations, read_evaluations),
-    (has_monitors, read_monitors),
-    (has_events, read_events),
-    (has_mlflow, read_mlflow),
-    (is_wandb, read_wandb),
-    (lambda path: path.suffix.lower() == ".csv", read_table),
-    (lambda path: path.suffix.lower() == ".json", read_marl_eval),
-)
-_KINDS = (
-    ".json of marl-eval; .csv with named columns, of Weights & Biases, or monitor.csv of "
-    "Stable-Baselines3; its evaluations.npz; event files of TensorBoard; folders with any of the "
-    "last three, and mlruns of MLflow"
-)
 _ORIGIN = "These results were made elsewhere: no episode was played again, and nothing is verified."
 _MOVING = (
     "0 and 1 of normalized scores are the lowest and highest value of each task in this file: they "
@@ -64,61 +51,118 @@ _SHOWN = 20  # lines about what was left out; of more only the number
 
 
 def import_results(
-    path: str | Path,
+    source: Any,
     metric: str = "return",
     absolute: str = "unknown",
     scale: str = "minmax",
     *,
     columns: Mapping[str, str] | None = None,
-    names: str = "",
+    folders: str = Options.folders,
 ) -> Report:
-    """Read a file or a folder of another program, and analyse it like results of this package.
+    """Read results of another program, and analyse them like results of this package.
 
-    ``metric`` is the score that is compared and aggregated. ``absolute`` says what the file's
+    ``source`` is a data frame of pandas in long form, or the path of a .csv file, of a .json file
+    of marl-eval, or of a folder with .json files of marl-eval or event files of TensorBoard.
+    ``metric`` is the score that is compared and aggregated. ``absolute`` says what the source's
     absolute metrics are, a key of ``ABSOLUTE``. With the ``scale`` "minmax" 0 and 1 are the lowest
     and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all algorithms,
-    runs and evaluations (Gorsane et al. 2022); with "given" the file's scores are normalized
-    already. Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task",
-    "run", "step" or "episode": name in the file}; ``names`` is a pattern of the names of runs or of
-    their folders, such as "{task}__{algorithm}__{run}__*". What cannot be compared with the rest is
-    left out, and named in the report's notes.
+    runs and evaluations (Gorsane et al. 2022); with "given" scores are normalized already.
+    Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task", "run", "step"
+    or "episode": its name there}; ``folders`` is the pattern of the folders of TensorBoard. What
+    cannot be compared with the rest is left out, and named in the report's notes.
 
     Raises:
         FileNotFoundError: there is no such file.
+        TypeError: for a source that is neither a path nor a data frame of pandas.
         ValueError: for an unknown kind of file, option or metric, a file that its reader refuses,
             and if nothing is left.
     """
-    place = Path(path)
     named("scale", scale, dict.fromkeys(SCALES))
     named("kind of absolute metric", absolute, ABSOLUTE)
     for label in columns or {}:
-        named("column", label, dict.fromkeys((*LABELS, "step", "episode")))
-    reading = _reader(place)(place, Options(metric, absolute, columns or {}, names))
-    if reading.absolute and absolute not in ("unknown", reading.absolute):
-        raise ValueError(
-            f"{place} has no episodes of the kind {absolute!r}; its scores are "
-            f"{ABSOLUTE[reading.absolute]} ({reading.absolute})."
+        named("column", label, dict.fromkeys((*LABELS, *PLACES)))
+    options = Options(metric, columns or {}, folders)
+    if hasattr(source, "to_csv"):
+        place, reading = "data frame", read_frame(source, options)
+    elif isinstance(source, (str, PathLike)):
+        place, reading = str(source), _read(Path(source), options)
+    else:
+        raise TypeError(
+            f"source was a {type(source).__name__}; allowed: a path, or a DataFrame of pandas "
+            f"(polars: frame.to_pandas())."
         )
-    kind = reading.absolute or absolute
-    names_in_file = Names()
-    for run in reading.runs:
-        names_in_file.check_case("task", run.task, str(place))
-        names_in_file.check_case("algorithm", run.algorithm, str(place))
-    runs, left_out = _comparable(reading.runs, metric, scale)
-    runs, score, renamed = _renamed(runs, metric)
+    if reading.last and absolute not in ("unknown", "last"):
+        raise ValueError(
+            f"{place} has no episodes of the kind {absolute!r}; its scores are {ABSOLUTE['last']} "
+            f"(last)."
+        )
+    kind = "last" if reading.last else absolute
+    _check(reading, metric, place)
+    runs, left_out = comparable(reading, metric, scale)
+    if not any(run.absolute for run in runs):
+        reasons = "; ".join(left_out[:_SHOWN]) or "no run has absolute metrics"
+        raise ValueError(f"Nothing is left to compare: {reasons}.")
+    check_kind(runs, kind, place)
+    names = _metric_names(runs, metric)
+    left_out += [f"{old!r} is called {new}" for old, new in names.items() if old != new]
+    renamed = [
+        replace(
+            run,
+            metrics={names[name]: values for name, values in run.metrics.items()},
+            absolute={names[name]: values for name, values in run.absolute.items()},
+        )
+        for run in runs
+    ]
     notes = [_ORIGIN, f"Absolute metrics are {ABSOLUTE[kind]} ({kind})."]
     notes += [_MOVING] if scale == "minmax" else []
-    notes += _listed([*reading.left_out, *left_out, *renamed])
-    return Report(*_converted(runs, score, scale, one_line(place.name)), tuple(notes))
+    notes += _listed(left_out)
+    content = _converted(renamed, names[metric], scale, one_line(Path(place).name))
+    return Report(*content, tuple(notes))
 
 
-def _reader(place: Path) -> Reader:
+def _read(place: Path, options: Options) -> Reading:
+    """Read a file or a folder by its kind."""
     if not place.exists():
         raise FileNotFoundError(f"There is no file {place} to import.")
-    for recognises, reader in IMPORTERS:
-        if recognises(place):
-            return reader
-    raise ValueError(f"{place} is of no kind that can be imported; allowed: {_KINDS}.")
+    if place.is_dir():
+        return _read_folder(place, options)
+    if place.suffix.lower() == ".csv":
+        return read_csv(place, options)
+    if place.suffix.lower() == ".json":
+        return read_marl_eval(place)
+    raise ValueError(
+        f"{place} is of no kind that can be imported; allowed: .csv in long form, .json of "
+        f"marl-eval, and folders with such .json files or with event files of TensorBoard. For "
+        f"other programs, docs/exchange.md makes a data frame by their own readers."
+    )
+
+
+def _read_folder(folder: Path, options: Options) -> Reading:
+    """Read the .json files of marl-eval in a folder or, without any, its event files."""
+    reading, events = read_marl_eval_folder(folder), any(visible(folder, FILES)[0])
+    if not events and not reading.runs:
+        reasons = "; ".join(reading.left_out[:_SHOWN]) or "it has neither"
+        raise ValueError(
+            f"{folder} has no .json file of marl-eval and no event file of TensorBoard: {reasons}."
+        )
+    if not events:
+        return reading
+    if reading.runs:
+        unread = "event files of TensorBoard, since .json files of marl-eval are there"
+        return reading._replace(left_out=(*reading.left_out, unread))
+    logs = read_events(folder, options)
+    return logs._replace(left_out=(*reading.left_out, *logs.left_out))
+
+
+def _check(reading: Reading, metric: str, place: str) -> None:
+    """Raise for an unknown score, and for names that cannot be told apart."""
+    parts = [run.absolute for run in reading.runs]
+    parts += [evaluation.samples for run in reading.runs for evaluation in run.evaluations]
+    named("metric", metric, dict.fromkeys(name for part in parts for name in part), place)
+    advice = "rename it there, or spell both alike if they are one"
+    check_case("task", (run.task for run in reading.runs), place, advice)
+    check_case("algorithm", (run.algorithm for run in reading.runs), place, advice)
+    check_distinct(reading.runs)
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
@@ -128,77 +172,15 @@ def _listed(texts: Sequence[str]) -> list[str]:
     return [*shown, f"Left out or changed: {more} more."] if more > 0 else shown
 
 
-def _comparable(
-    runs: Sequence[Run], metric: str, scale: str
-) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Return the runs that can be compared, and what was left out.
+def _metric_names(runs: Sequence[Run], metric: str) -> dict[str, str]:
+    """Return the names of all metrics in a table, the score's first.
 
-    Of each task these are the runs with the usual number of values; a task on which nothing varies
-    has no scale.
+    No name is that of a metric which is computed from other columns.
     """
-    counts: dict[tuple[str, str], Counter[int]] = {}
-    for run in runs:
-        if metric in run.absolute:
-            place = run.environment, run.task
-            counts.setdefault(place, Counter())[len(run.absolute[metric])] += 1
-    usual = {place: numbers.most_common(1)[0][0] for place, numbers in counts.items()}
-    constant = _constant(runs, metric) if scale == "minmax" else {}
-    left_out = [
-        f"{environment} / {task}, where every {metric} is {value:g} and gives no scale"
-        for (environment, task), value in constant.items()
-    ]
-    kept = []
-    for run in runs:
-        place = run.environment, run.task
-        if place in constant:
-            continue
-        count = len(run.absolute[metric]) if metric in run.absolute else usual.get(place, 0)
-        if count == usual.get(place, 0) or (len(run.steps) == 1 and run.steps[0] == 0):
-            kept.append(run)
-            continue
-        where = f"{run.environment} / {run.task} / {run.algorithm} / {run.name}"
-        left_out.append(f"{where}, with {count} values of {metric}; most have {usual[place]}")
-    if not any(run.absolute for run in kept):
-        raise ValueError(
-            f"Nothing is left to compare: {'; '.join(left_out[:_SHOWN]) or 'there are no scores'}."
-        )
-    return tuple(kept), tuple(left_out)
-
-
-def _constant(runs: Iterable[Run], metric: str) -> dict[tuple[str, str], float]:
-    """Return the tasks on which all values of a metric are equal, with that value."""
-    values: dict[tuple[str, str], list[np.ndarray]] = {}
-    for run in runs:
-        parts = [part[metric].ravel() for part in (run.metrics, run.absolute) if metric in part]
-        values.setdefault((run.environment, run.task), []).extend(parts)
-    whole = {place: np.concatenate([*parts, np.empty(0)]) for place, parts in values.items()}
-    return {
-        place: float(sample[0])
-        for place, sample in whole.items()
-        if sample.size and np.ptp(sample) == 0.0
-    }
-
-
-def _renamed(runs: Sequence[Run], metric: str) -> tuple[tuple[Run, ...], str, list[str]]:
-    """Return runs with names of metrics for a table, the score's, and what was numbered."""
-    found = [name for run in runs for name in (*run.metrics, *run.absolute)]
-    stems = {name: _metric_name(name) for name in dict.fromkeys((metric, *found))}
-    names = _distinct(stems)
-    holders = {name: holder for holder, name in names.items()}
-    numbered = [
-        f"the metric {name!r} is called {names[name]}, since {holders[stem]!r} is called {stem}"
-        for name, stem in stems.items()
-        if names[name] != stem
-    ]
-    renamed = [
-        replace(
-            run,
-            metrics={names[name]: values for name, values in run.metrics.items()},
-            absolute={names[name]: values for name, values in run.absolute.items()},
-        )
-        for run in runs
-    ]
-    return tuple(renamed), names[metric], numbered
+    found = dict.fromkeys(name for run in runs for name in (*run.metrics, *run.absolute))
+    stems = {name: re.sub(r"[\s:]+", "-", name)[:55] for name in dict.fromkeys((metric, *found))}
+    computed = {*COMMON} - {"return"}
+    return _distinct({n: f"file_{stem}" if stem in computed else stem for n, stem in stems.items()})
 
 
 def _converted(
@@ -310,12 +292,6 @@ def _filled(metrics: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarra
         single = np.broadcast_to(values, (rows, width)) if values.shape[1] == 1 else whole
         filled[name] = np.array(single)
     return filled
-
-
-def _metric_name(name: str) -> str:
-    """Return the name of a metric in a table: never one that is computed from other columns."""
-    plain = re.sub(r"[\s:]+", "-", name)[:55]
-    return f"file_{plain}" if plain in COMMON and plain != "return" else plain
 
 
 def _task_ids(runs: Iterable[Run]) -> dict[tuple[str, str], str]:

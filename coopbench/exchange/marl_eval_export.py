@@ -14,10 +14,11 @@ import numpy as np
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
-from coopbench.exchange.names import chosen_algorithms
-from coopbench.exchange.runs import Names
+from coopbench.exchange.runs import check_case
 from coopbench.files import write_text
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import named, unknown
+
+_RENAME = "give it another with policies={policy: name} (--policy POLICY=NAME)"
 
 
 def to_marl_eval(
@@ -99,10 +100,18 @@ def _outline(parts: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict[str, str]:
     """Return the names in the file of the policies to export, {policy: name}."""
-    chosen = chosen_algorithms(table, policies)
-    names = Names("give it another with policies={policy: name} (--policy POLICY=NAME)")
-    for name in chosen.values():
-        names.check("algorithm", name, "the export")
+    present = dict.fromkeys(block.cell.policy for block in table)
+    chosen = dict(zip(present, present, strict=True)) if policies is None else dict(policies)
+    names = list(chosen.values())
+    for policy, name in chosen.items():
+        if policy not in present:
+            raise ValueError(unknown("policy", policy, present, "the results"))
+        if not name.strip() or "," in name:
+            why = "a comma, with which marl-eval joins names" if name.strip() else "no letters"
+            raise ValueError(f"The algorithm {name!r} has {why}; {_RENAME}.")
+        if names.count(name) > 1:
+            raise ValueError(f"Two policies are to be called {name!r}; give them two names.")
+    check_case("algorithm", names, "marl-eval takes names in lower case", _RENAME)
     return chosen
 
 

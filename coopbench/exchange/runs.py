@@ -1,12 +1,14 @@
-"""Runs as files of other programs hold them, and what the readers of these files share."""
+"""Runs of other programs: as files hold them, and as a report needs them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from coopbench.episodes.names import one_line
 from coopbench_envs.reading import read_regular
 
 _LIMIT = 1 << 29  # bytes; the largest published experiments have less
@@ -18,6 +20,7 @@ ABSOLUTE = {
     "unknown": "of unknown kind: neither the file nor --absolute names it",
 }
 LABELS = ("algorithm", "task", "run")  # of a run
+Samples: TypeAlias = Mapping[str, np.ndarray]  # metric -> (values,) float64
 
 
 @dataclass(frozen=True)
@@ -25,30 +28,59 @@ class Options:
     """What the caller says about a file."""
 
     metric: str = "return"  # the score
-    absolute: str = "unknown"  # what its absolute metrics are, a key of ``ABSOLUTE``
     columns: Mapping[str, str] = field(default_factory=dict)  # {label: name of the column}
-    names: str = ""  # pattern of the names of runs, see ``curves.labels_of``
+    folders: str = "{algorithm}/{task}/{run}"  # pattern of the folders of runs
+
+
+class Evaluation(NamedTuple):
+    """An evaluation of a run along its training."""
+
+    step: int  # of the environment, trained so far
+    samples: Samples
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of an algorithm on a task."""
+class FoundRun:
+    """One run of an algorithm on a task, as a file holds it."""
 
     environment: str
     task: str
     algorithm: str
     name: str
-    steps: np.ndarray  # (evaluations,) int64, steps of the environment trained so far, rising
+    evaluations: tuple[Evaluation, ...]  # by rising step
+    absolute: Samples  # what the run is judged by; empty if the file has none
+    source: str = ""  # the file or folder that holds it
+
+    @property
+    def label(self) -> str:
+        """How messages call the run."""
+        return f"{self.environment} / {self.task} / {self.algorithm} / {self.name}"
+
+    @property
+    def untrained(self) -> bool:
+        """Whether it has played without training: what it is judged by is its only evaluation."""
+        return len(self.evaluations) == 1 and not self.evaluations[0].step and bool(self.absolute)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with the same metrics, and as many values of each, at all of its steps."""
+
+    environment: str
+    task: str
+    algorithm: str
+    name: str
+    steps: np.ndarray  # (evaluations,) int64, rising
     metrics: dict[str, np.ndarray]  # name -> (evaluations, values) float64
-    absolute: dict[str, np.ndarray]  # name -> (values,) float64; empty if the file has none
+    absolute: dict[str, np.ndarray]  # name -> (values,) float64; empty if there are none
 
 
 class Reading(NamedTuple):
     """What a reader has found."""
 
-    runs: tuple[Run, ...]
-    left_out: tuple[str, ...] = ()  # what was left out, and how values were summarised
-    absolute: str = ""  # what the absolute metrics are, a key of ``ABSOLUTE``; empty: as told
+    runs: tuple[FoundRun, ...]
+    left_out: tuple[str, ...] = ()
+    last: bool = False  # runs have evaluations alone, and are judged by the last one
 
 
 def read_import(path: Path) -> bytes:
@@ -65,27 +97,62 @@ def read_import(path: Path) -> bytes:
         raise ValueError(f"{path} cannot be read as a file: {error.strerror}.") from None
 
 
-class Names:
-    """Names of a file, each in one spelling: marl-eval reads all of them in lower case."""
+def visible(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
+    """Return the files below a folder whose names fit, and a line for each hidden one.
 
-    def __init__(
-        self, advice: str = "rename it in the file, or spell both alike if they are one"
-    ) -> None:
-        self._advice = advice
-        self._spelled: dict[tuple[str, str], str] = {}
+    Hidden files and folders hold copies, such as those of editors and file managers.
+    """
+    files, hidden = list[Path](), list[str]()
+    for file in sorted(file for file in folder.rglob(pattern) if file.is_file()):
+        if any(part.startswith(".") for part in file.relative_to(folder).parts):
+            hidden.append(f"{file}, which is hidden")
+        else:
+            files.append(file)
+    return files, hidden
 
-    def check(self, kind: str, name: str, where: str) -> None:
-        """Raise ``ValueError`` for a name that marl-eval cannot keep apart from others."""
-        if not name.strip() or "," in name:
-            why = "a comma, with which marl-eval joins names" if name.strip() else "no letters"
-            raise ValueError(f"{where}: the {kind} {name!r} has {why}; {self._advice}.")
-        self.check_case(kind, name, where)
 
-    def check_case(self, kind: str, name: str, where: str) -> None:
-        """Raise ``ValueError`` for a name that differs from an earlier one in case only."""
-        other = self._spelled.setdefault((kind, name.lower()), name)
+def check_case(kind: str, names: Iterable[str], where: str, advice: str) -> None:
+    """Raise ``ValueError`` for two names that differ in upper and lower case only."""
+    spelled: dict[str, str] = {}
+    for name in names:
+        other = spelled.setdefault(name.lower(), name)
         if other != name:
             raise ValueError(
                 f"{where}: the {kind} {name!r} differs from {other!r} in upper and lower case "
-                f"only, and marl-eval takes them for one; {self._advice}."
+                f"only; {advice}."
             )
+
+
+def check_distinct(runs: Iterable[FoundRun]) -> None:
+    """Raise ``ValueError`` for a run that two files or folders hold."""
+    holders: dict[str, str] = {}
+    for run in runs:
+        holder = holders.setdefault(run.label, run.source)
+        if holder != run.source:
+            raise ValueError(
+                f"{holder} and {run.source} both hold the run {run.label}; move one of them away, "
+                f"or tell folders apart with --folders, such as '{{algorithm}}/{{task}}/{{run}}'."
+            )
+
+
+def labels_of(name: str, pattern: str, default: str) -> tuple[str, str, str]:
+    """Return algorithm, task and run of a folder: the texts at their places in a pattern.
+
+    A pattern such as "{task}__{algorithm}__{run}__*" has these in braces, and ``*`` for any text;
+    a label that it leaves out is the ``default``. Raises ``ValueError`` if it does not fit.
+    """
+    expression = re.escape(pattern).replace(r"\*", ".*")
+    for label in LABELS:
+        text = ".+?" if label == "task" else "[^/]+?"  # ids of tasks may have a namespace
+        expression = expression.replace(rf"\{{{label}\}}", f"(?P<{label}>{text})", 1)
+    if r"\{" in expression:
+        allowed = ", ".join(f"{{{label}}}" for label in LABELS)
+        raise ValueError(f"The pattern {pattern!r} has other braces; allowed: {allowed}, once, *.")
+    match = re.fullmatch(expression, name)
+    if match is None:
+        raise ValueError(
+            f"The folder {one_line(name)!r} of a run does not fit {pattern}; name a pattern with "
+            f"--folders, such as '{{task}}__{{algorithm}}__{{run}}__*'."
+        )
+    algorithm, task, run = (one_line(match.groupdict().get(label, default)) for label in LABELS)
+    return algorithm, task, run

@@ -16,7 +16,7 @@ from coopbench.baselines.registry import (
     reads_file,
     trained_policy,
 )
-from coopbench.episodes.names import check_name, imitations
+from coopbench.episodes.names import check_name
 from coopbench.episodes.trained import Trained
 from coopbench.playing.model_files import is_model_file, load_model_file
 from coopbench.playing.wrapped import Named
@@ -61,7 +61,7 @@ Model: TypeAlias = PolicyLike | Trained | Checkpoints | Failed
 
 
 @dataclass(frozen=True)
-class Models:
+class TrainedRuns:
     """All models of a method under a protocol: by task, by training run, or by both.
 
     ``trained`` is ``{task: model}``, ``{training seed: model}`` or ``{task: {training seed:
@@ -132,7 +132,7 @@ def contestant_of(protocol: schema.Protocol, name: str) -> Contestant:
 # What callers of ``evaluate`` name: one model for all tasks, or all models of a method; one of
 # them, several, or {name in the results: policy}. Public functions annotate it in quotes, so that
 # help and editors print this name instead of 800 characters.
-PolicyArgument: TypeAlias = Model | Models
+PolicyArgument: TypeAlias = Model | TrainedRuns
 PolicyArguments: TypeAlias = (
     PolicyArgument | Iterable[PolicyArgument] | Mapping[str, PolicyArgument]
 )
@@ -168,7 +168,7 @@ def with_baselines(protocol: schema.Protocol, policies: PolicyArguments) -> list
     These are the baselines that need no training; those that do are runs of learners.
     """
     chosen = policy_list(policies)
-    names = {name_of(policy) for policy in chosen if not isinstance(policy, Models)}
+    names = {name_of(policy) for policy in chosen if not isinstance(policy, TrainedRuns)}
     return [*chosen, *(name for name in protocol.report.fixed if name not in names)]
 
 
@@ -204,12 +204,15 @@ def columns(
 
 
 def check_distinct(names: Iterable[str], advice: str) -> None:
-    """Raise ``ValueError`` for a name that looks like one before it, or like a registered one.
+    """Raise ``ValueError`` for two names that differ by case alone: they may share a folder.
 
     ``advice`` says what to do, without a full stop.
     """
-    for name, other in imitations(names, entries()).items():
-        raise ValueError(f"A policy is called {name!r}, almost like {other!r}: {advice}.")
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            raise ValueError(f"Policies are called {other!r} and {name!r}: {advice}.")
 
 
 def _columns(
@@ -217,7 +220,7 @@ def _columns(
 ) -> list[tuple[str, Mapping[str, Runs]]]:
     """Return the names of a policy in the results, each with the models that play every task."""
     tasks = [task.id for task in protocol.task]
-    if not isinstance(policy, Models):
+    if not isinstance(policy, TrainedRuns):
         return [(name_of(policy), {task: {None: policy} for task in tasks})]
     training = protocol.training
     per_task = training is not None and training.on == "each"
@@ -242,7 +245,7 @@ def _columns(
     return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
 
 
-def _by_seed(models: Models) -> bool:
+def _by_seed(models: TrainedRuns) -> bool:
     """Whether models are by training seed, not by task; ``ValueError`` if by neither."""
     kinds = {"seed" if is_seed(key) else type(key).__name__ for key in models.trained}
     if not kinds <= {"seed"} and not kinds <= {"str"}:
@@ -289,7 +292,7 @@ def _runs(name: str, task: str, model: Any) -> Runs:
 
 
 def _is_one(policies: Any) -> bool:
-    if isinstance(policies, str | Models | Trained | Checkpoints | Failed):
+    if isinstance(policies, str | TrainedRuns | Trained | Checkpoints | Failed):
         return True
     return callable(policies) or hasattr(policies, "act") or hasattr(policies, "predict")
 
@@ -311,7 +314,7 @@ def named(name: Any, policy: Any) -> PolicyArgument:
     if not isinstance(name, str) or not name:
         raise ValueError(f"Policies are named by texts; given {name!r}.")
     policy = policy if isinstance(policy, str) and policy == name else loaded_policy(policy)
-    if isinstance(policy, str | Models):
+    if isinstance(policy, str | TrainedRuns):
         other = policy if isinstance(policy, str) else policy.name
         if other != name:
             raise ValueError(
@@ -328,7 +331,7 @@ def named(name: Any, policy: Any) -> PolicyArgument:
     if isinstance(policy, Trained | Checkpoints | Failed):
         raise ValueError(
             f"{name!r} is {type(policy).__name__}, one training run; give "
-            f"Models({name!r}, {{training seed: ...}}) instead."
+            f"TrainedRuns({name!r}, {{training seed: ...}}) instead."
         )
     if isinstance(policy, type) or not _is_one(policy):
         unusable: PolicyArgument = policy

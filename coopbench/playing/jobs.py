@@ -135,7 +135,7 @@ def check_workers(workers: int | None) -> None:
         raise ValueError(f"'workers' was {workers!r}; allowed: a whole number >= 1, or None.")
 
 
-def check_portable(job: Job, dumps: Callable[[Job], bytes]) -> None:
+def check_portable(job: Any, dumps: Callable[[Any], bytes]) -> None:
     """Raise ``TypeError`` if a job cannot be sent to another process."""
     try:
         dumps(job)

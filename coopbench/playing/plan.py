@@ -32,9 +32,9 @@ Planned: TypeAlias = tuple[Cell, Contestant]
 def plan(protocol: Protocol, policies: PolicyArguments) -> list[Planned]:
     """Pair every task with every policy, in the protocol's order, and check that they can play.
 
-    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here. ``Models``
-    play their own task or all tasks, as the protocol's training says. Baselines that the protocol
-    requires of single groups of tasks play these groups alone.
+    ``FILE.py:NAME`` and ``module:NAME`` are policies from code, which is executed here.
+    ``TrainedRuns`` play their own task or all tasks, as the protocol's training says. Baselines
+    that the protocol requires of single groups of tasks play these groups alone.
 
     Raises ``ValueError`` before anything runs: for no policies, for two of one name, for a named
     policy that cannot play a task, for actions that do not fit one (see ``Player.check``), for
@@ -126,7 +126,7 @@ def _check_run(protocol: Protocol, cell: Cell, model: Trained | Checkpoints | Fa
     if cell.run is None:
         raise ValueError(
             f"{cell.policy} on {cell.task!r} was given as {type(model).__name__}, which only makes "
-            f"sense for a training run; give its seed: Models(name, {{seed: ...}})."
+            f"sense for a training run; give its seed: TrainedRuns(name, {{seed: ...}})."
         )
     if isinstance(model, Trained | Failed):
         return
@@ -156,7 +156,7 @@ def _check_trained_by(cell: Cell, contestant: Contestant) -> None:
     if not plays:
         raise ValueError(
             f"Run {cell.run} of {cell.policy} on {cell.task!r} is not one of the registered policy "
-            f"{entry.name!r}: only what it plays, or has trained, has its name. Give Models "
+            f"{entry.name!r}: only what it plays, or has trained, has its name. Give TrainedRuns "
             f"another name."
         )
 

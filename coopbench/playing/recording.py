@@ -159,7 +159,7 @@ def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
         numbers = " and ".join(map(str, recorded)) or "none"
         raise ReplayError(
             f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
-            f"actions of some; allowed: {numbers}. For others use coopbench.record."
+            f"actions of some; allowed: {numbers}. For others use coopbench.play_episode."
         )
     return episode_of(protocol, cell, k, *recorded[k])
 

@@ -152,6 +152,12 @@ def _nearest(cell: Cell, players: Sequence[Player]) -> dict[str, str]:
     return {n: player.nearest for n, player in zip(names, players, strict=True) if player.nearest}
 
 
+class Seated(NamedTuple):
+    """An actor that sits in the match by itself, without a ``Player`` for it."""
+
+    actor: Actor
+
+
 class Keyed(NamedTuple):
     """A policy whose random numbers follow from a key, and not from seeds that it might know."""
 
@@ -162,7 +168,7 @@ class Keyed(NamedTuple):
 def play_again(
     protocol: Protocol,
     cell: Cell,
-    actor: PolicyLike | Keyed | Actions,
+    actor: PolicyLike | Seated | Keyed | Actions,
     numbers: Sequence[int],
     recorded: Iterable[int],
     longest: int | None = None,
@@ -183,6 +189,8 @@ def play_again(
     if isinstance(actor, Keyed):
         draws = np.random.default_rng(actor.key)
         players.insert(0, Player(actor.policy, Game.of(engine), draws))
+    elif isinstance(actor, Seated):
+        players.insert(0, actor.actor)
     elif not isinstance(actor, Actions):
         players.insert(0, Player(actor, Game.of(engine)))
     else:
@@ -190,9 +198,9 @@ def play_again(
         players.insert(0, Script(lambda step: joint[:, min(step, last)].copy()))
         prints = Fingerprints(engine, seats == OWN)
     match = Match(engine, players, seats)
-    states = instance_state(task, engine.constants, count) or {}
-    start = {name: np.asarray(values)[rows] for name, values in states.items()}
-    match.begin(protocol.seeds_of(task)[rows], start)
+    match.begin(
+        protocol.seeds_of(task)[rows], instance_state(task, engine.constants, count, rows) or {}
+    )
     watch = _Watch(engine, Game.of(engine), cell, seats, prints, longest)
     _watched(match, [watch], progress)
     episodes = watch.episodes([rows.index(k) for k in recorded])

@@ -12,7 +12,7 @@ Seconds = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 
 
 class Limits(Strict):
-    """How long a policy may take, in seconds; see ``timed``."""
+    """How long a policy may take, in seconds; ``evaluate`` keeps no time."""
 
     planning: Seconds  # from the policy's creation to its first action of an episode
     step: Seconds  # for each later action

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.errors import ProtocolError
-from coopbench.protocol.limits import Limits
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.report import measured_by
@@ -189,24 +188,6 @@ def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:
     return [partners] if isinstance(partners, str) else list(partners)
 
 
-def with_limits(protocol: Protocol, limits: Limits | Mapping[str, Any] | str) -> Protocol:
-    """Add limits of time to a protocol that has none; the result has another digest.
-
-    A text is the name of a preset, for instance "flatland". Raises ``ProtocolError`` if the
-    protocol has limits, and if ``limits`` cannot be used.
-    """
-    if protocol.limits is not None:
-        raise ProtocolError(
-            f"{protocol.name} has limits of its own ({protocol.limits}); give none."
-        )
-    values: Any = limits.model_dump() if isinstance(limits, Limits) else limits
-    values = values if isinstance(values, str) else dict(values)
-    try:
-        return protocol.changed(limits=values)
-    except ValidationError as error:
-        raise ProtocolError(f"The limits cannot be used:\n{explained(error)}") from None
-
-
 def _validated(content: dict[str, Any], where: str) -> Protocol:
     try:
         return Protocol.model_validate(content)
@@ -337,6 +318,6 @@ def _shipped(name: str) -> Path:
     except ValueError as error:
         hint = "A file of your own must end in .toml."
         if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
-            hint = f"It is an environment: 'coopbench evaluate --env {name}' plays it."
+            hint = f"It is an environment: 'coopbench evaluate {name}' plays it."
         raise ProtocolError(f"{error} {hint}") from None
     return file

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from coopbench.errors import DamagedResultError
 from coopbench.files import make_folder, parsed, read_bounded, write_text
 from coopbench.protocol.base import Strict
+from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol, check_printable
 from coopbench_envs.parameters import named
 
@@ -131,6 +132,8 @@ def read_registration(root: Path) -> Registration | None:
     content = read_bounded(file)
     try:
         return Registration.model_validate(parsed(content))
+    except ValidationError as error:
+        raise DamagedResultError(f"{file} is not a registration:\n{explained(error)}") from None
     except ValueError as error:
         raise DamagedResultError(f"{file} is not a registration: {error}") from None
 

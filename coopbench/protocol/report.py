@@ -1,10 +1,10 @@
 """Report of a protocol: its score, metrics, charts, and what it reproduces."""
 
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 import coopbench_envs
 from coopbench.episodes.metrics import known_metrics, missing_metric
@@ -50,18 +50,41 @@ class Domain(Strict):
 
 
 class Reproduction(Strict):
-    """Tables and methods of a publication, in addition to the standard ones."""
+    """Sections of the report, and methods, of the publication that a protocol reproduces.
 
-    published_return: bool = False  # returns scaled by the lowest and highest mean of the report
-    interquartile: bool = False  # interquartile mean of every metric of every task and group
-    # Metrics of a table with one row per algorithm and task; the first with its deviation.
-    summary: tuple[str, ...] = ()
+    Any other key is the name of a section that only asked reports have: true, or what it shows.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Literal[True] | tuple[str, ...]] = Field(init=False)
     # Interval of the interquartile mean of a learner's runs; without it, the two-way interval.
-    bootstrap: Literal["percentile", "expanded"] | None = None
-    # Medians and quartiles over runs: along the training, and of the best late checkpoints.
-    medians: bool = False
+    bootstrap: Literal["percentile"] | None = later()
 
-    _lists = field_validator("summary", mode="before")(as_tuple)
+    @model_validator(mode="before")
+    @classmethod
+    def _asked_alone(cls, keys: Any) -> Any:
+        """Leave out the sections that are not asked for, which earlier versions stored as well."""
+        if not isinstance(keys, Mapping):
+            return keys
+        return {
+            name: as_tuple(value)
+            for name, value in keys.items()
+            if value is not False and value != []
+        }
+
+    @property
+    def sections(self) -> dict[str, Literal[True] | tuple[str, ...]]:
+        """What is asked of each section, by its name."""
+        return self.__pydantic_extra__
+
+    def has_asked(self, section: str) -> bool:
+        """Whether a section is asked for."""
+        return section in self.sections
+
+    def asked(self, section: str) -> tuple[str, ...]:
+        """Return what a section shall show; nothing where it is not asked."""
+        what = self.sections.get(section, ())
+        return () if what is True else what
 
 
 def _asks_nothing(reproduction: object) -> bool:
@@ -86,7 +109,7 @@ class Reporting(Strict):
     margin: float | None = later(gt=0.0)  # normalized difference that counts as none
     domain: dict[str, Domain] | None = later()  # metrics, curve and baselines by group of tasks
     chart: tuple[Chart, ...] = ()
-    # Tables and methods of the publication that the protocol reproduces.
+    # Sections and methods of the publication that the protocol reproduces.
     reproduces: Reproduction = Field(default=Reproduction(), exclude_if=_asks_nothing)
 
     _lists = field_validator("metrics", "baselines", "learned", "chart", mode="before")(as_tuple)
@@ -242,9 +265,6 @@ def _check_metrics(report: Reporting, tasks: Sequence[Task]) -> None:
     for task in tasks:
         spec, curve = task.spec, report.curve_of(task)
         metrics = known_metrics(spec)
-        for name in report.reproduces.summary:
-            if name not in metrics:
-                raise ValueError(missing_metric(task.env, name, f"the summary of {task.id!r}"))
         for name in (*report.metrics_of(task), curve):
             if name not in metrics:
                 raise ValueError(missing_metric(spec, name, f"task {task.id!r}"))

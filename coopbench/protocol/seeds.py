@@ -1,6 +1,5 @@
 """Seeds of a protocol: of evaluation, of the choice of checkpoints, and of training runs."""
 
-import hashlib
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
@@ -22,19 +21,6 @@ class Evaluation(Strict):
         return range(self.first, self.first + self.count)
 
 
-class Late(Strict):
-    """Where late evaluation seeds come from: a commitment, and a value that was published later."""
-
-    commitment: str = Field(pattern=r"^[0-9a-f]{64}$")  # SHA-256 of the file of 'coopbench commit'
-    beacon: str = Field(min_length=1, max_length=500)  # the public value and its source
-
-    @property
-    def first(self) -> int:
-        """The first evaluation seed, which cannot be known before the beacon."""
-        digest = hashlib.sha256(f"{self.commitment}\n{self.beacon}\n".encode()).digest()
-        return int.from_bytes(digest[:8], "big") >> 2
-
-
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -47,18 +33,8 @@ class Seeds(Strict):
     training: tuple[Seed, ...] = Field(default=(), max_length=1000)
     evaluation: Evaluation
     selection: Evaluation | None = later()  # of the episodes after every interval of training
-    late: Late | None = later()  # source of late evaluation seeds
 
     _lists = field_validator("training", mode="before")(as_tuple)
-
-    @model_validator(mode="after")
-    def _late(self) -> "Seeds":
-        if self.late is not None and self.evaluation.first != self.late.first:
-            raise ValueError(
-                f"late evaluation seeds begin with {self.late.first}, which follows from the "
-                f"commitment and the beacon; given {self.evaluation.first}"
-            )
-        return self
 
     @model_validator(mode="after")
     def _disjoint(self) -> "Seeds":

@@ -355,9 +355,12 @@ def _check_covered(name: str) -> None:
         )
 
 
-def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.ndarray] | None:
+def instance_state(
+    task: Task, constants: Any, episodes: int, rows: Sequence[int] | None = None
+) -> dict[str, np.ndarray] | None:
     """Return start states of a task's first ``episodes`` instances, or None if it has none.
 
+    With ``rows`` only those of these numbers are made, in this order.
     Raises ``ProtocolError`` if the file is missing, is not the one of the protocol, or has too few.
     """
     if task.instances is None:
@@ -383,7 +386,8 @@ def instance_state(task: Task, constants: Any, episodes: int) -> dict[str, np.nd
         raise ProtocolError(
             f"Task {task.id!r} has {episodes} episodes; {path} has {shortest} instances."
         )
-    return spec.instances(constants, {name: array[:episodes] for name, array in arrays.items()})
+    chosen = slice(episodes) if rows is None else list(rows)
+    return spec.instances(constants, {name: array[chosen] for name, array in arrays.items()})
 
 
 def groups_of(tasks: Sequence[Task]) -> dict[str, tuple[Task, ...]]:

@@ -7,13 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 import coopbench_envs
-from coopbench.episodes.names import one_line
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.map_files import checksum, files_of, place_of
 from coopbench.protocol.messages import reasons
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.seeds import Late
 from coopbench.protocol.task import Task
 
 _NAMED = 6  # keys that are named
@@ -109,24 +107,6 @@ def whole_of(protocol: Protocol) -> Protocol:
         return protocol
     shipped = load_protocol(protocol.protocol.name)
     return shipped if is_part(shipped, protocol) else protocol
-
-
-def with_late_seeds(protocol: Protocol, commitment: str, beacon: str) -> Protocol:
-    """Return a protocol whose evaluation seeds follow from a commitment's digest and a ``beacon``.
-
-    Frozen start positions, which are public, are replaced by those that are drawn. Raises
-    ``ProtocolError`` for a beacon that is empty, longer than 500 characters or not printable.
-    """
-    if not beacon.strip() or not beacon.isprintable() or len(beacon) > 500:
-        raise ProtocolError(
-            f"The beacon is {one_line(beacon[:80])!r}; allowed: 1 to 500 printable characters, "
-            f"such as a published value with the name of its source."
-        )
-    late = Late(commitment=commitment, beacon=beacon)
-    seeds = protocol.seeds.model_dump() | {"late": late}
-    seeds["evaluation"] = protocol.seeds.evaluation.model_copy(update={"first": late.first})
-    tasks = [task.model_copy(update={"instances": None}) for task in protocol.task]
-    return protocol.changed(seeds=seeds, task=tuple(tasks))
 
 
 def with_maps(protocol: Protocol, folder: str | Path) -> Protocol:

@@ -91,9 +91,9 @@ class Answered(Findings):
     @cached_property
     def unregistered(self) -> tuple[str, ...]:
         """The policies without runs that are not in the registry; they may have been trained."""
-        fixed = [name for name, entry in entries().items() if not entry.trained]
         others = [name for name in self.episodes.policies if name not in self.learned]
-        return tuple(name for name in others if parse_name(name).kind not in fixed)
+        found = {name: entry_of(name) for name in others}
+        return tuple(name for name, entry in found.items() if entry is None or entry.trained)
 
     def metas(self, names: Sequence[str]) -> list[Meta]:
         """Return the metadata of every cell of some policies, empty for a cell that has none."""

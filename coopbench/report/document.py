@@ -24,10 +24,11 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.pictures import chart_pictures, overall_pictures, task_pictures
+from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
-from coopbench.report.tables.aggregates import aggregate_table, summary_tables
+from coopbench.report.sections import of_task, pictures, tables
+from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import (
     LONG,
@@ -36,13 +37,8 @@ from coopbench.report.tables.entries import (
     played_tasks,
     style_order,
 )
-from coopbench.report.tables.overall import (
-    extra_tables,
-    first_tables,
-    long_tables,
-    overview_table,
-)
-from coopbench.report.tables.tasks import agent_table, score_tables, task_table
+from coopbench.report.tables.overview import overview_table
+from coopbench.report.tables.tasks import score_tables, task_table
 
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
@@ -106,22 +102,22 @@ def paper(findings: Findings) -> Document:
 
 
 def _overall(findings: Findings) -> Iterator[Block]:
-    """Iterate over what is over all tasks; tables with rows for every task fold if these are many.
-
-    A table that only some reports have is a line of ``EXTRA_TABLES`` or ``LONG_TABLES``.
-    """
+    """Iterate over what is over all tasks; tables with a row for every task fold if many."""
     aggregates = aggregate_table(findings)
     if aggregates is not None:
         yield aggregates
     yield from _drawn(overall_pictures(findings))
-    yield from extra_tables(findings)
-    for table in long_tables(findings):
+    runs = runs_table(findings)
+    if runs is not None:
+        yield runs
+    yield from tables(findings, "overall")
+    for table in tables(findings, "by task"):
         yield Details(table.title, (table,)) if is_long(findings) else table
 
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    scores, others = summary_tables(findings), first_tables(findings)
+    scores, others = summary_tables(findings), tables(findings, "summary")
     if not scores and not others:
         return
     if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:
@@ -148,7 +144,9 @@ def _pairs(findings: Findings) -> Iterator[Section]:
 
 
 def _charts(findings: Findings) -> Iterator[Section]:
-    return _sections("Charts", tuple(_drawn(chart_pictures(findings))), "charts")
+    return _sections(
+        "Charts", tuple(_drawn([*group_pictures(findings), *pictures(findings)])), "charts"
+    )
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
@@ -173,13 +171,12 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
-    compared, agents = comparison_table(findings, task), agent_table(findings, task)
+    compared = comparison_table(findings, task)
     yield Facts(task_facts(findings, task))
     yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
     shown = ALWAYS if len(findings.policies) <= _MOST_COMPARED else FILES
     yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=shown)
-    if agents is not None:
-        yield Details("By agent", (agents,))
+    yield from of_task(findings, task)
 
 
 def _undrawn(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

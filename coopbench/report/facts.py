@@ -171,10 +171,9 @@ def provenance(findings: Findings) -> dict[str, str]:
     """Return seeds and versions, as {label: text}."""
     seeds = findings.protocol.seeds
     first, last = seeds.evaluation.first, seeds.evaluation.first + seeds.evaluation.count - 1
-    training, late = ", ".join(str(seed) for seed in seeds.training), seeds.late
+    training = ", ".join(str(seed) for seed in seeds.training)
     return {
-        "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies"
-        + ("" if late is None else f"; from the commitment {late.commitment} and {late.beacon!r}"),
+        "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
         "Training seeds": training or "none named by the protocol",
         "Results": f"digest {findings.results}" if findings.results else "not stored in a folder",
         "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),

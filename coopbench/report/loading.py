@@ -11,6 +11,7 @@ from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
+from coopbench.report.sections import lacking
 from coopbench.results.folder import stored_cells, table_of
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
@@ -86,5 +87,8 @@ def report_of(
     notes = (*notes, *environment_notes(protocol, table.blocks), *action_notes(table.blocks))
     if protocol.report.normalisation == "minmax":
         notes = (*notes, _MOVING)
+    missing = lacking(protocol)
+    if missing:
+        notes = (*notes, f"Sections that are not installed here are missing: {', '.join(missing)}.")
     notes = tuple(map(one_line, notes))
     return Report(protocol, table, notes, metadata, registration, results)

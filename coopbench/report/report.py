@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopbench.files import write_all
 from coopbench.report.answers import Answered
@@ -11,6 +11,7 @@ from coopbench.report.document import document, paper
 from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html, as_notebook
+from coopbench.report.sections import parts
 from coopbench.report.serialise import as_json, columns_as_csv, frame, tables_as_csv
 from coopbench.report.terminal import as_text
 from coopbench.results.folder import check_report, is_results_folder
@@ -22,7 +23,7 @@ class Report(Answered):
     ``print`` shows the summary, and ``save`` writes the page and all other files. A part is a tuple
     of rows with named fields, in full precision: ``estimates`` has every metric of every policy on
     every task, ``aggregates`` and ``ranks`` the scores over each group of tasks, ``comparisons``
-    and ``group_comparisons`` all pairs of policies; ``coopbench.analysis.findings.parts`` lists
+    and ``group_comparisons`` all pairs of policies; ``coopbench.report.sections.parts`` lists
     all parts, and ``to_frame`` returns one as a data frame. ``episodes`` are the results that
     everything is made of. ``is_standard`` tells whether the protocol was followed, ``deviations``
     why it was not, and ``notes`` what else a reader has to know.
@@ -34,6 +35,17 @@ class Report(Answered):
 
     def __str__(self) -> str:
         return as_text(self.document)
+
+    if not TYPE_CHECKING:  # or a mistyped name would pass; ``rows`` returns typed rows
+
+        def __getattr__(self, name: str) -> tuple[Any, ...]:
+            """Return the rows of the part of a section."""
+            if name.startswith("_") or name not in parts():
+                raise AttributeError(f"{type(self).__name__!r} has no attribute or part {name!r}.")
+            return self.rows(parts()[name])
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *parts()]
 
     @cached_property
     def document(self) -> Document:
@@ -49,7 +61,7 @@ class Report(Answered):
 
         ``report.html`` (self-contained page with plots), ``report.md``, ``report.tex``,
         ``report.json``, the plots, and one CSV file for each part, such as ``estimates.csv``;
-        ``coopbench.analysis.findings.parts`` lists the parts. Outside of a results folder, which
+        ``coopbench.report.sections.parts`` lists the parts. Outside of a results folder, which
         holds every episode already, there is ``episodes.csv``, too. The keys are html, md, tex,
         json, the names of parts, and paths such as ``plots/scores.svg``. Files of the same name
         are replaced, never half written. The same report gives the same bytes.

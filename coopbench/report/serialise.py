@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.analysis.findings import Findings, parts, row_types
+from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.analysis.rankings import ProfilePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
+from coopbench.report.sections import parts
 from coopbench_envs.parameters import named
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
@@ -26,14 +27,14 @@ _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
     """Return one CSV file for each part, {name of the part: content}."""
-    files = {name: as_csv(getattr(findings, name), row_types()[name]) for name in _parts(findings)}
+    files = {part.name: as_csv(findings.rows(part), part.row) for part in _parts(findings)}
     points = (point for curve in findings.learning for point in curve.points())
     return files | {"learning": as_csv(points, CurvePoint)}
 
 
-def _parts(findings: Findings) -> list[str]:
+def _parts(findings: Findings) -> list[Part[Any]]:
     """Return the parts of a report: of those that few reports have only the ones that it has."""
-    return [name for name, part in parts().items() if not part.rare or getattr(findings, name)]
+    return [part for part in parts().values() if not part.rare or findings.rows(part)]
 
 
 def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
@@ -105,9 +106,9 @@ def contents(findings: Answered) -> dict[str, Any]:
         "learning": _learning(findings.learning),
     }
     rows = {
-        name: [finite(vars(row)) for row in getattr(findings, name)]
-        for name in _parts(findings)
-        if name not in columnar
+        part.name: [finite(vars(row)) for row in findings.rows(part)]
+        for part in _parts(findings)
+        if part.name not in columnar
     }
     return {
         "schema": 3,
@@ -189,7 +190,7 @@ _PROGRESS = ("task", "policy", "run", "step", "episode", "return")
 def frame(findings: Findings, what: str = "episodes") -> Any:
     """Return a part of a report as a pandas ``DataFrame``.
 
-    ``what`` is "episodes" (a row per evaluation episode, as ``save_episodes_csv`` writes it),
+    ``what`` is "episodes" (a row per evaluation episode),
     "progress" (a row per episode of every checkpoint) or one of the report's tables, for instance
     "estimates". Undefined numbers are nan.
 
@@ -211,15 +212,15 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
         "progress": (_PROGRESS, map(_progress_columns, table.progress)),
     }
     if what in by_episode:
-        columns, parts = by_episode[what]
+        columns, cells = by_episode[what]
         # One cell at a time: rows as dictionaries take ten times the memory of a frame.
-        frames = [pandas.DataFrame(part).astype({"run": "Int64"}) for part in parts]
+        frames = [pandas.DataFrame(cell).astype({"run": "Int64"}) for cell in cells]
         empty = pandas.DataFrame(columns=list(columns))
         whole = pandas.concat(frames, ignore_index=True) if frames else empty
         return whole.astype(dict.fromkeys(("task", "policy"), "category"))
-    kind = named("table", what, {**by_episode, **row_types()}, "a report")
-    rows = [dataclasses.asdict(row) for row in getattr(findings, what)]
-    return pandas.DataFrame(rows, columns=[field.name for field in dataclasses.fields(kind)])
+    part = named("table", what, {**by_episode, **parts()}, "a report")
+    rows = [dataclasses.asdict(row) for row in findings.rows(part)]
+    return pandas.DataFrame(rows, columns=[field.name for field in dataclasses.fields(part.row)])
 
 
 def _progress_columns(progress: Progress) -> dict[str, Any]:

@@ -1,20 +1,24 @@
 """Folder: a results folder as a whole, with its protocol, its cells and the training runs in it."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import make_folder, read_bounded, write_text
-from coopbench.playing.contestants import Failed, Model, Models, check_distinct
+from coopbench.playing.contestants import Failed, Model, TrainedRuns, check_distinct
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.variants import is_part
 from coopbench.results import store
 from coopbench.results.manifest import cell_folders, folders_with, results_digest
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
+
+_Models = TypeVar("_Models")  # by training seed
 
 LEFT_OUT = "left out: "  # begins the note on a damaged cell
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
@@ -23,6 +27,11 @@ _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the 
 def is_results_folder(root: Path) -> bool:
     """Whether a folder holds results, or will: whether there is a protocol in it."""
     return (root / PROTOCOL).is_file()
+
+
+def holds_results_of(root: Path, protocol: Protocol) -> bool:
+    """Whether a folder holds results of a protocol with this digest."""
+    return is_results_folder(root) and read_protocol(root).digest == protocol.digest
 
 
 def write_protocol(root: Path, protocol: Protocol) -> None:
@@ -155,35 +164,52 @@ def _trained_steps(stored: store.Stored) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def models_of(folder: str | Path, learner: str, protocol: Protocol) -> Models:
+def models_of(folder: str | Path, learner: str, protocol: Protocol) -> TrainedRuns:
     """Return all models that a learner has trained in a results folder, by task and training seed.
+
+    The folder's protocol is ``protocol``, or one of which it has some tasks: then they are the
+    models that play these.
 
     Raises ``ValueError`` if there are none, for damaged cells, and if they were trained under
     another protocol, which may have chosen checkpoints by episodes that this one evaluates on.
     """
     root, notes = Path(folder), list[str]()
-    digest = read_protocol(root).digest
-    if digest != protocol.digest:
+    whole = read_protocol(root)
+    if whole.digest != protocol.digest and not is_part(whole, protocol):
         raise OtherProtocolError(
-            f"{learner}:{root} holds runs of another protocol (digest {digest[:12]}; this one has "
-            f"{protocol.digest[:12]}), with tasks and a choice of checkpoints of its own. Name the "
-            f"folder of a single run, or train under this protocol."
+            f"{learner}:{root} holds runs of another protocol (digest {whole.digest[:12]}; this "
+            f"one has {protocol.digest[:12]}), with tasks and a choice of checkpoints of its own. "
+            f"Name the folder of a single run, or train under this protocol."
         )
-    tasks = {task.id for task in protocol.trained_tasks}
-    models: dict[str, dict[int, Model]] = {}
-    for cell, stored in stored_cells(root, protocol, notes):
+    tasks = {task.id for task in whole.trained_tasks}
+    models: dict[str, dict[int | None, Model]] = {}
+    for cell, stored in stored_cells(root, whole, notes):
         name = parse_name(cell.policy)
         if name.kind != learner or cell.task not in tasks or name.values not in ("", cell.task):
             continue
         model = _model_of(stored)
         if cell.run is not None and model is not None:
             models.setdefault(cell.task, {})[cell.run] = model
-    if models and protocol.training is not None and protocol.training.on == "any":
-        return Models(learner, next(iter(models.values())))  # one model per seed plays all tasks
-    if not models or notes:
+    if models and whole.training is not None and whole.training.on == "any":
+        return TrainedRuns(
+            learner, next(iter(models.values()))
+        )  # one model per seed plays all tasks
+    played = models_of_part(models, whole, protocol)
+    if not played or notes:
         reasons = " ".join(notes) or f"there are no runs of {learner!r} in it."
         raise ValueError(f"{learner}:{root} cannot be played: {reasons}")
-    return Models(learner, models)
+    return TrainedRuns(learner, played)
+
+
+def models_of_part(
+    models: Mapping[str, _Models], whole: Protocol, protocol: Protocol
+) -> dict[str, _Models]:
+    """Return the models of ``whole``, by task, that play the trained tasks of its part.
+
+    What models are trained on may be left out of a choice of tasks that they play.
+    """
+    origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
+    return {task: models[origin] for task, origin in origins.items() if origin in models}
 
 
 def _model_of(stored: store.Stored) -> Trained | Failed | None:

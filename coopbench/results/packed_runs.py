@@ -31,11 +31,11 @@ from coopbench.episodes.table import Cell, Progress
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import UNREADABLE, digest_of, parsed, read_bounded, write_bytes
-from coopbench.playing.contestants import Failed, Models, PolicyArgument, name_of
+from coopbench.playing.contestants import Failed, PolicyArgument, TrainedRuns, name_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import whole_of
-from coopbench.results.folder import models_of
+from coopbench.results.folder import models_of, models_of_part
 from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.reading import read_regular
@@ -48,7 +48,7 @@ _STEPS, _POLICY = "steps", "policy"
 _SUM, _SHARE = "return", "own_return"  # metrics: of all agents together, and of one in the mean
 
 
-def pack_runs(folder: str | Path, learner: str, file: str | Path) -> Models:
+def pack_runs(folder: str | Path, learner: str, file: str | Path) -> TrainedRuns:
     """Write the training runs of a learner in a results folder to one file, and return them.
 
     They are those of training seeds that have finished all tasks that they are trained on. Raises
@@ -96,14 +96,14 @@ def _bits(values: np.ndarray) -> np.ndarray:
     return values.view(np.int64)
 
 
-def _complete(models: Models, protocol: Protocol) -> Models:
+def _complete(models: TrainedRuns, protocol: Protocol) -> TrainedRuns:
     """Return the models of the training seeds that have finished all tasks; by task and seed."""
     tasks = [task.id for task in protocol.trained_tasks]
     if _is_one_for_all(protocol):
-        return Models(models.name, {tasks[0]: models.trained})
+        return TrainedRuns(models.name, {tasks[0]: models.trained})
     of_tasks = [set(models.trained.get(task, ())) for task in tasks]
     seeds = set.intersection(*of_tasks)
-    return Models(
+    return TrainedRuns(
         models.name, {task: {s: models.trained[task][s] for s in sorted(seeds)} for task in tasks}
     )
 
@@ -118,7 +118,7 @@ def _metrics(protocol: Protocol) -> list[str]:
     return [*dict.fromkeys((_SUM, protocol.report.score))]
 
 
-def read_runs(file: str | Path, protocol: Protocol) -> Models:
+def read_runs(file: str | Path, protocol: Protocol) -> TrainedRuns:
     """Return the training runs of a file by task and training seed.
 
     ``protocol`` is the one that they were trained under, or a choice of its tasks: then they are
@@ -146,10 +146,8 @@ def read_runs(file: str | Path, protocol: Protocol) -> Models:
             f"{protocol.digest[:12]}). Train under this protocol, or name the policy of one run."
         )
     if _is_one_for_all(whole):  # a choice of tasks without held-out ones has no training
-        return Models(learner, next(iter(models.values())))
-    # The task that models are trained on may be left out of a choice of tasks that they play.
-    origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
-    return Models(learner, {task: models[own] for task, own in origins.items() if own in models})
+        return TrainedRuns(learner, next(iter(models.values())))
+    return TrainedRuns(learner, models_of_part(models, whole, protocol))
 
 
 def _models(
@@ -229,7 +227,7 @@ def with_shipped(
 
 def _name_of(policy: PolicyArgument) -> str:
     """Return the name of a policy, or of all models of a learner."""
-    return policy.name if isinstance(policy, Models) else name_of(policy)
+    return policy.name if isinstance(policy, TrainedRuns) else name_of(policy)
 
 
 def _has_own_runs(out: str | Path | None, learner: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import coopbench_envs
-from coopbench.errors import DamagedResultError, ProtocolError
+from coopbench.errors import DamagedResultError, ProtocolError, UnregisteredError
 from coopbench.files import UNREADABLE, parsed, read_bounded
 from coopbench.protocol.map_files import place_of, users_checksum
 from coopbench.protocol.messages import explained
@@ -46,6 +46,8 @@ def read_protocol(root: Path) -> Protocol:
             f"{file} is damaged or of another version:\n{explained(error)}\nIf files that it "
             f"names have moved, put them back; is it damaged itself? {_REMEDY}"
         ) from None
+    except UnregisteredError:
+        raise
     except (DamagedResultError, *UNREADABLE) as error:
         raise ProtocolError(f"{file} cannot be used: {error} {_REMEDY}") from None
 
@@ -59,7 +61,9 @@ def check_is_folder(root: Path) -> None:
 
 def _check_places(task: dict[str, Any]) -> None:
     """Raise ``ValueError`` if a task names modules to import, or files that must not be read."""
-    env = str(task["env"])
+    env = task["env"]
+    if not isinstance(env, str):
+        raise ValueError(f"its environment is {str(env)[:100]}; allowed: an id, which is text")
     if is_foreign(env):  # executed only by a user who names it
         parse_foreign(env)
     elif ":" in env:
@@ -67,10 +71,20 @@ def _check_places(task: dict[str, Any]) -> None:
             f"its environment {env!r} names a module to import; import that yourself and name the "
             f"environment alone; registered: {', '.join(coopbench_envs.ids())}"
         )
+    else:
+        _check_registered(env)
     file = str((task.get("instances") or {}).get("file", "plain"))
     if Path(file).name != file:
         raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
     _check_files(env, task.get("parameters") or {}, task.get("maps"))
+
+
+def _check_registered(env: str) -> None:
+    """Raise ``UnregisteredError`` for an environment that this installation does not know."""
+    try:
+        coopbench_envs.spec(env)
+    except ValueError as error:
+        raise UnregisteredError(str(error)) from None
 
 
 def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:

@@ -90,7 +90,6 @@ class Stored(NamedTuple):
     policy: TrainedPolicy | None = None
     source: bytes | None = None  # of a policy from code, whose ``meta["code"]`` says where from
     actions: Path | None = None  # the file of the policy's actions; see ``read_actions``
-    size: int = 0  # bytes of the files of the cell
 
 
 def describe(protocol: Protocol, played: Played, model: Model | None) -> dict[str, Any]:
@@ -214,7 +213,6 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
             None if policy is None else read_policy(policy),
             source,
             folder / _ACTIONS if _ACTIONS in contents else None,
-            sum(map(len, contents.values())),
         )
     except UNREADABLE as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)

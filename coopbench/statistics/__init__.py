@@ -1,10 +1,9 @@
-"""Statistics of repeated experiments: point estimates, intervals, tests, power, fairness.
+"""Statistics of repeated experiments: point estimates, intervals, tests, fairness.
 
 Arrays in, values out: nothing here reads files or knows environments. Scores are (runs, tasks).
 Importing is cheap; scipy is loaded by the first function that needs it.
 """
 
-from coopbench.statistics.bootstrap import bootstrap_interval as bootstrap_interval
 from coopbench.statistics.bootstrap import bootstrap_intervals as bootstrap_intervals
 from coopbench.statistics.constant import constant_half_width as constant_half_width
 from coopbench.statistics.constant import constant_p as constant_p
@@ -19,11 +18,8 @@ from coopbench.statistics.estimates import median as median
 from coopbench.statistics.estimates import optimality_gap as optimality_gap
 from coopbench.statistics.estimates import performance_profile as performance_profile
 from coopbench.statistics.estimates import probability_of_improvement as probability_of_improvement
-from coopbench.statistics.fairness import equality as equality
 from coopbench.statistics.fairness import gini as gini
 from coopbench.statistics.fairness import jain as jain
-from coopbench.statistics.fairness import mixed_signs as mixed_signs
-from coopbench.statistics.fairness import nash_welfare as nash_welfare
 from coopbench.statistics.improvement_and_profile import (
     improvement_interval as improvement_interval,
 )
@@ -33,8 +29,6 @@ from coopbench.statistics.intervals import t_interval as t_interval
 from coopbench.statistics.linear_statistics import iqm_of_runs as iqm_of_runs
 from coopbench.statistics.linear_statistics import mean_weights as mean_weights
 from coopbench.statistics.linear_statistics import trimmed_weights as trimmed_weights
-from coopbench.statistics.power import power as power
-from coopbench.statistics.power import runs_needed as runs_needed
 from coopbench.statistics.two_samples import cohens_d as cohens_d
 from coopbench.statistics.two_samples import hedges_g as hedges_g
 from coopbench.statistics.two_samples import holm as holm

@@ -2,9 +2,8 @@
 
 All functions take (..., agents) and return (...), a float for one vector. Shares are meaningful
 when all amounts have one sign. With both signs present the indices have no meaning (gains and
-losses cancel in the total), and ``jain``, ``gini`` and ``equality`` return nan; check
-``mixed_signs`` to tell this from the nan of an empty total. Subtract a declared reference (the
-worst payoff, say) before asking, if there is one.
+losses cancel in the total), and ``jain`` and ``gini`` return nan. Subtract a declared reference
+(the worst payoff, say) before asking, if there is one.
 """
 
 import numpy as np
@@ -25,7 +24,7 @@ def jain(amounts: Scores) -> float | np.ndarray:
     squares = x.shape[-1] * np.sum(shares**2, axis=-1)
     index = np.sum(shares, axis=-1) ** 2 / np.where(squares > 0.0, squares, 1.0)
     index = np.where(squares > 0.0, index, 1.0)
-    return _result(np.where(mixed_signs(x), np.nan, index))
+    return _result(np.where(_mixed_signs(x), np.nan, index))
 
 
 def gini(amounts: Scores) -> float | np.ndarray:
@@ -41,27 +40,13 @@ def gini(amounts: Scores) -> float | np.ndarray:
     weights = 2.0 * np.arange(1, agents + 1) - agents - 1.0
     with np.errstate(invalid="ignore", divide="ignore"):
         index = np.sort(x, axis=-1) @ weights / (agents * np.sum(x, axis=-1))
-    return _result(np.where(mixed_signs(x) | (np.sum(x, axis=-1) == 0.0), np.nan, index))
+    return _result(np.where(_mixed_signs(x) | (np.sum(x, axis=-1) == 0.0), np.nan, index))
 
 
-def equality(amounts: Scores) -> float | np.ndarray:
-    """Return one minus the Gini coefficient (Perolat et al. 2017); nan where that is."""
-    return 1.0 - gini(amounts)
-
-
-def nash_welfare(amounts: Scores) -> float | np.ndarray:
-    """Return the geometric mean, which rewards a high and an even total; nan unless all are > 0."""
-    x = _as_amounts(amounts)
-    positive = np.all(x > 0.0, axis=-1)
-    logs = np.log(np.where(x > 0.0, x, 1.0))
-    return _result(np.where(positive, np.exp(np.mean(logs, axis=-1)), np.nan))
-
-
-def mixed_signs(amounts: Scores) -> bool | np.ndarray:
+def _mixed_signs(x: np.ndarray) -> np.ndarray:
     """Say whether an amount is above zero and another below: then no share is defined."""
-    x = _as_amounts(amounts)
-    mixed = np.any(x > 0.0, axis=-1) & np.any(x < 0.0, axis=-1)
-    return mixed if mixed.ndim else bool(mixed)
+    mixed: np.ndarray = np.any(x > 0.0, axis=-1) & np.any(x < 0.0, axis=-1)
+    return mixed
 
 
 def _as_amounts(amounts: Scores) -> np.ndarray:

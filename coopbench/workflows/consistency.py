@@ -1,6 +1,6 @@
 """Consistency: what must hold of a stored cell before it is played again.
 
-A cell that is not of its protocol is not played: it could be of any size.
+A cell that is not of its protocol is not played.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,6 @@ from coopbench.results.store import Stored
 from coopbench.workflows.episode_diff import differences, trace_of
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy
 from coopbench_envs.foreign_names import is_foreign
-
-# Steps that any cell may say it has played, and for every byte of its files. A step of all lanes
-# takes as long as if there were so many more of them.
-_STEPS, _PER_BYTE, _LANES = 1 << 22, 256, 256
-# Bytes of observations of all lanes, likewise.
-_OBSERVED, _OBSERVED_PER_BYTE = 1 << 30, 1 << 12
-
 
 # --- the episodes ---------------------------------------------------------------------------------
 
@@ -82,36 +75,6 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
         elif not np.isclose(course[-1], block.metrics[name].mean(), RELATIVE, ABSOLUTE, True):
             mean = block.metrics[name].mean()
             yield Discrepancy(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
-
-
-def size_discrepancies(protocol: Protocol, task: Task, stored: Stored) -> Iterator[Discrepancy]:
-    """Yield whether a cell has more steps, or wider observations, than its files account for.
-
-    Steps that were played leave checksums, and agents leave returns, so that long episodes of many
-    agents make large files; of forged ones, a few kilobytes could claim years, or all memory.
-    """
-    block, selection = stored.episodes, protocol.seeds.selection
-    if block is None:
-        return
-    game = game_of(task)
-    features = max((part.stop for part in game.layout.values()), default=0)
-    observed = np.dtype(np.float32).itemsize * features * len(game.agents) * len(block)
-    if observed > _OBSERVED + _OBSERVED_PER_BYTE * stored.size:
-        yield Discrepancy(
-            f"its observations take {observed:,} bytes, more than its files of {stored.size:,} "
-            f"bytes account for"
-        )
-    allowed = _STEPS + _PER_BYTE * stored.size
-    claims = {"episodes": (len(block) + _LANES) * int(block.lengths.max())}
-    if stored.policy is not None and stored.progress is not None and selection is not None:
-        horizon = int(game.constants.horizon)
-        claims["selection episodes"] = (selection.count + _LANES) * horizon
-    for what, steps in claims.items():
-        if steps > allowed:
-            yield Discrepancy(
-                f"its {what} have {steps:,} steps with {_LANES} more lanes; its files of "
-                f"{stored.size:,} bytes account for up to {allowed:,}"
-            )
 
 
 # --- the metadata and the checkpoints -------------------------------------------------------------

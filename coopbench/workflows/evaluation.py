@@ -1,9 +1,9 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsIndex, overload
+from typing import Any
 
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.table import Cell, Failure, Played
@@ -13,9 +13,9 @@ from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import (
     Contestant,
     Failed,
-    Models,
     PolicyArgument,
     PolicyArguments,
+    TrainedRuns,
     policy_list,
     with_baselines,
 )
@@ -23,96 +23,65 @@ from coopbench.playing.groups import PlayGroup, groups_of
 from coopbench.playing.plan import Planned, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
+from coopbench.playing.shards import part
 from coopbench.protocol.loading import ad_hoc, load_protocol, names_environment
 from coopbench.protocol.registration import read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.report import Report
+from coopbench.report.sections import asked
 from coopbench.results import store
 from coopbench.results.folder import (
     LEFT_OUT,
     check_folder,
     earlier_results,
+    holds_results_of,
     models_of,
     write_protocol,
 )
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
-from coopbench.workflows.late import late_protocol
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
-# Arguments of ``ad_hoc``, which are no parameters of an environment.
-_RESERVED = ("episodes", "seed", "partners", "env", "metrics", "comparison", "effect")
+# Arguments of ``ad_hoc`` itself, and of earlier revisions.
+_RESERVED = {
+    "env": "the environment is the first argument",
+    "parameters": "give each parameter of the environment as an argument of its own",
+    "baselines": "required baselines are played unless only=True",
+    "reference": "shipped runs are played unless only=True",
+}
 
 
-@overload
-def evaluate(
-    protocol: str | Path | Protocol,
-    policies: "PolicyArguments",
-    out: str | Path | None = None,
-    backend: str = "auto",
-    progress: CellProgress | bool | None = None,
-    workers: int | None = None,
-    *,
-    tasks: str | Sequence[str] | None = None,
-    baselines: bool = False,
-    reference: bool = True,
-    late: str | Path | None = None,
-    beacon: str | None = None,
-) -> Report: ...
-@overload
-def evaluate(
-    protocol: str | Callable[..., Any],
-    policies: "PolicyArguments",
-    out: str | Path | None = None,
-    backend: str = "auto",
-    progress: CellProgress | bool | None = None,
-    workers: int | None = None,
-    *,
-    episodes: SupportsIndex | None = None,
-    seed: SupportsIndex | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    metrics: Sequence[str] | None = None,
-    comparison: str | None = None,
-    effect: str | None = None,
-) -> Report: ...
 def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
-    policies: "PolicyArguments",
+    policies: PolicyArguments | None = None,
     out: str | Path | None = None,
     backend: str = "auto",
     progress: CellProgress | bool | None = None,
     workers: int | None = None,
     *,
-    episodes: SupportsIndex | None = None,
-    seed: SupportsIndex | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    partners: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    metrics: Sequence[str] | None = None,
-    comparison: str | None = None,
-    effect: str | None = None,
     tasks: str | Sequence[str] | None = None,
-    baselines: bool = False,
-    reference: bool = True,
-    late: str | Path | None = None,
-    beacon: str | None = None,
+    only: bool = False,
+    shard: tuple[int, int] | None = None,
+    **game: Any,
 ) -> Report:
     """Play every task of a protocol with every policy, and report the results.
 
     ``protocol`` is a name (``coopbench.protocol_names()``), a TOML file or a ``Protocol``;
-    ``tasks`` chooses some of its tasks; ``Models`` of a task that is left out play the chosen tasks
-    that name it as ``trained_on``. If ``protocol`` is the id of an environment, one task is played:
-    ``episodes`` (default 100) episodes from the ``seed`` (default 0) on, with these ``parameters``
-    of the environment, in self-play or with ``partners``: names of policies for the other seats, or
-    {role: names}. Its report shows ``metrics`` (None: those of the game, and fairness), compares
-    policies by ``comparison``, "paired" or "welch", and shows the ``effect`` "hedges_g", or
-    "cohens_d" too. The report of an environment or of some tasks is marked as not standard.
-    Environments of other packages are named "gymnasium:ID" or "pettingzoo:MODULE", or are a
-    function or class that makes a ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the
-    ``parameters``.
+    ``tasks`` chooses some of its tasks; ``TrainedRuns`` of a task that is left out play the chosen
+    tasks that name it as ``trained_on``.
+
+    If ``protocol`` is the id of an environment, one task is played, and ``game`` says how:
+    ``episodes`` (default 100) episodes from the ``seed`` (default 0) on, in self-play or with
+    ``partners``, names of policies for the other seats, or {role: names}; all other arguments are
+    parameters of the environment, as of ``gymnasium.make``. The report shows ``metrics`` (None:
+    those of the game, and fairness), compares policies by ``comparison``, "paired" or "welch", and
+    shows the ``effect`` "hedges_g", or "cohens_d" too. Environments of other packages are named
+    "gymnasium:ID" or "pettingzoo:MODULE", or are a function or class that makes a
+    ``gymnasium.Env`` or a ``pettingzoo.ParallelEnv`` from the parameters. The report of an
+    environment or of some tasks is marked as not standard.
 
     ``policies`` is one policy, several, or a mapping {name: policy}. A policy is a name
     (``coopbench.policies()``, parameters after a colon), a callable ``f(observations) -> actions``
@@ -121,23 +90,25 @@ def evaluate(
     model with ``predict``, such as Stable-Baselines3's, or a ``torch.nn.Module`` from observations
     to actions, called on the device of its weights; ``FILE.zip`` is a model that Stable-Baselines3
     has saved. One trained model is one run of a learner, unless ``Fixed`` says that it is a fixed
-    policy. ``ippo:FOLDER`` is what the learner ``ippo``
-    has trained: one policy, if that is the folder of a run; all its runs, as ``Models``, if it is a
-    results folder or a file of packed runs (``.runs.npz``).
+    policy. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is the
+    folder of a run; all its runs, as ``TrainedRuns``, if it is a results folder or a file of packed
+    runs (``.runs.npz``). None is "random" for an environment, and no policy but the baselines for a
+    protocol.
+
+    The required baselines of a protocol that need no training are played after these policies, and
+    the shipped runs of required learners, unless the call or the folder has other runs of these
+    learners. With ``only`` neither is.
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
     again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
-    results in the folder are included. Finally the report and the manifest are written, with which
-    ``verify`` detects missing cells.
+    results in the folder are included. ``tasks`` are also played into a folder of the whole
+    protocol, as ``train`` makes one; its report then lacks the other tasks. Finally the report and
+    the manifest are written, with which ``verify`` detects missing cells.
 
-    With ``baselines`` the required baselines of the protocol that need no training are played after
-    these policies, as on the command line. The shipped runs of required learners are played, too,
-    unless the call or the folder has other runs of these learners, or ``reference`` is False.
-
-    With ``late``, the file of a commitment (``coopbench.commit``), the evaluation seeds follow from
-    its digest and the ``beacon``, a public value that was unknown when that digest was published.
-    Policies that do not ship with this package must be those of the commitment.
+    With ``shard``, (i, n) with i from 1, only part i of n of the cells is played and written to
+    ``out``; what belongs to it depends on protocol and policies alone, and shards may share a
+    folder. The report is that of the part and is not written: ``merge`` makes the one of all.
 
     ``backend`` is where cells are played, with identical results: "serial" in this process,
     "processes" in ``workers`` processes (default: one per usable core), "ray" in as many tasks on
@@ -150,26 +121,52 @@ def evaluate(
 
     Raises ``ValueError`` for policies and tasks that cannot be played, before any episode is.
     """
-    game = {"episodes": episodes, "seed": seed, "parameters": parameters, "partners": partners}
-    game |= {"metrics": metrics, "comparison": comparison, "effect": effect}
     chosen = (tasks,) if isinstance(tasks, str) else tuple(tasks or ())
     whole = _protocol(protocol, game, chosen)
     checked = with_tasks(whole, chosen)
+    if policies is None:
+        policies = ["random"] if whole.ad_hoc else list(checked.report.fixed)
     policies = [_carried(whole, checked, policy) for policy in policy_list(policies)]
-    if (late is None) != (beacon is None):
-        raise ValueError("late goes with a beacon, the value that was published later; name both.")
-    if baselines:
+    if not only:
         policies = with_baselines(checked, policies)
-    cells, notes = planned(checked, policies, out, reference=reference and late is None)
-    if late is not None and beacon is not None:
-        checked = late_protocol(Path(late), beacon, checked, cells, out)
-    with with_bars(progress, len(cells)) as tell:
-        played, more = play_cells(checked, cells, out, Runner(backend, workers, by_cell(tell)))
-    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
+    place = None if shard is not None else out  # parts do not depend on what is finished
+    cells, notes = planned(checked, policies, place, reference=not only)
+    if out is not None and holds_results_of(Path(out), whole):
+        checked = whole  # some tasks of which are played into its folder
+    mine = cells if shard is None else _part(checked, cells, shard, out)
+    with with_bars(progress, len(mine)) as tell:
+        played, more = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))
+    names = list(dict.fromkeys(cell.policy for cell, _ in mine))
+    if shard is not None:
+        state = _state(cells, mine, shard, Path(str(out)))
+        return report_of(checked, played, names, (*notes, *more, *state))
     report = _report(checked, played, names, out, (*notes, *more))
     if out is not None:
         write_report(report, out)
     return report
+
+
+def _part(
+    protocol: Protocol, cells: Sequence[Planned], shard: tuple[int, int], out: str | Path | None
+) -> list[Planned]:
+    """Return the cells of a shard, in their order."""
+    if out is None:
+        raise ValueError("A shard needs a folder for its results; name one with 'out'.")
+    mine = part([job_of(protocol, cell, who, None) for cell, who in cells], shard)
+    return [(cell, contestant) for cell, contestant in cells if cell in mine]
+
+
+def _state(
+    cells: Sequence[Planned], mine: Sequence[Planned], shard: tuple[int, int], out: Path
+) -> Iterator[str]:
+    """Yield what a folder holds of an evaluation after a shard of it, and what comes next."""
+    held, total = sum((out / cell.folder / "meta.json").is_file() for cell, _ in cells), len(cells)
+    yield f"Shard {shard[0]} of {shard[1]}: its {len(mine)} of {total} cells are finished."
+    yield f"{out} holds {held} of {total} cells."
+    if held == total:
+        yield f"Next: coopbench merge {out} --out {out}"
+    else:
+        yield "Next, when all shards are finished: coopbench merge FOLDER... --out DIR"
 
 
 def write_report(report: Report, out: str | Path) -> None:
@@ -187,29 +184,27 @@ def _protocol(
     ``game`` holds what only an evaluation of a single environment may choose, and ``tasks`` what
     only one of a protocol may.
     """
-    chosen = {name: value for name, value in game.items() if value is not None}
+    for name, advice in _RESERVED.items():
+        if name in game:
+            raise ValueError(f"evaluate() has no argument {name!r}: {advice}.")
     if not isinstance(source, str | Path | Protocol):
         source = name_of_function(source)
     if not isinstance(source, str) or not names_environment(source):
         protocol = load_protocol(source)
-        if chosen:
+        if game:
             raise ValueError(
-                f"{', '.join(chosen)} go with the id of an environment; {protocol.name} defines "
+                f"{', '.join(game)} go with the id of an environment; {protocol.name} defines "
                 f"its own."
             )
         return protocol
     if tasks:
         raise ValueError(f"tasks go with a protocol; {source} is an environment.")
-    values = dict(chosen.pop("parameters", {}))
-    wrong = [name for name in values if name in _RESERVED]
-    if wrong:
-        raise ValueError(f"{wrong[0]!r} is not a parameter of {source}.")
-    return ad_hoc(source, **chosen, **values)
+    return ad_hoc(source, **game)
 
 
 def _carried(whole: Protocol, part: Protocol, policy: PolicyArgument) -> PolicyArgument:
     """Return a policy; models of a task that is left out of a part stand under those they play."""
-    if not isinstance(policy, Models):
+    if not isinstance(policy, TrainedRuns):
         return policy
     kept, trained = {task.id for task in part.task}, dict(policy.trained)
     origins = {task.id: task.trained_on for task in whole.task if task.id in kept - {*trained}}
@@ -249,6 +244,7 @@ def planned(
     reference: bool = True,
 ) -> tuple[list[Planned], tuple[str, ...]]:
     """Return the plan of an evaluation, with notes on shipped runs; see ``evaluate``."""
+    asked(protocol)  # or a report would lack the section, after all has been played
     chosen = [_expanded(protocol, policy) for policy in policy_list(policies)]
     chosen, notes = with_shipped(protocol, chosen, out) if reference else (chosen, ())
     return plan(protocol, chosen), notes
@@ -266,7 +262,7 @@ def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
     return models_of(folder, learner, protocol)
 
 
-def _of_learner(learner: str, file: str, models: Models) -> Models:
+def _of_learner(learner: str, file: str, models: TrainedRuns) -> TrainedRuns:
     """Return the models of a file; raise ``ValueError`` if another learner has trained them."""
     if models.name != learner:
         raise ValueError(f"{file} holds runs of {models.name}, not of {learner}.")

@@ -69,7 +69,7 @@ def _reason(env: str, stored: Stored, names: Sequence[str]) -> str:
     if env not in names:
         return (
             f"code of {code_text(facts['code'])}, which is executed only if you name it: "
-            f"--env {shlex.quote(env)}"
+            f"--execute {shlex.quote(env)}"
         )
     return ""
 

@@ -1,8 +1,6 @@
 """Identities: whether policies and training runs of a folder are what their names tell apart.
 
-A copied run makes an interval narrower, and a copy of a policy under a second name takes a second
-place. Equal names, sources and weights are faults. Equal play is only named: two policies
-may have learned the same.
+A copied run makes an interval narrower; other weights, or another source, are another policy.
 """
 
 from collections.abc import Iterator
@@ -11,14 +9,10 @@ from typing import TypeAlias
 
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.own_code import identity_of
-from coopbench.baselines.registry import entries
-from coopbench.episodes.names import imitations
-from coopbench.episodes.table import Cell, Episodes
+from coopbench.episodes.table import Cell
 from coopbench.files import digest_of
-from coopbench.playing.contestants import contestant_of
 from coopbench.protocol.schema import Protocol
 from coopbench.results.store import Stored
-from coopbench.workflows.episode_diff import trace_of
 from coopbench_envs.arrays import pack, unpack
 
 Cells: TypeAlias = dict[str, tuple[Cell, Stored]]  # that could be read, by folder
@@ -26,19 +20,9 @@ Cells: TypeAlias = dict[str, tuple[Cell, Stored]]  # that could be read, by fold
 
 def mistaken(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
     """Yield folders of cells that are not of the policy or run that they name, with the reason."""
-    yield from _look_alikes(cells)
     yield from _other_sources(cells)
     yield from _other_trainings(protocol, cells)
     yield from _repeated_runs(cells)
-
-
-def _look_alikes(cells: Cells) -> Iterator[tuple[str, str]]:
-    """Yield cells of policies with names that a reader takes for others, with the reason."""
-    alike = imitations((cell.policy for cell, _ in cells.values()), entries())
-    for place, (cell, _) in cells.items():
-        if cell.policy in alike:
-            other = alike[cell.policy]
-            yield place, f"the policy is called almost like {other!r}: {cell.policy!r}"
 
 
 def _other_sources(cells: Cells) -> Iterator[tuple[str, str]]:
@@ -86,38 +70,3 @@ def _weights(policy: TrainedPolicy) -> str:
     """Return the digest of a trained policy without what its file says of itself."""
     arrays = {name: values for name, values in unpack(policy.pack()).items() if name != "header"}
     return digest_of(pack(arrays, compressed=False))
-
-
-def equal_play(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, str]]:
-    """Yield (what, why) for training runs, and for policies, that play alike bit for bit.
-
-    Policies are alike if they are so on every task that both have played. Fixed policies of this
-    package are not compared: they are what their names say. Neither are trained ones that take one
-    action only, which others may have learned.
-    """
-    first: dict[tuple[str, tuple[str, ...]], Cell] = {}  # of a task and what was played there
-    shared: dict[tuple[str, str], set[str]] = {}  # two policies -> tasks on which they are alike
-    tasks: dict[str, set[str]] = {}  # of each policy
-    for cell, stored in cells.values():
-        block, origin = stored.episodes, contestant_of(protocol, cell.policy).origin
-        if block is None or origin == "fixed" or (stored.policy and _takes_one_action(block)):
-            continue
-        tasks.setdefault(cell.policy, set()).add(cell.task)
-        earlier = first.setdefault((cell.task, trace_of(block).episodes), cell)
-        if earlier.policy != cell.policy:
-            shared.setdefault((earlier.policy, cell.policy), set()).add(cell.task)
-        elif earlier != cell:
-            yield cell.folder, f"plays all episodes like {earlier.folder}: two trainings rarely do"
-    for (one, other), alike in shared.items():
-        if alike == tasks[one] & tasks[other]:
-            text = f"{len(alike)} tasks" if len(alike) > 1 else next(iter(alike))
-            yield other, f"plays like {one} on {text}: they may be one policy with two names"
-
-
-def _takes_one_action(block: Episodes) -> bool:
-    """Return whether the policy takes one action throughout the recorded episodes."""
-    taken = [
-        actions[:, block.seats[k]].reshape(-1, *actions.shape[2:])
-        for k, (actions, _) in trace_of(block).recorded.items()
-    ]
-    return all(bool((actions == taken[0][0]).all()) for actions in taken)

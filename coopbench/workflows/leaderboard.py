@@ -13,7 +13,6 @@ from pathlib import Path
 
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entry_of
-from coopbench.episodes.names import imitations
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.files import write_text
 from coopbench.playing.bars import CellProgress
@@ -26,7 +25,6 @@ from coopbench.report.serialise import finite
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.protocol_file import check_is_folder
-from coopbench.workflows.identities import equal_play
 from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
 from coopbench_envs.parameters import named
@@ -122,8 +120,6 @@ def leaderboard(
     cells = [stored for entrant in entrants.values() for stored in entrant.renamed()]
     table = table_of(cells)
     notes += [printable(entrant.note) for entrant in entrants.values() if entrant.note]
-    played = {s.episodes.cell.folder: (s.episodes.cell, s) for s in cells if s.episodes is not None}
-    notes += [printable(f"{what} {why}") for what, why in equal_play(protocol, played)]
     return Leaderboard(
         protocol,
         tuple(_rows(protocol, table, entrants)),
@@ -204,12 +200,12 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
 def _entrants(examined: Sequence[Examined], notes: list[str]) -> dict[str, _Entrant]:
     """Return every policy of all folders: once if its results agree, else once for each folder.
 
-    Of two with the same name, or with ones that look alike, the later one is left out, with a note.
+    Of two with the same name the later one is left out, with a note.
     """
     entrants: dict[str, _Entrant] = {}
     for same in _by_policy(examined).values():
         for entrant in same if len(same) == 1 else map(_named_after_folder, same):
-            if entrant.name in entrants or entrant.name in imitations((*entrants, entrant.name)):
+            if entrant.name in entrants:
                 place = entrant.folders[0].verification.folder
                 text = f"left out: {entrant.name} of {place}, called like another policy"
                 notes.append(printable(text))

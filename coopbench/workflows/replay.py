@@ -61,7 +61,7 @@ class Episode(Recording):
         return Path(path)
 
 
-def record(
+def play_episode(
     env_id: str,
     policy: PolicyLike,
     seed: int = 0,
@@ -101,7 +101,7 @@ def find_episode(address: str | Path) -> Episode:
 
     Addresses are:
 
-    - ``FILE.npz``: a file that ``coopbench.record`` wrote;
+    - ``FILE.npz``: a file that ``coopbench.play_episode`` wrote;
     - ``FOLDER/TASK/POLICY/K``: episode K (from 0) in a results folder, which must be reproduced
       exactly;
     - ``PROTOCOL/TASK/POLICY/K``: episode K of a protocol, given by its name, a .toml file or an
@@ -289,7 +289,7 @@ def _actions(stored: store.Stored, block: Episodes, k: int, task: Task) -> Actio
     if actions is None or k not in actions.episodes:
         raise ReplayError(
             f"Results do not keep the policy {block.cell.policy!r} itself, and not the actions of "
-            f"episode {k}. Use coopbench.record."
+            f"episode {k}. Use coopbench.play_episode."
         )
     place = int(np.searchsorted(actions.episodes, k))
     return Actions(actions.episodes[[place]], actions.joint[[place]])

@@ -30,11 +30,7 @@ from coopbench.playing.rollout import (
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.results.store import Stored, read_actions
-from coopbench.workflows.consistency import (
-    episode_discrepancies,
-    metadata_discrepancies,
-    size_discrepancies,
-)
+from coopbench.workflows.consistency import episode_discrepancies, metadata_discrepancies
 from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
 from coopbench.workflows.players import expected_policy
 from coopbench.workflows.verdicts import (
@@ -49,6 +45,7 @@ from coopbench.workflows.verdicts import (
 )
 
 _BY_CHANCE = 1e-4  # probability with which the score of an honest policy is called different
+_KEYS = 3  # of random numbers, with which a policy that draws plays all episodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +72,11 @@ class CheckJob(CellJob):
 
     @cached_property
     def odd(self) -> list[Discrepancy]:
-        """What is not of the protocol, and so is not played: it could be of any size."""
+        """What is not of the protocol, and so is not played."""
         protocol, block, task = self.protocol, self._block, self.task
         return [
             *episode_discrepancies(protocol, task, block),
             *metadata_discrepancies(protocol, self.stored),
-            *size_discrepancies(protocol, task, self.stored),
         ] or list(_recorded_discrepancies(protocol, task, block))
 
     def __call__(self, tell: Callable[[float], None] | None) -> Check:
@@ -109,7 +105,7 @@ class CheckJob(CellJob):
             differing = list(compared(block, again, range(len(block))))
             close = where and all(discrepancy.close for discrepancy in differing)
             if isinstance(actor, Keyed) and differing and not close:
-                by_interval, differing = _score_difference(protocol, block, again)
+                by_interval, differing = self._by_chance(actor, again, differing)
             discrepancies += [*_selection_discrepancies(protocol, self.stored), *differing]
         if policy is None or by_interval:
             how = REPLAYED
@@ -125,13 +121,29 @@ class CheckJob(CellJob):
         check = concluded(block.cell.folder, discrepancies, where, **facts)
         if by_interval:
             verdict = BY_INTERVAL if check.verdict == IDENTICAL else check.verdict
-            text = f"with random numbers of the key {self.key} {by_interval}"
+            text = f"with random numbers of {_KEYS} keys from {self.key} {by_interval}"
             return replace(check, verdict=verdict, reasons=(*check.reasons, text))
         if self.stored.source is None or policy is not None:
             return check
-        digest = self.stored.meta["code"]["sha256"]
-        text = f"its code was not executed; to do so after reading source.txt, trust {digest}"
-        return replace(check, reasons=(*check.reasons, text))
+        return replace(check, code=self.stored.meta["code"]["sha256"])
+
+    def _by_chance(
+        self, actor: Keyed, again: Episodes, differing: list[Discrepancy]
+    ) -> tuple[str, list[Discrepancy]]:
+        """Say what chance explains of the differences of a policy that draws random numbers.
+
+        ``again`` are its episodes with the key of ``actor``. A policy that plays alike with another
+        key draws none: its differences stand.
+        """
+        plays = [again]
+        for number in range(1, _KEYS):
+            other = Keyed(actor.policy, (*actor.key, number))
+            more, _ = _again(self.protocol, self._block, other, range(len(self._block)), None)
+            if trace_of(more).episodes == trace_of(again).episodes:
+                text = "its random numbers are no reason: it plays alike with two keys"
+                return "", [Discrepancy(text), *differing]
+            plays.append(more)
+        return _score_difference(self.protocol, self._block, plays)
 
     def _keyed(self, policy: PolicyLike) -> PolicyLike | Keyed:
         """Return a policy, that of a stranger without seeds by which it could look answers up."""
@@ -174,22 +186,24 @@ def _expected(job: CheckJob) -> PolicyLike:
 
 
 def _score_difference(
-    protocol: Protocol, block: Episodes, again: Episodes
+    protocol: Protocol, block: Episodes, plays: Sequence[Episodes]
 ) -> tuple[str, list[Discrepancy]]:
-    """Say how the mean score of a policy with other random numbers differs from what is stored.
+    """Say how the mean score that is stored differs from that of ``plays`` with several keys.
 
-    A difference beyond chance is a discrepancy: one that a policy of 10,000 makes by chance.
+    How far chance goes follows from the spread over keys within episodes, not from what is stored.
+    A difference beyond it is a discrepancy: one that a policy of 10,000 makes by chance.
     """
     from scipy.stats import t
 
-    score = protocol.report.score
-    gains = values(again, score) - values(block, score)
-    gains = gains[np.isfinite(gains)]
-    if len(gains) < 2:
-        return f"its mean {score} cannot be compared: fewer than two episodes have one", []
-    width = float(t.ppf(1 - _BY_CHANCE / 2, len(gains) - 1))
-    half = width * float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    mean = float(gains.mean())
+    score, count = protocol.report.score, len(plays)
+    stored, again = values(block, score), np.array([values(one, score) for one in plays])
+    known = np.isfinite(stored) & np.isfinite(again).all(axis=0)
+    if not known.any():
+        return f"its mean {score} cannot be compared: no episode has one", []
+    stored, again = stored[known], again[:, known]
+    mean, episodes = float(again.mean() - stored.mean()), len(stored)
+    variance = float(again.var(axis=0, ddof=1).mean()) * (1 + 1 / count) / episodes
+    half = float(t.ppf(1 - _BY_CHANCE / 2, episodes * (count - 1))) * math.sqrt(variance)
     text = f"its mean {score} differs by {mean:.6g}; by chance it does by up to {half:.6g}"
     return text, [Discrepancy(text)] if abs(mean) > half else []
 

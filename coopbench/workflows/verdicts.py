@@ -49,6 +49,7 @@ class Check:
     played: int = 0  # of these, played again
     step: int | None = None  # first step that differs, from 1
     differing: tuple[int, ...] = ()  # first episodes that differ
+    code: str = ""  # digest of stored code that was not executed
 
     @property
     def holds(self) -> bool:

@@ -14,7 +14,12 @@ from typing import NamedTuple
 
 import coopbench_envs
 from coopbench.analysis.deviations import deviations
-from coopbench.errors import DamagedResultError, OtherProtocolError, ProtocolError
+from coopbench.errors import (
+    DamagedResultError,
+    OtherProtocolError,
+    ProtocolError,
+    UnregisteredError,
+)
 from coopbench.files import UNREADABLE
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.groups import groups_of
@@ -27,15 +32,13 @@ from coopbench.protocol.variants import (
     differing_keys,
     differing_wording,
     is_part,
-    with_late_seeds,
 )
 from coopbench.results import store
 from coopbench.results.folder import read_cell, table_of
 from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, read_manifest
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
-from coopbench.workflows.identities import Cells, equal_play, mistaken
-from coopbench.workflows.late import late_checks
+from coopbench.workflows.identities import Cells, mistaken
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckGroup, CheckJob
 from coopbench.workflows.verdicts import (
@@ -153,7 +156,10 @@ def examine(
     try:
         protocol = read_protocol(root)
     except ProtocolError as error:
-        check = concluded(PROTOCOL, [Discrepancy(" ".join(str(error).split()))])
+        reason = printable(" ".join(str(error).split()))
+        check = concluded(PROTOCOL, [Discrepancy(reason)])
+        if isinstance(error, UnregisteredError):
+            check = Check(PROTOCOL, UNVERIFIABLE, (f"not verifiable: {reason}",))
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
     places = cell_folders(root)
     manifest, listed = _manifest(root, protocol, places)
@@ -161,14 +167,12 @@ def examine(
     checks, cells = _cell_checks(root, protocol, runner, trust, env, key)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [_protocol_check(protocol), listed, *checks.values(), *lacking]
-    parts += late_checks(root, protocol, cells)
     reasons: tuple[str, ...] = ()
     played = any(stored.episodes for _, stored in cells.values())
     if played and all(check.holds for check in checks.values()):
         try:
             table = table_of(stored for _, stored in cells.values())
-            alike = (printable(f"{what} {why}") for what, why in equal_play(protocol, cells))
-            reasons = (*deviations(protocol, table), *alike)
+            reasons = deviations(protocol, table)
         except (DamagedResultError, *UNREADABLE) as error:
             reason = f"its cells cannot be put into one report: {type(error).__name__}: {error}"
             parts.append(concluded(REPORT, [Discrepancy(reason)]))
@@ -247,9 +251,6 @@ def _protocol_check(protocol: Protocol) -> Check:
     shipped = load_protocol(protocol.protocol.name) if protocol.protocol.name in files else None
     if shipped is None or shipped.name != name:
         return Check(what, IDENTICAL, (f"{name} is not a protocol of this package",))
-    if (late := protocol.seeds.late) is not None:
-        name += " with late seeds"
-        shipped = with_late_seeds(shipped, late.commitment, late.beacon)
     if are_same(shipped, protocol):
         reasons = [f"it is the {name} of this package"]
         wording = differing_wording(shipped, protocol)

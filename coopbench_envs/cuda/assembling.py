@@ -12,7 +12,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from coopbench_envs.cuda.ptx import cache_folder, stored
+from coopbench_envs import store
+from coopbench_envs.cuda.ptx import cache_folder
 
 __all__ = ["assembler", "machine_code"]
 
@@ -46,9 +47,10 @@ def machine_code(ptx: str, arch: tuple[int, int], registers: int | None = None) 
     options = [f"-arch={target}", "-fmad=false"]
     options += [] if registers is None else [f"-maxrregcount={registers}"]
     digest = hashlib.sha256(f"{options} {place.stat().st_size} {ptx}".encode()).hexdigest()[:24]
-    file = cache_folder() / f"run-{target}-{digest}.cubin"
-    with suppress(OSError):
-        return file.read_bytes()
+    kept, name = cache_folder(), f"run-{target}-{digest}.cubin"
+    content = store.kept_file(kept, name)
+    if content is not None:
+        return content
     with tempfile.TemporaryDirectory() as folder:
         source, code = Path(folder) / "run.ptx", Path(folder) / "run.cubin"
         source.write_text(ptx, encoding="ascii")
@@ -59,4 +61,6 @@ def machine_code(ptx: str, arch: tuple[int, int], registers: int | None = None) 
             return None
         if done.returncode:
             raise RuntimeError(f"ptxas does not assemble the code: {done.stderr.strip()}")
-        return stored(file, code.read_bytes())
+        content = code.read_bytes()
+    store.keep_file(kept, name, content)
+    return content

@@ -18,7 +18,7 @@ __all__ = ["CudaEngine"]
 class CudaEngine(Engine):
     """An ``Engine`` on the GPU ``device``, "cuda" or "cuda:1", with the bits of the CPU's.
 
-    The arrays in ``state`` and ``control``, ``actions`` and ``final_obs`` and its like are
+    The arrays in ``state`` and ``control``, ``actions`` and ``finals`` are
     ``DeviceArray``, by default the lane innermost. What returns numpy arrays or numbers waits for
     the GPU and copies; a step does neither. ``stream`` is that of a library to work on, as a
     number; 1 is the default stream. Without ``keeps_info`` SAME_STEP leaves ``final_info`` as it

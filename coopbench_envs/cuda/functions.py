@@ -1,16 +1,14 @@
 """Functions of a GPU: made from the Python functions behind the kernels of the CPU."""
 
-import dis
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from coopbench_envs.compiling import Compiled
-from coopbench_envs.marks import Marked, plain
+from coopbench_envs.marks import Marked, copied, plain, reads
 
 __all__ = ["device_function", "rebound"]
 
-_READS = ("LOAD_ATTR", "LOAD_METHOD")  # of a module
 _made: dict[int, tuple[Any, Any]] = {}  # id of a CPU function -> itself, and that of a GPU
 
 
@@ -35,33 +33,33 @@ def device_function(function: Any) -> Any:
 
 
 def rebound(function: Any, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the Python function behind ``function`` with functions of a GPU among its globals.
+    """Return the Python function behind ``function``, which reads functions of a GPU.
 
-    ``names`` replace globals. Only globals that the code loads are looked at: attributes may have
-    their names. A module through which functions are called is replaced by one with theirs.
+    ``names`` replace what it reads. A module through which functions are called is replaced by one
+    with theirs.
     """
     python: types.FunctionType = plain(function)
-    bindings = python.__globals__ | dict(names)
-    loads = {i.argval for i in dis.get_instructions(python.__code__) if i.opname == "LOAD_GLOBAL"}
-    read = {i.argval for i in dis.get_instructions(python.__code__) if i.opname in _READS}
-    for name in sorted(loads & bindings.keys()):
-        value = bindings[name]
-        is_module = isinstance(value, types.ModuleType)
-        bindings[name] = _with_converted(value, read) if is_module else _converted(value)
-    new = types.FunctionType(
-        python.__code__, bindings, python.__name__, python.__defaults__, python.__closure__
-    )
-    new.__module__, new.__qualname__ = python.__module__, python.__qualname__
-    return new
+    values = dict(reads(python)) | dict(names)
+    changed = dict(names)
+    for name in sorted(filter(str.isidentifier, values)):
+        value = values[name]
+        if isinstance(value, types.ModuleType):
+            value = _with_converted(value, {n for n in values if n.startswith(f"{name}.")})
+        else:
+            value = _converted(value)
+        if value is not values[name]:
+            changed[name] = value
+    return copied(python, changed)
 
 
 def _with_converted(module: types.ModuleType, names: set[str]) -> types.ModuleType:
     """Return a module with the attributes ``names`` of another, if it has marked ones."""
-    found = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    read = {name.split(".")[1] for name in names}
+    found = {name: getattr(module, name) for name in sorted(read) if hasattr(module, name)}
     if not any(isinstance(value, Marked | Compiled) for value in found.values()):
         return module
     new = types.ModuleType(module.__name__)
-    new.__dict__.update({name: _converted(value) for name, value in sorted(found.items())})
+    new.__dict__.update({name: _converted(value) for name, value in found.items()})
     return new
 
 

@@ -7,7 +7,6 @@ options for none of them, so they are set here while a program is compiled.
 
 import hashlib
 import math
-import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,15 +15,15 @@ from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
+from coopbench_envs import store
 from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.functions import rebound
 from coopbench_envs.cuda.programs import Program
 
-__all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_of", "stored"]
+__all__ = ["cache_folder", "entry_name", "parameter_bytes", "parameters", "ptx_of"]
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(([^)]*)\)")
 _PARAMETER = re.compile(r"\.param \.(?:align \d+ \.)?[bsuf](\d+)")
@@ -41,33 +40,17 @@ def ptx_of(program: Program, arch: tuple[int, int]) -> str:
     there.
     """
     types = tuple(map(_type_of, program.arguments))
-    file = cache_folder() / f"{_key(program, types, arch)}.ptx"
-    with suppress(OSError):
-        return file.read_text(encoding="ascii")
-    return stored(file, _compiled(program, types, arch).encode("ascii")).decode("ascii")
+    folder, name = cache_folder(), f"{_key(program, types, arch)}.ptx"
+    content = store.kept_file(folder, name)
+    if content is None:
+        content = _compiled(program, types, arch).encode("ascii")
+        store.keep_file(folder, name, content)
+    return content.decode("ascii")
 
 
-def stored(file: Path, content: bytes) -> bytes:
-    """Return ``content`` after it has been written to the cache, as a whole or not at all."""
-    with suppress(OSError):  # a full disk, or a folder that must not be written to, takes no cache
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Unlike a file of tempfile, others who share the cache may read it, if umask lets them.
-        part = file.with_name(f".{file.name}.{uuid4().hex}.tmp")
-        part.write_bytes(content)
-        os.replace(part, file)
-    return content
-
-
-def cache_folder() -> Path:
-    """Folder of compiled programs: below NUMBA_CACHE_DIR, or in the user's folder of caches.
-
-    For a user without a home, as in many containers, it is one that nothing can be written to.
-    """
-    caches = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        return Path(caches).expanduser() / "coopbench-ptx"
-    except RuntimeError:
-        return Path(os.devnull, "coopbench-ptx")
+def cache_folder() -> Path | None:
+    """Folder of compiled programs; None for a user without a home, as in many containers."""
+    return store.cache_folder("coopbench-ptx", "")
 
 
 def entry_name(ptx: str) -> str:

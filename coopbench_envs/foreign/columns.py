@@ -7,7 +7,7 @@ import numpy as np
 
 from coopbench_envs.foreign.worlds import Turn
 
-__all__ = ["Columns", "columns_of", "flags_of"]
+__all__ = ["Columns", "columns_of", "combined", "flags_of", "index_of"]
 
 
 class Columns(NamedTuple):
@@ -53,3 +53,23 @@ def flags_of(turns: Sequence[Turn]) -> np.ndarray | None:
     flags = np.array([*said, [turn.active for turn in turns]], np.bool_)
     flags[2] &= ~(flags[0] | flags[1])
     return flags
+
+
+def index_of(lanes: list[int]) -> Any:
+    """Return an index of ascending lanes: a slice where it is one, which takes a tenth of the time.
+
+    It selects views, while a list of numbers selects copies.
+    """
+    first, last = lanes[0], lanes[-1]
+    return slice(first, last + 1) if last - first + 1 == len(lanes) else lanes
+
+
+def combined(how: str, before: float, value: float, seen: float) -> float:
+    """Return a metric after ``value``, of which ``seen`` values made it what it was ``before``."""
+    if how == "last" or not seen:
+        return value
+    if how == "sum":
+        return before + value
+    if how == "mean":
+        return before + (value - before) / (seen + 1)
+    return max(before, value) if how == "max" else min(before, value)

@@ -12,7 +12,7 @@ from coopbench_envs.core import EnvSpec
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
 from coopbench_envs.engine import SAME_STEP, checked_actions, operation
 from coopbench_envs.foreign.codec import CHOICES, Codec
-from coopbench_envs.foreign.columns import columns_of, flags_of
+from coopbench_envs.foreign.columns import columns_of, combined, flags_of, index_of
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.seeds import reset_seed
 from coopbench_envs.foreign.worlds import Single, Turn, World, digest_of, number_in
@@ -77,7 +77,7 @@ class ForeignEngine:
         self.actions = np.zeros(
             (lanes, *self.codec.shape), np.int64 if self.discrete else np.float64
         )
-        self._finals = Finals(*(getattr(self.control, name).copy() for name in Finals._fields))
+        self.finals = Finals(*(getattr(self.control, name).copy() for name in Finals._fields))
         self.final_info: dict[str, np.ndarray] = {}
         self.final_invalid = self.control.invalid.copy()
         self._choices = self.codec.masks()
@@ -96,6 +96,8 @@ class ForeignEngine:
         self._seen = np.zeros((lanes, len(self._metrics)))  # how often ``info`` had them
         self._course: list[tuple[np.ndarray, bytes]] = []  # of lane 0: actions, what came of them
         kept = self.horizon if vectors else 0
+        # Choices that an agent does not have are -1 there: they are counted again.
+        self._beyond: np.ndarray | None = None  # where they are, in the step that is played
         self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
         # Whether a step of all lanes may be taken apart at once: nothing is read but the arrays.
         alone = all(isinstance(world, Single) for world in self._worlds)
@@ -126,36 +128,6 @@ class ForeignEngine:
         seen, _ = self.codec.vector_spaces(self.spec.id)
         low, high = (np.concatenate([getattr(s, end) for s in seen]) for end in ("low", "high"))
         return gym.spaces.Box(low, high, dtype=np.float32)
-
-    @property
-    def final_obs(self) -> np.ndarray:
-        """What agents observed at the end of the episodes that SAME_STEP has ended."""
-        return self._finals.obs
-
-    @property
-    def final_measures(self) -> np.ndarray:
-        """The metrics of these episodes, (lanes, metrics)."""
-        return self._finals.measures
-
-    @property
-    def final_returns(self) -> np.ndarray:
-        """The sums of rewards in these episodes, (lanes, agents)."""
-        return self._finals.returns
-
-    @property
-    def final_masks(self) -> np.ndarray:
-        """The legal choices after their last step, (lanes, agents, choices)."""
-        return self._finals.masks
-
-    @property
-    def final_alive(self) -> np.ndarray:
-        """Which agents acted in their last step and were not terminated by it."""
-        return self._finals.alive
-
-    @property
-    def final_state(self) -> np.ndarray:
-        """The global state after their last step, (lanes, size)."""
-        return self._finals.state
 
     def _world(self) -> World:
         return make_world(self.spec.id, without_levels(self.parameters._asdict()))
@@ -205,7 +177,7 @@ class ForeignEngine:
         """Begin the episodes that are set; in SAME_STEP the outcome of the last step stays."""
         if not numbers:
             return
-        control, lanes = self.control, _index(numbers)
+        control, lanes = self.control, index_of(numbers)
         self.state.time[lanes] = 0
         control.done[lanes] = False
         control.returns[lanes], control.invalid[lanes] = 0, 0
@@ -250,18 +222,24 @@ class ForeignEngine:
     def _take(self, actions: Any) -> None:
         """Copy the actions of a step; ``ValueError`` for those that ``checked_actions`` refuses."""
         self.actions[...] = checked_actions(self, actions, self.actions.shape)
+        self._legalise()
+
+    def _legalise(self) -> None:
+        """Count choices that an agent does not have, and replace them by 0."""
+        self._beyond = None
         if self._vectors and self.discrete:
             beyond = self.actions.view(np.uint64) >= self._counts  # as are those below 0
             if np.count_nonzero(beyond):  # in a quarter of the time of ``any``
                 alive = self.control.alive & ~self.control.done[:, None]
                 self.control.invalid[beyond & alive] += 1
                 self.actions[beyond] = 0
+                self._beyond = beyond
 
     def _renew(self, numbers: list[int]) -> None:
         """Keep what the episodes came to that have just finished, and begin the next ones."""
         if not numbers:
             return
-        control, finals, over = self.control, self._finals, _index(numbers)
+        control, finals, over = self.control, self.finals, index_of(numbers)
         for name in Finals._fields:
             getattr(finals, name)[over] = getattr(control, name)[over]
         finals.alive[over] = self._acting[over] & ~control.terminated[over]
@@ -274,7 +252,7 @@ class ForeignEngine:
         """Step the environments of some lanes and write what came of it."""
         if not numbers:
             return
-        control, lanes = self.control, _index(numbers)
+        control, lanes = self.control, index_of(numbers)
         if self._renewed:
             for array in (control.terminated, control.truncated, control.ended):
                 array[self._renewed] = False  # what the episodes before came to
@@ -288,9 +266,13 @@ class ForeignEngine:
         if self._masked:
             rows, seats = np.ogrid[: len(actions), : len(self.agents)]
             legal = control.masks[lanes][rows, seats, actions]
-            control.invalid[lanes] += alive & (legal == 0)
+            illegal = alive & (legal == 0)
+            if self._beyond is not None:  # which are counted already
+                illegal &= ~self._beyond[lanes]
+            control.invalid[lanes] += illegal
         if self._vectors:
-            self._played[self._numbers[lanes], self.state.time[lanes]] = actions
+            kept = actions if self._beyond is None else np.where(self._beyond[lanes], -1, actions)
+            self._played[self._numbers[lanes], self.state.time[lanes]] = kept
         choices = zip(numbers, self.codec.decoded(actions, alive), strict=True)
         worlds: list[Any] = self._worlds
         if self._at_once:
@@ -305,7 +287,7 @@ class ForeignEngine:
         columns = columns_of(told, self._box)
         if columns is None:
             return self._book(numbers, [Single.turn(*parts) for parts in told])
-        lanes = _index(numbers)
+        lanes = index_of(numbers)
         self.state.time[lanes] += 1
         self._pay(lanes, columns.rewards)
         self._lay(lanes, columns.observations, columns.flags)
@@ -315,7 +297,7 @@ class ForeignEngine:
 
     def _book(self, numbers: list[int], turns: list[Turn]) -> np.ndarray | None:
         """Write what environments have said in a step; return the flags."""
-        lanes = _index(numbers)
+        lanes = index_of(numbers)
         self.state.time[lanes] += 1
         self._pay(lanes, self._rewards(turns, numbers))
         flags = flags_of(turns)
@@ -391,7 +373,7 @@ class ForeignEngine:
     def _show(self, numbers: list[int], turns: list[Turn], flags: np.ndarray | None) -> None:
         """Write observations, legal choices, and which agents take part in the next step."""
         seen = self._arrays(turns)
-        self._lay(_index(numbers), seen, flags)
+        self._lay(index_of(numbers), seen, flags)
         for lane, turn in zip(numbers, turns, strict=True):
             self._said[lane] = turn
             if turn.masks and self.discrete:
@@ -467,16 +449,8 @@ class ForeignEngine:
     def _note(self, lane: int, k: int, value: float) -> None:
         """Add a value of a metric to those of the earlier steps."""
         measures, how = self.control.measures[lane], self.constants.hows[self._metrics[k]]
-        before, seen = measures[k + 1], self._seen[lane, k]
+        measures[k + 1] = combined(how, measures[k + 1], value, self._seen[lane, k])
         self._seen[lane, k] += 1
-        if how == "last" or not seen:
-            measures[k + 1] = value
-        elif how == "sum":
-            measures[k + 1] = before + value
-        elif how == "mean":
-            measures[k + 1] = before + (value - before) / (seen + 1)
-        else:
-            measures[k + 1] = max(before, value) if how == "max" else min(before, value)
 
     def repeats(self) -> bool:
         """Whether lane 0 does the same again: the same observations, rewards, ends and infos.
@@ -555,6 +529,7 @@ class ForeignEngine:
         for actions in state["played"][lane, : int(state["time"][lane])]:
             if not self.control.done[lane]:
                 self.actions[lane] = actions
+                self._legalise()
                 self._advance([lane])
         if (self._digests()[lane] != state["digest"][lane]).any():
             raise ValueError(
@@ -576,7 +551,7 @@ class ForeignEngine:
 
     def metrics(self, lane: int = 0, *, final: bool = False) -> dict[str, float]:
         """Metrics of the episode in ``lane`` so far; ``final``: of the one SAME_STEP just ended."""
-        values = self._finals.measures if final else self.control.measures
+        values = self.finals.measures if final else self.control.measures
         return dict(zip(self.spec.metrics, values[lane].tolist(), strict=True))
 
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -613,17 +588,8 @@ class ForeignEngine:
 
     def fetched(self, *names: str) -> tuple[Control, Finals]:
         """Return ``control``, and what SAME_STEP keeps of finished episodes."""
-        return self.control, self._finals
+        return self.control, self.finals
 
     def set_opponent(self, policy: Any) -> None:
         """Raise ``ValueError``: no policy plays against the agents."""
         raise ValueError(f"{self.spec.id} has no opponent that a policy could be.")
-
-
-def _index(lanes: list[int]) -> Any:
-    """Return an index of ascending lanes: a slice where it is one, which takes a tenth of the time.
-
-    It selects views, while a list of numbers selects copies.
-    """
-    first, last = lanes[0], lanes[-1]
-    return slice(first, last + 1) if last - first + 1 == len(lanes) else lanes

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
@@ -17,6 +17,7 @@ from coopbench_envs.foreign_names import (
     How,
     Keywords,
     check_permitted,
+    function_of,
     parse_foreign,
 )
 from coopbench_envs.layouts import Part
@@ -95,7 +96,7 @@ def _constants(
     check_permitted(name)
     keywords = parameters._asdict()
     levels = keywords.pop(LEVELS, None)
-    agents, codec, limit = _made(name, repr(Keywords(name, keywords)))
+    agents, codec, limit = _made(name, repr(Keywords(name, keywords)), function_of(name))
     if levels is not None:
         choices = choices_of(name, levels, codec.action_spaces)
         codec = Codec(agents, codec.observation_spaces, codec.action_spaces, choices)
@@ -104,8 +105,13 @@ def _constants(
 
 
 @cache
-def _made(name: str, keywords: str) -> tuple[tuple[str, ...], Codec, int | None]:
-    """Return what an environment says once it is made; it is made once for this."""
+def _made(
+    name: str, keywords: str, function: Callable[..., Any] | None
+) -> tuple[tuple[str, ...], Codec, int | None]:
+    """Return what an environment says once it is made; it is made once for this.
+
+    ``function`` is what makes it if that is one of this process: another one may get its name.
+    """
     world = make_world(name, json.loads(keywords))
     try:
         codec = Codec(world.agents, world.observation_spaces, world.action_spaces)

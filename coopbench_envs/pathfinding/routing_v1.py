@@ -9,15 +9,16 @@ what they are for: docs/environments/routing_v1.md.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
+from coopbench_envs.core import Kernels, kernel, routine, subroutine
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, joined, one_of
-from coopbench_envs.pathfinding import picture, routing
+from coopbench_envs.pathfinding import routing
 from coopbench_envs.pathfinding.angles import sine_cosine
 from coopbench_envs.pathfinding.contacts import apart
 from coopbench_envs.pathfinding.dynamics import (
@@ -43,7 +44,6 @@ from coopbench_envs.pathfinding.geodesics import (
     measure_fields,
 )
 from coopbench_envs.pathfinding.lattice import cell_at, explore, send_on, spacing
-from coopbench_envs.pathfinding.maps import movingai
 from coopbench_envs.pathfinding.maps.common import Map
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.motion import advance
@@ -540,21 +540,17 @@ KERNELS = Kernels(
     measure=measure,
     prepare=prepare,
 )
-SPEC = EnvSpec(
+SPEC = replace(
+    routing.SPEC,
     id="coopbench/Routing-v1",
     module=__name__,
     kernels=lambda c: routing.kernels_for(c, KERNELS),
     params=Params,
     constants=constants,
-    agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
     observation_space=observation_space,
-    action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
     layout=layout,
     metrics={
-        "success_rate": "share of agents on their goals at the end, in [0, 1]",
-        "flowtime": "sum over agents of the time of their last arrival; max_time if none",
-        "makespan": "latest arrival time over agents; max_time if one has never arrived",
-        "coordination": "1 - share of steps with a contact, mean over agents, in [0, 1]",
+        **routing.SPEC.metrics,
         "ever_arrived": "share of agents that reached a goal at some time, in [0, 1]",
         "agent_contacts": "share of steps with a contact with an agent, mean over agents",
         "wall_contacts": "share of steps with a contact with an obstacle, mean over agents",
@@ -565,12 +561,6 @@ SPEC = EnvSpec(
         "solvable": "share of agents whose goals are reachable, in [0, 1]",
         "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
     },
-    dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
-    picture=picture.picture,
-    text=picture.text,
-    scene=picture.scene,
     instances=instances,
-    files=movingai.FILES,
-    held_out="map",
     source="after CAMAR 0.4.0",
 )

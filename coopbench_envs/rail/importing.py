@@ -3,7 +3,7 @@
 Every file is one environment: one that flatland-rl saved (``pkl``, ``mpk``), or an npz with the
 arrays that ``instances`` describes. The result has a leading axis of environments, in the order of
 the names of folders and files, in which Level_2 comes before Level_10; lists of different lengths
-are filled up with -1. ``coopbench import`` does this.
+are filled up with -1. ``coopbench rail import`` does this.
 """
 
 import hashlib

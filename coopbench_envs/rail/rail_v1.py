@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 
-from coopbench_envs.core import EnvSpec, Kernels, integer, kernel, routine
+from coopbench_envs.core import Kernels, integer, kernel, routine
 from coopbench_envs.elementary import exponential
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, joined, one_of
@@ -24,9 +24,7 @@ from coopbench_envs.rail import (
     foresight,
     graph,
     instances,
-    picture,
     rail,
-    scene,
     tree,
 )
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
@@ -302,22 +300,16 @@ def fields_of(c: Constants, arrays: Mapping[str, np.ndarray]) -> dict[str, np.nd
     return {**fields, "planned": np.full(len(fields["limit"]), "plan" in arrays)}
 
 
-SPEC = EnvSpec(
+SPEC = replace(
+    rail.SPEC,
     id="coopbench/Rail-v1",
     module=__name__,
     kernels=kernels,
     params=Params,
     constants=constants,
-    agents=lambda c: tuple(f"train_{a}" for a in range(c.num_agents)),
     observation_space=observation_space,
-    action_space=lambda c, agent: Discrete(5),
     layout=layout,
     metrics=METRICS,
-    dependent={"delay": "arrived"},
-    picture=picture.picture,
-    text=picture.text,
-    scene=scene.scene,
     instances=fields_of,
-    info=figures.inform,
     source="flatland-rl 4.3.0, with rules of this package",
 )

@@ -80,10 +80,10 @@ class DeviceVectorEnv(Batch):
         infos = self._infos() | {"rewards": self._out(control.rewards)}
         if self._mode == SAME_STEP:
             infos |= {
-                "final_obs": self._out(self.engine.final_obs),
+                "final_obs": self._out(self.engine.finals.obs),
                 "final_rewards": infos["rewards"],
-                "final_returns": self._out(self.engine.final_returns),
-                "final_metrics": self._out(self.engine.final_measures),
+                "final_returns": self._out(self.engine.finals.returns),
+                "final_metrics": self._out(self.engine.finals.measures),
             }
         outcome = (control.team, control.ended, control.truncated)
         reward, ended, truncated = map(self._out, outcome)

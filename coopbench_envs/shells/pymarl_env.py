@@ -183,7 +183,9 @@ class PyMARLEnv(Opposed):
 
     def save_replay(self) -> None:
         """Raise ``NotImplementedError``: episodes are recorded by ``coopbench replay``."""
-        raise NotImplementedError("Record episodes with coopbench.record or 'coopbench replay'.")
+        raise NotImplementedError(
+            "Record episodes with coopbench.play_episode or 'coopbench replay'."
+        )
 
     def close(self) -> None:
         """Release threads and environments."""

@@ -8,8 +8,10 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.core import EnvSpec
+from coopbench_envs.drivers import Control
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
+from coopbench_envs.memory import Finals
 from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
@@ -183,15 +185,13 @@ class VectorEnv(Seated, Batch):
             return
         control = self.engine.control
         final_obs = np.full(self.num_envs, None, dtype=object)
-        view = self.seats.view(self.engine.final_obs)
+        view = self.seats.view(self.engine.finals.obs)
         for lane in np.flatnonzero(ended):
             final_obs[lane] = view[lane]
+        finals = self.engine.finals
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
-        final |= self._metrics(ended, self.engine.final_measures)
-        engine = self.engine
-        masks, alive, state = engine.final_masks, engine.final_alive, engine.final_state
-        final |= self._facts(masks, engine.final_invalid, alive, state, ended)
-        final |= self._named(engine.final_info, ended)
+        final |= self._metrics(ended, finals.measures)
+        final |= self._facts(finals, self.engine.final_invalid, self.engine.final_info, ended)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
@@ -203,37 +203,27 @@ class VectorEnv(Seated, Batch):
         return {"metrics": table, "_metrics": where.copy()}
 
     def _infos(self) -> dict[str, Any]:
-        control, everywhere = self.engine.control, self._everywhere
-        infos = self._facts(
-            control.masks, control.invalid, control.alive, control.state, everywhere
-        )
-        return infos | self._named(self.engine.info(), everywhere)
-
-    def _named(self, info: dict[str, np.ndarray], where: np.ndarray) -> dict[str, Any]:
-        """Copies of what the environment tells the outside, in the lanes ``where``."""
-        table: dict[str, Any] = {}
-        for name, values in info.items():
-            table |= {name: self.seats.view(values), f"_{name}": where.copy()}
-        return table
+        engine = self.engine
+        return self._facts(engine.control, engine.control.invalid, engine.info(), self._everywhere)
 
     def _facts(
         self,
-        masks: np.ndarray,
+        arrays: Control | Finals,
         invalid: np.ndarray,
-        alive: np.ndarray,
-        state: np.ndarray,
+        told: dict[str, np.ndarray],
         where: np.ndarray,
     ) -> dict[str, Any]:
-        """Copies of masks, illegal actions, living agents and states, in the lanes ``where``."""
-        facts: dict[str, Any] = {}
+        """Copies of what the outside is told in the lanes ``where``, now or at an episode's end."""
+        facts: dict[str, np.ndarray] = {}
         if self.engine.discrete:
-            facts |= {"action_mask": self.seats.view(masks), "_action_mask": where.copy()}
-            facts |= {"invalid_actions": invalid.copy(), "_invalid_actions": where.copy()}
+            facts["action_mask"] = self.seats.view(arrays.masks)
+            facts["invalid_actions"] = invalid.copy()
         if self.engine.falling:
-            facts |= {"alive": alive.copy(), "_alive": where.copy()}
-        if state.shape[1]:
-            facts |= {"state": state.copy(order="C"), "_state": where.copy()}
-        return facts
+            facts["alive"] = arrays.alive.copy()
+        if arrays.state.shape[1]:
+            facts["state"] = arrays.state.copy(order="C")
+        facts |= {name: self.seats.view(values) for name, values in told.items()}
+        return facts | {f"_{name}": where.copy() for name in facts}
 
     def _obs(self) -> np.ndarray:
         if self.copy or self.seats.ego is not None:

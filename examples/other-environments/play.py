@@ -72,7 +72,7 @@ def trained(env, learner, values, parameters, steps=1024):
     training = make_learner(learner, environment, parameters, 1, **values)
     told = training.learn(steps)
     policy = {f"my_{learner}": training.policy()}
-    report = coopbench.evaluate(env, policy, episodes=4, parameters=parameters)
+    report = coopbench.evaluate(env, policy, episodes=4, **parameters)
     (block,) = report.episodes
     mean = block.team_returns.mean()
     print(f"{environment.id}, {learner}: {training.steps} steps, return {mean:.2f}, {told}")

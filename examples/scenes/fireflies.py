@@ -3,7 +3,7 @@
 A firefly can flash when it is charged, which takes a few steps that differ by chance. It earns the
 share of the others that flash in the same step. To watch it::
 
-    recording = coopbench.record("examples/scenes/fireflies.py:SPEC", "random", seed=1)
+    recording = coopbench.play_episode("examples/scenes/fireflies.py:SPEC", "random", seed=1)
     recording.to_html("fireflies.html")
 """
 

@@ -31,13 +31,13 @@ from coopbench.certificates.battles import (
     LEARNED_BLIND,
     BattleCertificate,
     load_battles,
-    measured,
 )
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.training_run import cell_of
 from coopbench_envs.parameters import named
 from coopbench_envs.skirmish.teams import RACES
+from studies.battles.play import measured
 from studies.battles.search import Budget, searched
 from studies.battles.trials import Trials
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from coopbench.baselines.match import OWN
 from coopbench.baselines.player import Player
-from coopbench.certificates.arena import (
+from coopbench_envs.engine import DISABLED, Engine
+from studies.certificates.arena import (
     STRIDE,
     Arena,
     BlockResults,
@@ -21,7 +22,6 @@ from coopbench.certificates.arena import (
     Weights,
     observed,
 )
-from coopbench_envs.engine import DISABLED, Engine
 
 _CHECKED = 12  # episodes of each line-up from which the shadows' errors are estimated
 _CLOSE = 0.01  # difference of investments, above the noise, that is still a hit

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from coopbench.certificates.arena import self_play_table
 from coopbench.certificates.games import REPEATED, Certificate, Criterion, Figure
-from coopbench.certificates.replay import Sizes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.parameters import named
 from coopbench_envs.registration import spec
 from coopbench_envs.roles import members_of_roles
+from studies.certificates.arena import self_play_table
 from studies.certificates.criteria import criteria
+from studies.certificates.replay import Sizes
 from studies.certificates.sections import Effort, Focal, RepeatedGame, SelfPlay
 
 PROTOCOL = "coopetition-standard"

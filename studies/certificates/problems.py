@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coopbench.baselines.rules.inputs import REGIMES
-from coopbench.certificates.arena import Arena, Weights, observed
 from coopbench_envs.engine import DISABLED
+from studies.certificates.arena import Arena, Weights, observed
 from studies.certificates.library import library
 from studies.certificates.search import Budget, Problem, searched
 

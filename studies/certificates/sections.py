@@ -1,6 +1,6 @@
 """Sections of a certificate: what is searched for one task, or for repeated play.
 
-What is found is data; ``coopbench.certificates.replay`` plays it, whatever the search was.
+What is found is data; ``studies.certificates.replay`` plays it, whatever the search was.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
-from coopbench.certificates import replay
-from coopbench.certificates.arena import Arena, Table, Weights
 from coopbench.certificates.games import Figure
-from coopbench.certificates.replay import CLASSES, JUDGED, OPPONENTS, Rules, Sizes, combined, figure
+from studies.certificates import replay
+from studies.certificates.arena import Arena, Table, Weights
 from studies.certificates.bayesian import Plan, bayesian, errors_of_shadows, valued
 from studies.certificates.problems import answers, best_rule
+from studies.certificates.replay import CLASSES, JUDGED, OPPONENTS, Rules, Sizes, combined, figure
 from studies.certificates.scripts import best_script, scripts
 from studies.certificates.search import CHOICE, SEARCH, Budget
 

@@ -98,7 +98,7 @@ def differences(cpu, gpu):
     pairs |= {f"state.{n}": (getattr(cpu.state, n), getattr(state, n)) for n in state._fields}
     for name in Finals._fields:
         pairs[f"final_{name}"] = tuple(
-            np.asarray(getattr(game, f"final_{name}")) for game in (cpu, gpu)
+            np.asarray(getattr(game.finals, name)) for game in (cpu, gpu)
         )
     return [
         f"{name}: {first_difference(left, right)}"

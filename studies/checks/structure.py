@@ -39,6 +39,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("lanes",),
         ("pictures",),
         ("shells",),
+        ("check",),
         ("",),
     ),
     "coopbench.baselines": (
@@ -67,9 +68,9 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("analysis",),
         ("report",),
         ("exchange",),
-        ("workflows",),
+        ("workflows", "timed"),
         ("catalogue",),
-        ("describe", "doctor", "check"),
+        ("describe", "doctor"),
         ("cli",),
         ("__main__",),
     ),
@@ -79,6 +80,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
 HEAVY = (
     "IPython",
     "cuda",  # of cuda-bindings
+    "google",
     "jax",
     "jinja2",
     "markupsafe",
@@ -98,6 +100,7 @@ HEAVY = (
 LATE_IMPORTS = {
     ("coopbench/__main__.py", "coopbench"): "an interruption while loading has to be caught",
     ("coopbench/cli", "coopbench"): "a command imports what it runs; the help stays quick",
+    ("coopbench/timed/command.py", "coopbench"): "likewise",
     ("coopbench_envs/targets.py", "llvmlite"): "loads LLVM, which naming an environment needs not",
     ("coopbench_envs/shells", "coopbench_envs.cuda"): "only where games are played on a GPU",
     ("coopbench_envs/shells", "coopbench_envs.shells.device_vector_env"): "likewise",
@@ -113,6 +116,7 @@ IMPORT_BY_NAME = {
     "baselines/registry.py": "policies and learners register by lying in the folder",
     "coopbench/__init__.py": "public names are loaded when they are first used",
     "baselines/own_code.py": "the user names a module",
+    "coopbench/report/sections/__init__.py": "one line there names each file of the folder",
     "coopbench_envs/foreign/loading.py": "the user names a module",
     "coopbench_envs/pathfinding/maps/__init__.py": "maps register by lying in the folder",
     "coopbench_envs/registration.py": "environments register by lying in the folder",

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-import coopbench.analysis
-from coopbench.analysis.certificates import FILE, step_parameters
+import coopbench.report.sections
 from coopbench.protocol.loading import load_protocol
+from coopbench.report.sections.anarchy import FILE, step_parameters
 from coopbench_envs.registration import ids, spec
 from studies.equilibria import (
     best_constant,
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.equilibria", description=__doc__)
     parser.add_argument("--store", action="store_true", help="write the file that reports read")
     if parser.parse_args().store:
-        file = Path(coopbench.analysis.__path__[0]) / FILE
+        file = Path(coopbench.report.sections.__path__[0]) / FILE
         file.write_text(json.dumps(list(stored()), indent=1) + "\n", encoding="utf-8")
         print(f"Wrote {file}.")
         return

@@ -79,7 +79,7 @@ def _checked_constants(constants: Any, name: str = "constants") -> Any:
     if missing:
         raise ValueError(
             f"{name}: only coopetition games of version 0 have these stage payoffs; this one has "
-            f"no {', '.join(missing)}. Games of version 1 have certificates: coopbench certify."
+            f"no {', '.join(missing)}. Games of version 1 have certificates: studies/certificates."
         )
     return constants
 

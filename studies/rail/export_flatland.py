@@ -5,7 +5,7 @@
 
 Needs flatland-rl, which is no dependency of this package, and nothing of this package: copy the
 file to where flatland-rl is installed. Every environment becomes a file, ``Test_03/Level_07.npz``,
-with the arrays that ``coopbench import`` reads, drawn with the seed 1000 * test + level; where
+with the arrays that ``coopbench rail import`` reads, drawn with the seed 1000 * test + level; where
 a train could not reach its target, with the first of the seeds 100, 200, ... higher where all can.
 Files that exist are left as they are, so an interrupted export goes on. With ``--pickles`` the
 pickle of flatland-rl is written beside each.

@@ -61,7 +61,7 @@ def check(
 
     The exit status is 1 if there is one.
     """
-    from coopbench.check import check_environment
+    from coopbench_envs.check import check_environment
 
     values = dict(assignment(text, "--param") for text in param or [])
     faults = check_environment(env, **values)

@@ -1,4 +1,4 @@
-"""Commands that play: evaluate, train, exploit, crossplay, timed, replay."""
+"""Commands that play: evaluate, train, crossplay, replay."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +7,6 @@ import typer
 
 from coopbench.cli.console import KEPT, NOTHING, console, interruption, present, say
 from coopbench.cli.options import (
-    PROTOCOL,
     Backend,
     Environments,
     Only,
@@ -17,11 +16,11 @@ from coopbench.cli.options import (
     assignment,
     assignments,
     chosen,
-    environment_names,
     learner_names,
     named_policy,
     parameter_names,
     protocol_with_maps,
+    target_names,
 )
 from coopbench.playing.bars import Bars
 
@@ -46,7 +45,15 @@ def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]
 
 
 def evaluate(
-    protocol: Annotated[str | None, PROTOCOL] = None,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROTOCOL|ENV",
+            help="A protocol: a name from 'coopbench list', or a .toml file. Or an environment: an "
+            "id, FILE.py:SPEC, gymnasium:ID or pettingzoo:MODULE (not a standard report).",
+            autocompletion=target_names,
+        ),
+    ],
     policy: Policies = None,
     task: Annotated[
         list[str] | None,
@@ -61,8 +68,7 @@ def evaluate(
         Path | None,
         typer.Option(
             help="Folder for results and report. Default: results/PROTOCOL, with --task "
-            "results/PROTOCOL-TASK, and with --late results/PROTOCOL-late; with --env nothing is "
-            "written without it."
+            "results/PROTOCOL-TASK; of an environment nothing is written without it."
         ),
     ] = None,
     backend: Backend = "auto",
@@ -74,24 +80,19 @@ def evaluate(
             help="Play only part I of N, 1 <= I <= N, without a report; see 'coopbench merge'.",
         ),
     ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(
-            help="Evaluate one environment instead of a protocol (not a standard report).",
-            autocompletion=environment_names,
-        ),
-    ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="With --env: episodes to play, 100 if not given.")
+        int | None,
+        typer.Option(help="Of an environment: episodes to play, 100 if not given."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="With --env: seed of the first episode, 0 if not given.")
+        int | None,
+        typer.Option(help="Of an environment: seed of the first episode, 0 if not given."),
     ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="With --env: a parameter, such as horizon=50, high=1.2,1.3 or "
+            help="Of an environment: a parameter, such as horizon=50, high=1.2,1.3 or "
             "map_params.path=FILE; repeat for more.",
             autocompletion=parameter_names,
         ),
@@ -100,7 +101,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="With --env: a policy in the other seats; repeat for more. Default: self-play.",
+            help="Of an environment: a policy in the other seats; repeat for more. Default: "
+            "self-play.",
         ),
     ] = None,
     maps: Annotated[
@@ -110,20 +112,6 @@ def evaluate(
             help="Play street-map tasks on your own .map files (not a standard report).",
         ),
     ] = None,
-    late: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="COMMIT",
-            help="File written by 'coopbench commit'; it and --beacon determine the seeds.",
-        ),
-    ] = None,
-    beacon: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="With --late: a public value, published after the commitment, with its source.",
-        ),
-    ] = None,
 ) -> None:
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
@@ -131,54 +119,39 @@ def evaluate(
     ship with this package; nothing is trained. Finished cells are kept: rerun the same command to
     resume after an interruption.
     """
-    from coopbench.playing.contestants import with_baselines
-    from coopbench.protocol.variants import with_tasks
+    from coopbench.protocol.loading import names_environment
     from coopbench.workflows.evaluation import evaluate as run
 
-    if (protocol is None) == (env is None):
-        raise ValueError("Name either a PROTOCOL or an environment with --env.")
-    if env is not None:
-        if task:
-            raise ValueError("--task goes with a PROTOCOL; --env plays one environment.")
+    if only and not policy:
+        raise ValueError("--only plays the policies of -p alone; name one with -p.")
+    source: Any = target
+    if names_environment(target):
         if maps is not None:
             raise ValueError(
-                "--maps goes with a PROTOCOL; with --env use --param map_params.path=DIR"
+                "--maps goes with a protocol; of an environment use --param map_params.path=DIR"
             )
-        if only:
-            raise ValueError("--only goes with a PROTOCOL; --env has no required baselines.")
-        played = _ad_hoc(env, episodes, seed, param, partner)
-        policies = [named_policy(text) for text in policy or ["random"]]
     else:
-        if only and not policy:
-            raise ValueError("--only plays the policies of -p alone; name one with -p.")
-        if episodes is not None or seed is not None or param or partner:
-            raise ValueError(
-                "--episodes, --seed, --param and --partner go with --env; a protocol defines its "
-                "own."
-            )
-        played = with_tasks(protocol_with_maps(str(protocol), maps), task or ())
-        named = chosen(policy, played)
-        policies = named if only else with_baselines(played, named)
-        parts = [played.protocol.name, *(task or ()), *(["late"] if late else [])]
-        out = out or Path("results") / "-".join(parts)
+        source = protocol_with_maps(target, maps)
+        out = out or Path("results") / "-".join([source.protocol.name, *(task or ())])
+    game = {"episodes": episodes, "seed": seed, "partners": partner} | _parameters(target, param)
+    policies = [named_policy(text) for text in policy] if policy else None
     with interruption(NOTHING if out is None else KEPT):
-        if shard is not None:
-            if late is not None:
-                raise ValueError("--late does not go with --shard.")
-            _play_shard(played, policies, shard, out, backend, workers, not only)
-            return
         report = run(
-            played,
+            source,
             policies,
             out,
             backend,
             True,
             workers,
-            reference=not only,
-            late=late,
-            beacon=beacon,
+            tasks=task,
+            only=only,
+            shard=None if shard is None else _shard(shard),
+            **{name: value for name, value in game.items() if value is not None},
         )
-        present(report, out)
+        if shard is None:
+            present(report, out)
+        else:
+            say("\n".join(report.notes))
 
 
 def train(
@@ -195,9 +168,13 @@ def train(
         list[str] | None,
         typer.Option(metavar="ID", help="Task to train on; repeat for more. Default: all."),
     ] = None,
-    seed: Annotated[
+    run_seeds: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Training seed; repeat for more. Default: the protocol's."),
+        typer.Option(
+            "--run",
+            metavar="SEED",
+            help="Run to train, by its training seed; repeat for more. Default: the protocol's.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -235,7 +212,7 @@ def train(
             learner,
             out,
             tasks=task,
-            seeds=seed,
+            seeds=run_seeds,
             steps=steps,
             smoke=smoke,
             backend=backend,
@@ -284,107 +261,13 @@ def crossplay(
     say(f"Matrices: {files['md']}")
 
 
-def exploit(
-    results: Annotated[Path, typer.Argument(help="Results folder with training runs.")],
-    target: Annotated[str, typer.Argument(help="Learner whose runs are exploited.")],
-    learner: Annotated[str, typer.Option(help="Learner that trains the best responses.")] = "ippo",
-    steps: Steps = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Trained task; repeat for more. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs. Default: RESULTS-exploit-TARGET.")
-    ] = None,
-    env: Environments = None,
-    setting: Settings = None,
-    backend: Backend = "serial",
-    workers: Workers = None,
-) -> None:
-    """Learn best responses against trained policies: how much one seat gains against each run.
-
-    Runs are saved regularly: rerun the same command to resume after
-    an interruption.
-    """
-    from coopbench.workflows.exploit import exploit as run
-
-    out = out or results.with_name(f"{results.name}-exploit-{target}")
-    values = _hyperparameters(learner, setting)
-    with interruption(_SAVED):
-        result = run(
-            results,
-            target,
-            out,
-            learner=learner,
-            steps=steps,
-            tasks=task,
-            backend=backend,
-            workers=workers,
-            progress=True,
-            **values,
-        )
-        say(str(result))
-        say(f"Files: {', '.join(str(file) for file in result.save(out).values())}")
-
-
-def timed(
-    protocol: ProtocolName,
-    policy: Annotated[
-        list[str], typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")
-    ],
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all tasks."),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option("--limits", metavar="NAME", help="Preset of limits, such as flatland."),
-    ] = None,
-    planning: Annotated[
-        float | None, typer.Option(help="Seconds to the first action of an episode.")
-    ] = None,
-    step: Annotated[float | None, typer.Option(help="Seconds for each later action.")] = None,
-    total: Annotated[float | None, typer.Option(help="Seconds for the whole evaluation.")] = None,
-    timeouts: Annotated[
-        int | None, typer.Option(help="Consecutive time-outs that end the evaluation. Default: 10.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
-) -> None:
-    """Play a protocol's episodes one by one with time limits, and score them as Flatland does.
-
-    Protocols without limits take them from the options. An episode that is not
-    played to its end scores -1.
-    """
-    from coopbench.playing.recording import check_place
-    from coopbench.workflows.timed import timed_evaluate
-
-    if len(policy) > 1:
-        raise ValueError(f"timed plays one policy; given {', '.join(policy)}.")
-    if out is not None:
-        check_place(out)
-    options = {"planning": planning, "step": step, "total": total, "timeouts": timeouts}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if preset is not None and chosen:
-        raise ValueError(f"--limits {preset} sets all limits; leave out --{next(iter(chosen))}.")
-    limits = preset or chosen or None
-    with interruption(NOTHING), Bars() as progress:
-
-        def tell(name: str, share: float) -> None:
-            progress.task(name, policy[0], share)
-
-        scores = timed_evaluate(protocol, policy[0], limits, progress=tell, tasks=task)
-    say(str(scores))
-    if out is not None:
-        say(f"Scores: {scores.save(out)}")
-
-
 def replay(
     episode: Annotated[
         str,
         typer.Argument(
             metavar="EPISODE",
             help="FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
-            "of coopbench.record; K counts from 0.",
+            "of coopbench.play_episode; K counts from 0.",
         ),
     ],
     html: Annotated[
@@ -418,47 +301,21 @@ def replay(
             say(line)
 
 
-def _play_shard(
-    protocol: Any,
-    policies: list[Any],
-    shard: str,
-    out: Path | None,
-    backend: str,
-    workers: int | None,
-    reference: bool,
-) -> None:
-    """Play one shard of an evaluation and print which cells are missing."""
-    from coopbench.workflows.shards import play_shard
-
-    if out is None:
-        raise ValueError("--shard needs a folder for its results; name one with --out.")
-    number, slash, count = shard.partition("/")
+def _shard(text: str) -> tuple[int, int]:
+    """Parse I/N."""
+    number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal()):
-        raise ValueError(f"--shard takes I/N, for instance 2/3; given {shard!r}.")
-    part = int(number), int(count)
-    played = play_shard(protocol, policies, part, out, backend, True, workers, reference=reference)
-    for note in played.notes:
-        say(note)
-    say(f"Shard {shard}: its {len(played.cells)} of {played.total} cells are finished.")
-    say(f"{out} holds {played.finished} of {played.total} cells.")
-    if played.finished == played.total:
-        say(f"Next: coopbench merge {out} --out {out}")
-    else:
-        say("Next, when all shards are finished: coopbench merge FOLDER... --out DIR")
+        raise ValueError(f"--shard takes I/N, for instance 2/3; given {text!r}.")
+    return int(number), int(count)
 
 
-def _ad_hoc(
-    env: str,
-    episodes: int | None,
-    seed: int | None,
-    param: list[str] | None,
-    partner: list[str] | None,
-) -> Any:
-    """Make the protocol that plays one environment."""
-    from coopbench.protocol.loading import ad_hoc
+def _parameters(target: str, param: list[str] | None) -> dict[str, Any]:
+    """Read ``--param NAME=VALUE`` by the types of an environment's parameters."""
+    from coopbench.protocol.loading import names_environment
     from coopbench_envs.registration import spec
 
-    params = spec(env).params
-    values = assignments(param, "--param", params)
-    count = 100 if episodes is None else episodes
-    return ad_hoc(env, count, 0 if seed is None else seed, partners=partner or (), **values)
+    if not param:
+        return {}
+    if not names_environment(target):
+        raise ValueError(f"--param goes with an environment; {target} defines its own parameters.")
+    return assignments(param, "--param", spec(target).params)

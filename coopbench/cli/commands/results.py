@@ -23,7 +23,7 @@ def merge(
     and listed. If all shards wrote into one folder: coopbench merge FOLDER
     --out FOLDER.
     """
-    from coopbench.workflows.shards import merge as run
+    from coopbench.workflows.merging import merge as run
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
         present(run(folders, out), out)
@@ -52,23 +52,6 @@ def report(
         present(loaded, folder)
 
 
-def commit(
-    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    out: Annotated[
-        Path | None, typer.Option(help="File to write. Default: FOLDER/commitment.json.")
-    ] = None,
-) -> None:
-    """Commit to the policies of a results folder, before late seeds are known.
-
-    Publish the digest; later: coopbench evaluate --late FILE --beacon VALUE.
-    """
-    from coopbench.workflows.late import commit as run
-
-    file, digest = run(folder, out)
-    say(f"Commitment: {file}")
-    say(f"Digest to publish: {digest}")
-
-
 def verify(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     backend: Backend = "auto",
@@ -82,7 +65,7 @@ def verify(
             "its cells again completely; repeat for more. Read the code first.",
         ),
     ] = None,
-    env: Annotated[
+    execute: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
@@ -110,7 +93,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Bars() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), env or (), key)
+        verification = run(folder, backend, workers, progress.cell, trust or (), execute or (), key)
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
@@ -152,13 +135,7 @@ def leaderboard(
 
 def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    to: Annotated[
-        Path,
-        typer.Option(
-            help="File to write: .csv with every episode, results.json with means by task and "
-            "policy, or another .json for marl-eval."
-        ),
-    ],
+    to: Annotated[Path, typer.Option(help="File to write, in the JSON of marl-eval.")],
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -176,22 +153,24 @@ def export_results(
     ] = None,
     env: Environments = None,
 ) -> None:
-    """Export the results of a folder to a format of another program.
+    """Export the results of a folder as JSON for marl-eval; what it would not accept is listed.
 
-    A .csv file gets a row for each episode, results.json an object for each task and policy as the
-    script published with Coopetition-Gym writes it, another .json file is for marl-eval, and what
-    marl-eval would not accept is listed.
+    For other formats, Report.to_frame() makes data frames of pandas.
     """
-    from coopbench.exchange.exports import exporter_of
-    from coopbench.exchange.names import chosen_policies
+    from coopbench.exchange.marl_eval_export import save_marl_eval
     from coopbench.playing.recording import check_place
     from coopbench.report.loading import load_report
     from coopbench.results.folder import LEFT_OUT
 
-    write = exporter_of(to)
+    if to.suffix.lower() != ".json":
+        raise ValueError(
+            f"--to was {to}; allowed: a .json file for marl-eval. A table of all episodes is "
+            f"coopbench.load_report({str(folder)!r}).to_frame().to_csv({str(to)!r})."
+        )
     check_place(to)
     results = load_report(folder)
-    notes = write(results, to, chosen_policies(results, policy), metric)
+    present = {block.cell.policy for block in results.episodes}
+    notes = save_marl_eval(results, to, _renamed(policy, present), metric)
     for note in results.notes:
         if note.startswith(LEFT_OUT):
             say(f"Not exported: {note.removeprefix(LEFT_OUT)}")
@@ -207,10 +186,9 @@ def import_results(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .json file of marl-eval; a .csv file with the columns algorithm, task, run and "
-            "one for each metric, or of Weights & Biases; monitor.csv or evaluations.npz of "
-            "Stable-Baselines3, an event file of TensorBoard, a folder with any of these three, or "
-            "mlruns of MLflow; or a file or folder of railways of flatland-rl."
+            help="A .csv file with the columns algorithm, task, run and one for each metric; a "
+            ".json file of marl-eval or a folder of them; or a folder with event files of "
+            "TensorBoard."
         ),
     ],
     absolute: Annotated[
@@ -236,44 +214,44 @@ def import_results(
             "algorithm=algo,task=env,run=seed,step=global_step.",
         ),
     ] = "",
-    runs: Annotated[
+    folders: Annotated[
         str,
         typer.Option(
             metavar="PATTERN",
-            help="Pattern of the names of runs or their folders, for instance "
-            "'{task}__{algorithm}__{run}__*'. Default: algorithm/task/run, or the names that "
-            "CleanRL or Stable-Baselines3 give.",
+            help="Pattern of the folders of runs of TensorBoard, for instance "
+            "'{task}__{algorithm}__{run}__*'.",
         ),
-    ] = "",
+    ] = "{algorithm}/{task}/{run}",
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the report. By default no report is written. For railways: the .npz "
-            "file of instances."
-        ),
+        typer.Option(help="Folder for the report. By default no report is written."),
     ] = None,
 ) -> None:
     """Make the report of results of other programs, with the same tables and plots as of our own.
 
     What cannot be compared with the rest is left out, and named in the notes.
-
-    Railways that flatland-rl has saved (.pkl, .mpk), or .npz files, become one file of instances of
-    Rail-v0. Nothing that a file names is executed; flatland-rl is not needed.
     """
-    from coopbench_envs.rail.importing import import_railways, is_railway
+    from coopbench_envs.rail.importing import is_railway
 
     if is_railway(file):
-        if out is None:
-            raise ValueError(f"{file} is a railway; name a .npz file for it with --out.")
-        say(import_railways(file, out))
-        return
+        raise ValueError(f"{file} is a railway: 'coopbench rail import {file} --out FILE.npz'.")
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), names=runs)
+        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), folders=folders)
         if out is not None:
             chosen.save(out)
         present(chosen, out)
+
+
+def _renamed(texts: list[str] | None, present: set[str]) -> dict[str, str] | None:
+    """Parse the policies to export, POLICY or POLICY=NAME; names may have signs of equality."""
+    names = {}
+    for text in texts or ():
+        policy, equals, name = text.rpartition("=")
+        whole = text in present or not equals
+        names[text if whole else policy] = text if whole else name
+    return names or None
 
 
 def _pairs(text: str) -> dict[str, str]:

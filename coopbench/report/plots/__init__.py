@@ -5,8 +5,6 @@ from coopbench.report.plots.courses import scores as scores
 from coopbench.report.plots.drawing import Sheet as Sheet
 from coopbench.report.plots.learning import efficiency as efficiency
 from coopbench.report.plots.learning import learning_curves as learning_curves
-from coopbench.report.plots.learning import medians as medians
-from coopbench.report.plots.learning import tasks_led as tasks_led
 from coopbench.report.plots.overall import aggregate as aggregate
 from coopbench.report.plots.overall import chart as chart
 from coopbench.report.plots.overall import heat_map as heat_map

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import Curve
-from coopbench.analysis.reproduction import MedianPoint
 from coopbench.analysis.score_matrix import EPISODES
-from coopbench.baselines.registry import entries, parse_name
+from coopbench.baselines.registry import entry_of
 from coopbench.report.plots.drawing import Level, Line, LineChart
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.tables.entries import style_order
@@ -33,9 +30,9 @@ def learning_curves(findings: Findings, task: str) -> LineChart:
 
 def _fixed(levels: Iterable[Level]) -> tuple[Level, ...]:
     """Return the scores of the best fixed policy and of the best that acts on nothing."""
-    information = {name: entry.information for name, entry in entries().items()}
-    fixed = [level for level in levels if parse_name(level.label).kind in information]
-    blind = [level for level in fixed if information[parse_name(level.label).kind] == "none"]
+    known = {level: entry for level in levels if (entry := entry_of(level.label)) is not None}
+    fixed = list(known)
+    blind = [level for level, entry in known.items() if entry.information == "none"]
     best = [max(some, key=lambda level: level.ends[0]) for some in (fixed, blind) if some]
     return tuple(level._replace(label=plain(level.label)) for level in dict.fromkeys(best))
 
@@ -56,43 +53,6 @@ def efficiency(findings: Findings, group: str | None = None) -> LineChart:
     )
     label = f"trimmed mean of\nnormalized {plain(findings.protocol.report.score)}"
     return _chart(findings, curves, group or "all tasks", label, levels)
-
-
-def medians(findings: Findings) -> LineChart:
-    """Draw the mean over all tasks of the median over runs, along the training, with quartiles.
-
-    x is the number of steps trained, y the mean of the tasks' medians of normalized scores; bands
-    go from the mean of the lower quartiles to that of the upper ones.
-    """
-    label = f"median normalized {plain(findings.protocol.report.score)}"
-    return _chart(findings, _over_all(findings, ("median", "low", "high")), "all tasks", label)
-
-
-def tasks_led(findings: Findings) -> LineChart:
-    """Draw on how many tasks the median of every policy leads, along the training.
-
-    x is the number of steps trained.
-    """
-    label = f"tasks led, of {len(findings.protocol.trained_tasks)}"
-    return _chart(findings, _over_all(findings, ("leads", "leads", "leads")), "all tasks", label)
-
-
-def _over_all(findings: Findings, columns: tuple[str, str, str]) -> list[Curve]:
-    """Return columns of the medians over all tasks, as the line of each policy with its band."""
-    groups = list(findings.protocol.groups)
-    span = groups[0] if len(groups) == 1 else ""
-    rows: dict[str, list[MedianPoint]] = {}
-    for row in findings.medians:
-        if not row.task and row.group == span:
-            rows.setdefault(row.policy, []).append(row)
-    return [_curve(policy, points, columns) for policy, points in rows.items()]
-
-
-def _curve(policy: str, points: Sequence[MedianPoint], columns: tuple[str, str, str]) -> Curve:
-    """Return columns of the points of one policy as a line with its band."""
-    line, low, high = (np.array([getattr(p, name) for p in points], float) for name in columns)
-    steps = np.array([point.step for point in points])
-    return Curve("", "", policy, steps, line, low, high, points[0].runs, points[0].flag)
 
 
 def _chart(

@@ -7,15 +7,12 @@ from functools import partial
 from coopbench.analysis.aggregates import shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Improvement
-from coopbench.analysis.reproduction import LEAD
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.courses import curves, scores
 from coopbench.report.plots.intervals import open_markers
-from coopbench.report.plots.learning import efficiency, learning_curves, medians, tasks_led
+from coopbench.report.plots.learning import learning_curves
 from coopbench.report.plots.overall import (
-    chart,
-    charts_of,
     drawn_pairs,
     improvements,
     profiles,
@@ -35,11 +32,6 @@ def overall_pictures(findings: Findings) -> list[Picture]:
         caption += open_markers([row for row in rows if row.statistic in shown])
         drawn.append(Picture(f"scores{end}", caption, partial(statistics, findings, group)))
     return drawn
-
-
-def chart_pictures(findings: Findings) -> list[Picture]:
-    """Return the pictures over several tasks: of groups, of the protocol's axes, of training."""
-    return [*_group_charts(findings), *_charts(findings), *_training_charts(findings)]
 
 
 def task_pictures(findings: Findings, task: Task) -> list[Picture]:
@@ -77,7 +69,7 @@ def _finished(findings: Findings) -> dict[str, tuple[str, str]]:
     }
 
 
-def _group_charts(findings: Findings) -> Iterator[Picture]:
+def group_pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over profiles and improvements of every group that a policy has finished."""
     level = level_text(findings.protocol)
     for group, (end, whose) in _finished(findings).items():
@@ -114,43 +106,3 @@ def _improvement_caption(
     if len(tested) < len(rows):
         caption += " Policies of different units of inference are not compared."
     return caption + open_markers(pairs)
-
-
-def _charts(findings: Findings) -> Iterator[Picture]:
-    level = level_text(findings.protocol)
-    for name, (spec, _) in charts_of(findings).items():
-        points = [point for point in findings.charts if point.chart == name]
-        if not points:
-            continue
-        caption = (
-            f"{spec.metric} against {spec.x}: trimmed mean over task means, of a single "
-            f"task its mean, with its {level} band over runs and episodes."
-        )
-        if any(point.unit == "models" for point in points):
-            caption += " For several models: the mean of theirs, and the t interval over models."
-        yield Picture(f"chart-{name}", caption, partial(chart, findings, name))
-
-
-def _training_charts(findings: Findings) -> Iterator[Picture]:
-    """Iterate over the sample efficiency of every group, and the medians over all tasks."""
-    score, level = findings.protocol.report.score, level_text(findings.protocol)
-    for group in dict.fromkeys(row.group for row in findings.learning if not row.task):
-        caption = (
-            f"Sample efficiency: trimmed mean over tasks of the mean normalized {score} "
-            f"at every checkpoint, with the {level} interval of each point, over runs and "
-            "episodes. Dotted: the evaluation of the best fixed policy, and of the best that "
-            "ignores its observations."
-        )
-        name = f"efficiency-{group}" if group else "efficiency"
-        yield Picture(name, caption, partial(efficiency, findings, group))
-    if any(not row.task for row in findings.medians):
-        caption = (
-            f"Mean over all tasks of the median over runs of the normalized {score} at every "
-            "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
-        )
-        yield Picture("medians", caption, partial(medians, findings))
-        caption = (
-            f"Number of tasks on which the median over runs is the highest by at least 1/"
-            f"{1 / LEAD:g} of the normalized {score}, at every checkpoint."
-        )
-        yield Picture("tasks-led", caption, partial(tasks_led, findings))

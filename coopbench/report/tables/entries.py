@@ -123,6 +123,13 @@ def _numbers(counts: set[int], scope: str) -> str:
     return f", n = {low:,}{'' if low == high else f' to {high:,}'}{scope}"
 
 
+def runs_text(rows: Sequence[Any]) -> str:
+    """Say how many training runs some rows are over."""
+    counts = sorted({row.runs for row in rows})
+    number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    return f"Unit of inference: training runs, n = {number} per task"
+
+
 def unit_names(rows: Iterable[Any]) -> str:
     """Name the units of some rows, for the meaning of a column."""
     units = {row.unit for row in rows}

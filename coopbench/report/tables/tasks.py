@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from coopbench.analysis.estimates import AgentEstimate, Estimate
+from coopbench.analysis.estimates import Estimate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import RUNS
-from coopbench.episodes.metrics import known_agent_metrics, known_metrics
+from coopbench.episodes.metrics import known_metrics
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import Scale, interval_text, level_text, scale_of_rows
 from coopbench.report.tables.entries import (
@@ -18,7 +18,6 @@ from coopbench.report.tables.entries import (
     missing_entries,
     number_entry,
     policy_entry,
-    policy_text,
     unit_names,
     unit_text,
 )
@@ -92,74 +91,6 @@ def estimate_row(
         interval_entry(row, scale, notes),
         count_entry(row, rows),
     )
-
-
-def agent_table(findings: Findings, task: Task) -> Table | None:
-    """Return return and further metrics of every agent on one task; None if no policy played it."""
-    rows = [row for row in findings.agents if row.task == task.id]
-    if not rows:
-        return None
-    by_metric = {(row.policy, row.agent, row.metric): row for row in rows}
-    names = tuple(dict.fromkeys(row.metric for row in rows))
-    scales = {
-        name: scale_of_rows([row for row in rows if row.metric == name], "mean") for name in names
-    }
-    notes, columns = Footnotes(), _agent_columns(findings, task, names, unit_names(rows))
-    groups = []
-    for policy in findings.policies:
-        agents = dict.fromkeys(row.agent for row in rows if row.policy == policy)
-        body = tuple(
-            _agent_row([by_metric[policy, agent, name] for name in names], scales, notes, rows)
-            for agent in agents
-        )
-        groups.append(
-            Group(
-                policy_text(findings, policy),
-                "",
-                body or ((Entry("all", "all"), *missing_entries(columns)),),
-            )
-        )
-    unit = unit_text((row.unit, row.count) for row in rows if row.metric == names[0])
-    return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")
-
-
-def _agent_columns(
-    findings: Findings, task: Task, names: Sequence[str], over: str
-) -> tuple[Column, ...]:
-    meanings = known_agent_metrics(task.spec)
-    return (
-        Column("Agent", "one seat of the game", numeric=False),
-        Column("Mean return", f"mean over {over} in which the policy played the agent"),
-        Column(
-            f"{level_text(findings.protocol)} interval",
-            "of the mean return, for new runs and new episodes; sorted by width",
-        ),
-        Column("n", f"{over} in which the policy played the agent"),
-        *(Column(name, f"mean over {over} of: {meanings.get(name, name)}") for name in names[1:]),
-    )
-
-
-def _agent_row(
-    estimates: Sequence[AgentEstimate],
-    scales: dict[str, Scale],
-    notes: Footnotes,
-    rows: Sequence[AgentEstimate],
-) -> tuple[Entry, ...]:
-    """Return the entries of one agent from its estimates, the return first."""
-    first, *others = estimates
-    return (
-        Entry(first.agent, first.agent),
-        number_entry(first.mean, scales[first.metric]),
-        interval_entry(first, scales[first.metric], notes),
-        count_entry(first, rows),
-        *(_agent_mean(row, first, scales[row.metric], notes) for row in others),
-    )
-
-
-def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: Footnotes) -> Entry:
-    """Return a mean without its interval, marked only where episodes are missing from it."""
-    flag = row.flag if row.count < first.count else ""
-    return dataclasses.replace(number_entry(row.mean, scale), marks=notes.mark(flag))
 
 
 def score_tables(findings: Findings) -> list[Table]:

@@ -8,8 +8,8 @@ from foraging.nearest import nearest
 from pettingzoo.test import parallel_api_test
 
 import coopbench_envs
-from coopbench.check import check_environment
 from coopbench.protocol.loading import load_protocol
+from coopbench_envs.check import check_environment
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
 PLACES = {"place": [[0, 0], [0, 2], [4, 4]], "food_place": [[0, 1], [7, 7]]}

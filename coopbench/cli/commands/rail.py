@@ -1,0 +1,29 @@
+"""Commands for railways: rail import."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbench.cli.console import say
+
+rail = typer.Typer(help="Railways of flatland-rl as instances.", no_args_is_help=True)
+
+
+@rail.command("import")
+def import_railways(
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|FOLDER", help="Railways that flatland-rl has saved: .pkl, .mpk or .npz."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The .npz file of instances to write.")],
+) -> None:
+    """Write railways that flatland-rl has saved into one file of instances of Rail-v0.
+
+    Nothing that a file names is executed; flatland-rl is not needed.
+    """
+    from coopbench_envs.rail.importing import import_railways as run
+
+    say(run(place, out))

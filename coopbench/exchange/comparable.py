@@ -1,0 +1,197 @@
+"""What runs of other programs have in common, so that a report can compare them.
+
+What has no counterpart in most other runs is left out, and listed.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from coopbench.exchange.runs import ABSOLUTE, Evaluation, FoundRun, Reading, Run, Samples
+
+_PARTS = (20, 10, 5, 2, 1)  # of the training, over which irregular values are averaged
+_ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
+
+
+def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ...], list[str]]:
+    """Return the runs that can be compared, and what was left out or changed, a line each.
+
+    Left out are environments and evaluations without the score ``metric``, metrics that some
+    evaluation of an environment lacks, evaluations with another number of values than most of their
+    task and, on the scale "minmax", tasks on which nothing varies. Where steps of logs differ
+    between runs, values are averaged over parts of the training that all runs have completed.
+    """
+    runs, notes = list[Run](), list(reading.left_out)
+    for environment in dict.fromkeys(run.environment for run in reading.runs):
+        members = [run for run in reading.runs if run.environment == environment]
+        samples = [part for run in members for _, part in _parts(run)]
+        measured = dict.fromkeys(name for part in samples for name in part)
+        if metric not in measured:
+            notes.append(f"{environment} has no {metric}")
+            continue
+        scored = [part for part in samples if metric in part]
+        shared = [name for name in measured if all(name in part for part in scored)]
+        lacking = sorted(set(measured) - set(shared))
+        notes += [f"{environment}: some evaluations lack {name}" for name in lacking]
+        for task in dict.fromkeys(run.task for run in members):
+            found, more = _on_task([run for run in members if run.task == task], metric, scale)
+            notes += more
+            if reading.last and found and not _share_steps(found):
+                found, more = _averaged(found, metric)
+                notes += more
+            kept, more = _regular(found, shared, metric, reading.last)
+            runs += kept
+            notes += more
+    return tuple(runs), notes
+
+
+def check_kind(runs: Iterable[Run], absolute: str, where: str) -> None:
+    """Raise ``ValueError`` if the absolute metrics cannot be what they are said to be."""
+    tested = [run for run in runs if run.absolute and len(run.steps) > 1]
+    others = [run for run in tested if not _is_highest(run)]
+    kinds = f"Allowed kinds: {', '.join(ABSOLUTE)}."
+    if absolute == "max_episode" and others:
+        run = others[0]
+        raise ValueError(
+            f"{where}: {run.environment} / {run.task} / {run.algorithm} / {run.name}: the absolute "
+            f"metrics are not the highest values of the evaluations, so they are no 'max_episode'. "
+            f"{kinds}"
+        )
+    if absolute == "best_checkpoint" and tested and not others:
+        raise ValueError(
+            f"{where}: the absolute metrics of all runs are the highest single values of their "
+            f"evaluations: that is 'max_episode', not 'best_checkpoint'. {kinds}"
+        )
+
+
+def _is_highest(run: Run) -> bool:
+    """Whether every absolute metric is one value, the highest of all evaluations."""
+    return all(
+        len(sample) == 1 and sample[0] == run.metrics[name].max()
+        for name, sample in run.absolute.items()
+    )
+
+
+def _parts(run: FoundRun) -> Iterator[tuple[str, Samples]]:
+    """Yield the evaluations of a run and its absolute metrics, with what messages call them."""
+    for evaluation in run.evaluations:
+        yield f"step {evaluation.step}", evaluation.samples
+    if run.absolute:
+        yield _ABSOLUTE, run.absolute
+
+
+def _on_task(
+    members: Sequence[FoundRun], metric: str, scale: str
+) -> tuple[list[FoundRun], list[str]]:
+    """Return the runs of a task that have a score; none if it has to vary and does not."""
+    scores = {
+        run.label: [part[metric] for _, part in _parts(run) if metric in part] for run in members
+    }
+    values = np.concatenate([*(part for parts in scores.values() for part in parts), np.empty(0)])
+    if scale == "minmax" and values.size and np.ptp(values) == 0.0:
+        place = f"{members[0].environment} / {members[0].task}"
+        return [], [f"{place}, where every {metric} is {values[0]:g} and gives no scale"]
+    silent = [f"{label}, without a value of {metric}" for label in scores if not scores[label]]
+    return [run for run in members if scores[run.label]], silent
+
+
+def _regular(
+    members: Sequence[FoundRun], shared: Sequence[str], metric: str, last: bool
+) -> tuple[list[Run], list[str]]:
+    """Return the runs of a task with the usual number of values in each evaluation.
+
+    Policies that were not trained may have played any number of episodes.
+    """
+    usual = _usual_counts(members, shared, metric)
+    runs, notes = [], []
+    for run in members:
+        kept: dict[str, Samples] = {}
+        for where, part in _parts(run):
+            reason = _unlike(where, part, metric, {} if run.untrained else usual)
+            if reason:
+                notes.append(f"{run.label} / {where} {reason}")
+            else:
+                kept[where] = {name: part[name] for name in shared}
+        absolute = kept.pop(_ABSOLUTE, {})
+        steps = [e.step for e in run.evaluations if f"step {e.step}" in kept]
+        rows = list(kept.values())
+        metrics = {name: np.array([part[name] for part in rows]) for name in shared if rows}
+        if last:
+            absolute = rows[-1] if rows else {}
+        labels = run.environment, run.task, run.algorithm, run.name
+        runs.append(Run(*labels, np.array(steps, np.int64), metrics, dict(absolute)))
+    return runs, notes
+
+
+def _usual_counts(
+    members: Sequence[FoundRun], shared: Sequence[str], metric: str
+) -> dict[tuple[bool, str], int]:
+    """Return how many values most parts have, {(whether absolute, metric): count}."""
+    counts = defaultdict[tuple[bool, str], Counter[int]](Counter)
+    for run in members:
+        for where, part in () if run.untrained else _parts(run):
+            for name in shared if metric in part else ():
+                counts[where == _ABSOLUTE, name][len(part[name])] += 1
+    return {key: numbers.most_common(1)[0][0] for key, numbers in counts.items()}
+
+
+def _unlike(where: str, part: Samples, metric: str, usual: Mapping[tuple[bool, str], int]) -> str:
+    """Return what a part lacks, or has another number of than usual; empty: nothing."""
+    if metric not in part:
+        return f"lacks {metric}"
+    for (final, name), most in usual.items():
+        if final == (where == _ABSOLUTE) and len(part[name]) != most:
+            return f"has {len(part[name])} values of {name}, most have {most}"
+    return ""
+
+
+# --- logs whose steps differ ----------------------------------------------------------------------
+
+
+def _share_steps(members: Sequence[FoundRun]) -> bool:
+    """Whether runs share at least half of the steps of the shortest of them."""
+    steps = [{evaluation.step for evaluation in run.evaluations} for run in members]
+    return 2 * len(set.intersection(*steps)) >= min(map(len, steps))
+
+
+def _averaged(members: Sequence[FoundRun], metric: str) -> tuple[list[FoundRun], list[str]]:
+    """Return runs of a task with means over equal parts of the training as evaluations."""
+    usual = float(np.median([run.evaluations[-1].step for run in members]))
+    ends_at = {run.label: run.evaluations[-1].step for run in members}
+    kept = [run for run in members if ends_at[run.label] >= usual / 2]
+    notes = [
+        f"{label}, which ends at step {step}, others at about {usual:.0f}"
+        for label, step in ends_at.items()
+        if step < usual / 2
+    ]
+    last = max(1, min(ends_at[run.label] for run in kept))
+    for parts in _PARTS:
+        ends = np.arange(1, parts + 1) * last // parts
+        means = [_means(run, metric, ends) for run in kept]
+        if np.isfinite(means).all():
+            break
+    notes.append(
+        f"steps of {kept[0].task}, which differ between runs: values are means over {parts} equal "
+        f"parts of the first {last} steps"
+    )
+    return [
+        FoundRun(run.environment, run.task, run.algorithm, run.name, _single(metric, ends, row), {})
+        for run, row in zip(kept, means, strict=True)
+    ], notes
+
+
+def _single(metric: str, steps: np.ndarray, row: np.ndarray) -> tuple[Evaluation, ...]:
+    """Return evaluations with one value each."""
+    pairs = zip(steps.tolist(), row, strict=True)
+    return tuple(Evaluation(step, {metric: np.array([value])}) for step, value in pairs)
+
+
+def _means(run: FoundRun, metric: str, ends: np.ndarray) -> np.ndarray:
+    """Return the mean of the values in each part, (parts,); nan where there are none."""
+    part = np.searchsorted(ends, [evaluation.step for evaluation in run.evaluations])
+    inside = part < len(ends)
+    values = np.array([e.samples[metric].mean() for e in run.evaluations])[inside]
+    counts = np.bincount(part[inside], minlength=len(ends))
+    sums = np.bincount(part[inside], values, minlength=len(ends))
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

@@ -1,0 +1,110 @@
+"""Price of anarchy: what selfish play costs in a step of the published games."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from coopbench.analysis.findings import Findings, Part
+from coopbench.analysis.rows import ReportRow
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.report.numbers import Scale
+from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import number_entry
+from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench_envs.choices import resolved
+from coopbench_envs.foreign_names import is_foreign
+from coopbench_envs.registration import spec
+
+FILE = "anarchy.json"  # beside this one; ``python -m studies.equilibria --store`` writes it
+_OF_EPISODES = ("horizon",)  # parameters that no step depends on
+
+
+@dataclass(frozen=True, eq=False)
+class Anarchy(ReportRow):
+    """What selfish play costs in one step of a task's game, by the private payoffs.
+
+    Investments are texts in units of every agent in order, ``24.68 x 4`` for four agents alike;
+    welfare is the sum of the payoffs of a step. The figures follow from the game, not from the
+    report's episodes.
+    """
+
+    task: str
+    nash: str  # investments at the Nash equilibrium of least welfare
+    nash_welfare: float
+    optimum: str  # investments with the largest welfare
+    optimum_welfare: float
+    price: float  # welfare of the optimum over that of the equilibrium, at least 1
+
+
+def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy, ...]:
+    """Look up the price of anarchy of the tasks that were played, where the package has it.
+
+    It is that of a published game with the task's parameters, except for its horizon.
+    """
+    played = {task for task, _ in table.pairs}
+    rows = []
+    for task in protocol.task:
+        if task.id not in played or is_foreign(task.env):
+            continue
+        env_id = spec(task.env).id
+        for parameters, figures in _prices().get(env_id, ()):
+            wanted, given = (step_parameters(values) for values in (parameters, task.parameters))
+            if resolved(spec(env_id), wanted) == resolved(spec(env_id), given):
+                rows.append(Anarchy(task=task.id, **figures))
+    return tuple(rows)
+
+
+def step_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a game on which one of its steps can depend."""
+    return {name: value for name, value in parameters.items() if name not in _OF_EPISODES}
+
+
+@cache
+def _prices() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
+    """Return the stored parameters and figures of every game by id."""
+    games: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    file = resources.files(__package__) / FILE
+    for row in json.loads(file.read_text(encoding="utf-8")):
+        games.setdefault(row.pop("env"), []).append((row.pop("parameters"), row))
+    return games
+
+
+def anarchy_table(findings: Findings) -> Table | None:
+    """Return what selfish play costs in a step of the published games; None without such games."""
+    rows = findings.rows(PRICES)
+    if not rows:
+        return None
+
+    def entries(row: Anarchy) -> tuple[Entry, ...]:
+        return (
+            Entry(row.task, row.task),
+            Entry(row.nash, row.nash),
+            number_entry(row.nash_welfare, Scale(1)),
+            Entry(row.optimum, row.optimum),
+            number_entry(row.optimum_welfare, Scale(1)),
+            number_entry(row.price, Scale(4)),
+        )
+
+    return Table(
+        title="Price of anarchy of the games",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            Column("Nash", "units that the agents invest; x 4: four alike", numeric=False),
+            Column("Its welfare", "sum of the private payoffs of a step"),
+            Column("Optimum", "units that the agents invest", numeric=False),
+            Column("Welfare", "sum of the private payoffs of a step"),
+            Column("Price of anarchy", "welfare of the optimum over that of the equilibrium"),
+        ),
+        groups=(Group("", "", tuple(entries(row) for row in rows)),),
+        footnotes=(),
+        unit="The largest welfare of a step over that of its worst Nash equilibrium, by private "
+        "payoffs: 1 means that selfish play loses nothing. It follows from the game alone.",
+    )
+
+
+PRICES = Part("anarchy", prices_of_anarchy, rare=True)
+SECTION = ReportSection((PRICES,), anarchy_table, "by task")

@@ -1,0 +1,252 @@
+"""Medians over runs along the training, as Samvelyan et al. 2019 report them for SMAC.
+
+Medians and quartiles describe the runs that were made; they are no intervals for new ones.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from coopbench.analysis.findings import Findings, Part
+from coopbench.analysis.learning import Course, course_of
+from coopbench.analysis.rows import ReportRow
+from coopbench.analysis.score_matrix import Scale, score_scales
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.report.numbers import MISSING, scale_of_rows
+from coopbench.report.plots.drawing import Line, LineChart
+from coopbench.report.plots.learning import short
+from coopbench.report.plots.style import Picture, plain, styles
+from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import policy_text, runs_text, style_order
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+
+FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
+LEAD = 1 / 32  # normalized score; one of 32 episodes, the least by which shares of wins can differ
+_QUARTILES = (0.25, 0.5, 0.75)
+_AHEAD = f"the highest by at least 1/{1 / LEAD:g} of the normalized"
+
+
+@dataclass(frozen=True, eq=False)
+class FinalMedian(ReportRow):
+    """Best median over runs within the last ``FINAL_STEPS`` of training, on one task."""
+
+    task: str
+    policy: str
+    median: float  # over runs of their mean score at the checkpoint where it is highest
+    low: float  # quartiles over runs at this checkpoint
+    high: float
+    step: int  # of the checkpoint, the earliest of several
+    runs: int
+    leads: bool  # by at least ``LEAD`` of normalized score before every other policy of the table
+    flag: str
+
+
+@dataclass(frozen=True, eq=False)
+class MedianPoint(ReportRow):
+    """Median and quartiles over runs at one checkpoint, on one task or over several.
+
+    Over several tasks it is the mean of their normalized medians, and of their quartiles.
+    """
+
+    group: str  # of the task; empty: over all tasks of the protocol
+    task: str  # empty: over all tasks of the group
+    policy: str
+    step: int
+    median: float  # over runs of their mean score
+    low: float
+    high: float
+    leads: int  # tasks on which the median is ahead of every other policy's by at least ``LEAD``
+    tasks: int
+    runs: int  # per task, at least
+    flag: str
+
+
+def asked(protocol: Protocol) -> Mapping[str, str]:
+    """Say which medians a protocol asks for."""
+    text = (
+        "and quartiles over runs, along the training and of the best checkpoint in its last "
+        f"{FINAL_STEPS:,} steps; tasks on which a policy leads by 1/{1 / LEAD:g} are counted"
+    )
+    return {"Medians": text} if protocol.report.reproduces.has_asked("medians") else {}
+
+
+def _courses(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, Course]]:
+    """Return the courses of all policies by task; empty where the protocol does not ask."""
+    if not protocol.report.reproduces.has_asked("medians"):
+        return {}
+    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
+    courses: dict[str, dict[str, Course]] = {task.id: {} for task in protocol.task}
+    for task in protocol.task:
+        for name in names:
+            course = course_of(protocol, table, task, name)
+            if course is not None and len(course.steps):
+                courses[task.id][name] = course
+    return courses
+
+
+def _leads(policy: str, medians: Mapping[str, float], width: float) -> bool:
+    """Return whether a policy is ahead of every other one by ``LEAD`` of normalized score."""
+    others = [value for other, value in medians.items() if other != policy]
+    return bool(others) and (medians[policy] - max(others)) / width >= LEAD
+
+
+def final_medians(protocol: Protocol, table: EpisodeTable) -> tuple[FinalMedian, ...]:
+    """Return the best final medians of every policy with checkpoints, where the protocol asks.
+
+    After Samvelyan et al. 2019: the highest median over runs among the checkpoints of the last
+    ``FINAL_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
+    """
+    scales, rows = score_scales(protocol, table), []
+    for task, courses in _courses(protocol, table).items():
+        final = {name: _final(course) for name, course in courses.items()}
+        medians = {name: median for name, (_, _, median, _) in final.items()}
+        for name, (step, low, median, high) in final.items():
+            leads, course = _leads(name, medians, scales[task].width), courses[name]
+            tail = (step, len(course.scores), leads, course.flag)
+            rows.append(FinalMedian(task, name, median, low, high, *tail))
+    return tuple(rows)
+
+
+def _final(course: Course) -> tuple[int, float, float, float]:
+    """Return the step of the highest final median over runs, and the quartiles over runs there."""
+    final = course.steps > course.steps[-1] - FINAL_STEPS
+    quartiles = np.quantile(course.scores[:, final], _QUARTILES, axis=0)
+    best = int(np.argmax(quartiles[1]))
+    low, median, high = quartiles[:, best].tolist()
+    return int(course.steps[final][best]), low, median, high
+
+
+def median_points(protocol: Protocol, table: EpisodeTable) -> tuple[MedianPoint, ...]:
+    """Return medians and quartiles over runs at every checkpoint, where the protocol asks.
+
+    First those of each task, then those of each group and of all tasks, for the policies that are
+    trained on all of them, at the steps that all of these have.
+    """
+    scales = score_scales(protocol, table)
+    points: dict[tuple[str, str], list[MedianPoint]] = {}
+    for task, courses in _courses(protocol, table).items():
+        for row in _on_task(protocol.task_of(task).group, task, courses, scales[task]):
+            points.setdefault((task, row.policy), []).append(row)
+    rows = [row for part in points.values() for row in part]
+    groups = dict(protocol.groups)
+    for group, tasks in (groups | ({"": protocol.task} if len(groups) > 1 else {})).items():
+        trained = [task.id for task in tasks if task.trained_on is None]
+        for policy in dict.fromkeys(policy for _, policy in points):
+            parts = [points[task, policy] for task in trained if (task, policy) in points]
+            if parts and len(parts) == len(trained) and not protocol.ad_hoc:
+                rows += _over_tasks(group, parts, scales)
+    return tuple(rows)
+
+
+def _on_task(
+    group: str, task: str, courses: Mapping[str, Course], scale: Scale
+) -> Iterator[MedianPoint]:
+    """Iterate over the checkpoints of every policy on one task."""
+    quartiles = {
+        n: np.quantile(c.scores, _QUARTILES, axis=0).T.tolist() for n, c in courses.items()
+    }
+    at = {n: dict(zip(c.steps.tolist(), quartiles[n], strict=True)) for n, c in courses.items()}
+    for name, course in courses.items():
+        size = 1, len(course.scores)
+        for step, (low, median, high) in at[name].items():
+            medians = {other: ends[step][1] for other, ends in at.items() if step in ends}
+            leads = int(_leads(name, medians, scale.width))
+            head = (group, task, name, step)
+            yield MedianPoint(*head, median, low, high, leads, *size, course.flag)
+
+
+def _over_tasks(
+    group: str, parts: list[list[MedianPoint]], scales: Mapping[str, Scale]
+) -> Iterator[MedianPoint]:
+    """Iterate over the means of a policy over several tasks, at the steps that all of them have."""
+    at = [{row.step: row for row in part} for part in parts]
+    steps = [step for step in at[0] if all(step in rows for rows in at)]
+    flags = dict.fromkeys(part[0].flag for part in parts if part[0].flag)
+    if any(len(part) > len(steps) for part in parts):
+        flags[f"over the {len(steps)} steps that all tasks have"] = None
+    for step in steps:
+        rows = [one[step] for one in at]
+        ends = [scales[r.task].normalise(np.array([r.median, r.low, r.high])) for r in rows]
+        median, low, high = np.mean(ends, axis=0).tolist()
+        size = sum(r.leads for r in rows), len(rows), min(r.runs for r in rows)
+        head = (group, "", rows[0].policy, step)
+        yield MedianPoint(*head, median, low, high, *size, "; ".join(flags))
+
+
+def medians_table(findings: Findings) -> Table | None:
+    """Return the final medians of every policy and task, and who leads; None if not asked for."""
+    rows, notes, score = findings.rows(FINAL), Footnotes(), findings.protocol.report.score
+    if not rows:
+        return None
+    names = tuple(dict.fromkeys(row.policy for row in rows))
+    tasks = {row.task: [r for r in rows if r.task == row.task] for row in rows}
+    led = [sum(row.leads for row in rows if row.policy == name) for name in names]
+    counts = (Entry("tasks led", "tasks led"), *(Entry(str(count), count) for count in led))
+
+    def entries(task: str, rows: list[FinalMedian]) -> Iterator[Entry]:
+        scale, by_policy = scale_of_rows(rows, "median"), {row.policy: row for row in rows}
+        yield Entry(task, task)
+        for row in map(by_policy.get, names):
+            if row is None:
+                yield Entry(MISSING)
+            else:
+                text = f"{scale(row.median)} ({scale(row.low)} to {scale(row.high)})"
+                yield Entry(text, row.median, notes.mark(row.flag), row.leads)
+
+    body = tuple(tuple(entries(*item)) for item in tasks.items())
+    quartiles = "median (quartiles); bold: leads"
+    return Table(
+        title=f"Final {score}: median and quartiles over runs",
+        columns=(
+            Column("Task", "what is played", numeric=False),
+            *(Column(policy_text(findings, name), quartiles) for name in names),
+        ),
+        groups=(Group("", "", body), Group("all tasks", "", (counts,))),
+        footnotes=notes.all(),
+        unit=f"{runs_text(rows)}; quartiles describe these runs and bound nothing. The highest "
+        f"median over runs of their mean {score} among the checkpoints of the last "
+        f"{FINAL_STEPS:,} steps, and the quartiles there. A policy leads where its median is "
+        f"{_AHEAD} score (Samvelyan et al. 2019, with shares of wins).",
+        kind="Over",
+    )
+
+
+def pictures(findings: Findings) -> Iterable[Picture]:
+    """Iterate over two pictures along the training: the medians of all tasks, and tasks led."""
+    if not any(not row.task for row in findings.rows(MEDIANS)):
+        return
+    score = findings.protocol.report.score
+    caption = (
+        f"Mean over all tasks of the median over runs of the normalized {score} at every "
+        "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
+    )
+    label = f"median normalized {plain(score)}"
+    yield Picture("medians", caption, partial(_chart, findings, label, "median", "low", "high"))
+    caption = (
+        f"Number of tasks on which the median over runs is {_AHEAD} {score}, at every checkpoint."
+    )
+    label = f"tasks led, of {len(findings.protocol.trained_tasks)}"
+    yield Picture("tasks-led", caption, partial(_chart, findings, label, *["leads"] * 3))
+
+
+def _chart(findings: Findings, label: str, *columns: str) -> LineChart:
+    """Draw columns of the medians over all tasks, as the line of each policy with its band."""
+    groups, looks = list(findings.protocol.groups), styles(style_order(findings))
+    span = groups[0] if len(groups) == 1 else ""
+    lines: dict[str, list[MedianPoint]] = {}
+    for row in findings.rows(MEDIANS):
+        if not row.task and row.group == span:
+            lines.setdefault(row.policy, []).append(row)
+    drawn = []
+    for policy, rows in lines.items():
+        steps, *ends = ([getattr(r, name) for r in rows] for name in ("step", *columns))
+        drawn.append(Line(plain(policy), looks[policy], steps, *ends))
+    return LineChart(tuple(drawn), "all tasks", "steps trained", label, written=short)
+
+
+FINAL = Part("final_medians", final_medians)
+MEDIANS = Part("medians", median_points, rare=True)
+SECTION = ReportSection((FINAL, MEDIANS), medians_table, pictures=pictures, asked=asked)

@@ -1,0 +1,148 @@
+"""Returns normalized as CAMAR publishes them: by the lowest and the highest run of all tasks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.aggregates import RESAMPLES
+from coopbench.analysis.findings import Findings, Part
+from coopbench.analysis.rows import ReportRow
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.schema import Protocol
+from coopbench.report.numbers import Scale, level_text
+from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import ends_entry, groups_of, number_entry
+from coopbench.report.tables.model import Column, Entry, Footnotes, Table
+
+_EQUAL = "all returns of the report are equal: there is nothing to normalize by"
+_ONE_RUN = "one run: nothing is known of its spread between runs"
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedReturn(ReportRow):
+    """Mean return of one run on one task, normalized over all policies, runs and tasks."""
+
+    task: str
+    policy: str
+    run: int | None  # training seed; None of a fixed policy
+    mean: float
+    normalised: float  # 0 is the lowest mean of the report, 1 the highest; nan if they are equal
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedAggregate(ReportRow):
+    """Statistics of the normalized returns of one policy over the tasks of a group."""
+
+    group: str  # empty if the protocol has no groups: then over all tasks
+    policy: str
+    iqm: float  # interquartile mean of the matrix of runs and tasks
+    iqm_low: float  # stratified bootstrap over runs; nan of a single run
+    iqm_high: float
+    optimality_gap: float  # mean shortfall from 1; less is better
+    gap_low: float
+    gap_high: float
+    tasks: int
+    runs: int  # of the task with fewest; 1 of a fixed policy
+    flag: str
+
+
+def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[PublishedReturn, ...]:
+    """Normalize the mean returns as published: by the lowest and highest run of all tasks at once.
+
+    Only where the protocol asks for it, because every value changes when a policy is added.
+    """
+    if not protocol.report.reproduces.has_asked("published_return") or not len(table):
+        return ()
+    blocks = [block for task, policy in table.pairs for block in table.runs(task, policy)]
+    means = np.array([block.team_returns.mean() for block in blocks])
+    low, width = means.min(), np.ptp(means)
+    shares = (means - low) / width if width > 0 else np.full(len(means), np.nan)
+    return tuple(
+        PublishedReturn(b.cell.task, b.cell.policy, b.cell.run, float(mean), float(share))
+        for b, mean, share in zip(blocks, means, shares, strict=True)
+    )
+
+
+def published_aggregates(
+    protocol: Protocol, table: EpisodeTable, published: Sequence[PublishedReturn]
+) -> tuple[PublishedAggregate, ...]:
+    """Aggregate the normalized returns of every policy over the tasks of a group that it played.
+
+    ``published`` are these returns, by run. Interquartile mean and optimality gap are over the
+    matrix of runs and tasks, their intervals from the stratified bootstrap over runs (Agarwal et
+    al. 2021), the method "percentile".
+    """
+    runs: dict[tuple[str, str], list[float]] = {}
+    for row in published:
+        runs.setdefault((row.policy, row.task), []).append(row.normalised)
+    return tuple(
+        _aggregate(protocol, group, policy, columns)
+        for group, tasks in protocol.groups.items()
+        for policy in dict.fromkeys(policy for policy, _ in runs)
+        if (columns := [np.array(runs[policy, t.id]) for t in tasks if (policy, t.id) in runs])
+    )
+
+
+def _aggregate(
+    protocol: Protocol, group: str, policy: str, columns: list[np.ndarray]
+) -> PublishedAggregate:
+    """Return the statistics of the runs on some tasks, one array for each."""
+    both, nan = (statistics.iqm, statistics.optimality_gap), math.nan
+    if not all(np.isfinite(column).all() for column in columns):
+        ends, flag = [(nan, nan, nan)] * 2, _EQUAL
+    elif max(len(column) for column in columns) == 1:
+        ends, flag = [(statistic(columns), nan, nan) for statistic in both], _ONE_RUN
+    else:
+        settings = protocol.report
+        reps, level = max(RESAMPLES, settings.resamples), settings.confidence
+        drawn = statistics.bootstrap_intervals(columns, both, reps=reps, confidence=level)
+        ends = [(float(one.estimate), float(one.low), float(one.high)) for one in drawn]
+        flag = "; ".join(drawn[0].warnings)
+    size = len(columns), min(len(column) for column in columns)
+    return PublishedAggregate(group, policy, *ends[0], *ends[1], *size, flag)
+
+
+def published_table(findings: Findings) -> Table | None:
+    """Return the returns normalized as published; None where the protocol does not ask for them."""
+    rows, notes, scale = findings.rows(AGGREGATES), Footnotes(), Scale(3)
+    if not rows:
+        return None
+
+    def entries(row: PublishedAggregate) -> tuple[Entry, ...]:
+        return (
+            Entry(row.policy, row.policy),
+            number_entry(row.iqm, scale),
+            ends_entry(row.iqm_low, row.iqm_high, scale, notes.mark(row.flag)),
+            number_entry(row.optimality_gap, scale),
+            ends_entry(row.gap_low, row.gap_high, scale),
+            Entry(f"{row.runs:,}", row.runs),
+            Entry(f"{row.tasks:,}", row.tasks),
+        )
+
+    groups, level = groups_of(rows, "group", entries), level_text(findings.protocol)
+    return Table(
+        title="Normalized return as published",
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            Column("IQM", "interquartile mean of the matrix of runs and tasks"),
+            Column(f"{level} interval", "of the IQM; stratified bootstrap over runs"),
+            Column("Optimality gap", "mean shortfall from 1; less is better"),
+            Column(f"Its {level} interval", "stratified bootstrap over runs"),
+            Column("Runs", "of each task; 1 of a fixed policy"),
+            Column("Tasks", "that the policy has played"),
+        ),
+        groups=groups,
+        footnotes=notes.all(),
+        unit="(G - min) / (max - min), where G is the mean return of a run on a task and min and "
+        "max are over all policies, runs and tasks of this report: adding a policy moves every "
+        "value. For comparisons use the score.",
+        kind="Group",
+    )
+
+
+RETURNS = Part("published", published_returns)
+AGGREGATES = Part("published_aggregates", published_aggregates, RETURNS, rare=True)
+SECTION = ReportSection((RETURNS, AGGREGATES), published_table)

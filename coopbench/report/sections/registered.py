@@ -1,0 +1,35 @@
+"""Registered hypotheses, and what became of them."""
+
+from coopbench.analysis.findings import Findings
+from coopbench.report.facts import registration_text
+from coopbench.report.section import ReportSection
+from coopbench.report.tables.model import Column, Entry, Group, Table
+
+
+def registered_table(findings: Findings) -> Table | None:
+    """Return the outcomes of the registered hypotheses; None where there are none."""
+    if not findings.outcomes:
+        return None
+    return Table(
+        title="Registered hypotheses",
+        columns=(
+            Column("Hypothesis", "as registered", numeric=False),
+            Column("Outcome", "supported, refuted or not shown", numeric=False),
+            Column("Why", "the adjusted p value, or why there is none", numeric=False),
+        ),
+        groups=(
+            Group(
+                "",
+                "",
+                tuple(
+                    tuple(Entry(text, text) for text in (row.hypothesis, row.outcome, row.reason))
+                    for row in findings.outcomes
+                ),
+            ),
+        ),
+        footnotes=(),
+        unit=f"This study: {registration_text(findings)}.",
+    )
+
+
+SECTION = ReportSection(table=registered_table, place="summary")

@@ -1,0 +1,31 @@
+"""The command ``timed``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def timed(
+    protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
+    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Task to play; repeat. Default: all.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
+) -> str:
+    """Play a protocol's episodes one by one within its time limits; score them as Flatland does."""
+    from coopbench.playing.bars import Bars
+    from coopbench.playing.recording import check_place
+    from coopbench.timed.evaluation import timed_evaluate
+
+    if out is not None:
+        check_place(out)
+    with Bars() as bars:
+        scores = timed_evaluate(
+            protocol, policy, task, lambda t, share: bars.task(t, policy, share)
+        )
+    if out is None:
+        return str(scores)
+    scores.save(out)
+    return f"{scores}\nScores: {out}"

@@ -1,0 +1,103 @@
+"""Merging: the results folders of shards, or of several evaluations, become one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopbench.errors import OtherProtocolError
+from coopbench.playing.contestants import check_distinct
+from coopbench.playing.plan import check_units
+from coopbench.protocol.registration import Registration, read_registration, write_registration
+from coopbench.protocol.schema import Protocol
+from coopbench.report.loading import load_report
+from coopbench.report.report import Report
+from coopbench.results import store
+from coopbench.results.folder import stored_cells, write_protocol
+from coopbench.results.manifest import write_manifest
+from coopbench.results.protocol_file import read_protocol
+from coopbench.workflows.evaluation import write_report
+
+if TYPE_CHECKING:
+    from coopbench.episodes.table import Cell
+
+
+def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
+    """Copy the cells of results folders of one protocol into ``out`` and write the report on all.
+
+    Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
+    that several folders hold with the same results counts once. Cells that ``out`` already holds
+    are included; it may be one of the folders. Nothing is written if there is an error.
+
+    Raises:
+        FileNotFoundError: a folder holds no results, or all of them no finished cell.
+        OtherProtocolError: the folders are not of one protocol.
+        ValueError: two folders hold different results of a cell, or different registrations, a
+            policy has training runs in some cells and none in others, or two names differ by case
+            alone.
+    """
+    root = Path(out)
+    sources = [Path(folder) for folder in folders]
+    if not sources:
+        raise ValueError("No folders to merge: name at least one with results.")
+    if (root / "protocol.json").is_file():
+        others = [source for source in sources if source.resolve() != root.resolve()]
+        sources = [root, *others]
+    protocol = _common_protocol(sources)
+    notes: list[str] = []
+    results: dict[Cell, tuple[Path, Any]] = {}  # the folder that holds a cell, and its result
+    for source in sources:
+        for cell, stored in stored_cells(source, protocol, notes):
+            other, result = results.setdefault(cell, (source, _result(stored)))
+            if result != _result(stored):
+                raise ValueError(_conflict(other / cell.folder, source / cell.folder))
+    if not results:
+        reasons = " ".join(notes) or "Run the evaluations again to resume them."
+        raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
+    check_units(results)
+    check_distinct((c.policy for c in results), "evaluate one of them again under another name")
+    study = _common_registration(sources)
+    write_protocol(root, protocol)
+    if study is not None and read_registration(root) is None:
+        write_registration(root, study)
+    for cell, (source, _) in results.items():
+        if source != root:
+            store.copy(source, root, cell)
+    write_manifest(root, protocol)
+    loaded = load_report(root)
+    report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))
+    write_report(report, root)
+    return report
+
+
+def _common_protocol(sources: Sequence[Path]) -> Protocol:
+    protocol = read_protocol(sources[0])
+    for source in sources[1:]:
+        other = read_protocol(source)
+        if other.digest != protocol.digest:
+            raise OtherProtocolError(
+                f"{sources[0]} holds results of {protocol.name} with digest "
+                f"{protocol.digest[:12]}, {source} of {other.name} with digest "
+                f"{other.digest[:12]}. Merge folders of one protocol only."
+            )
+    return protocol
+
+
+def _common_registration(sources: Sequence[Path]) -> Registration | None:
+    studies = {read_registration(source) for source in sources} - {None}
+    if len(studies) > 1:
+        raise ValueError("The folders hold different registrations; merge those of one study only.")
+    return next(iter(studies), None)
+
+
+def _result(stored: store.Stored) -> tuple[Any, ...]:
+    """Return the part of a stored cell that does not depend on where and when it was played."""
+    return stored.meta["status"], stored.meta.get("sha256"), stored.failure
+
+
+def _conflict(one: Path, two: Path) -> str:
+    return (
+        f"{one} and {two} hold different results of the same cell. One of them was played by "
+        f"another policy, with other versions or on another platform (their meta.json say which), "
+        f"or was changed: remove the wrong one and merge again."
+    )

@@ -1,1 +1,0 @@
-"""JSON lines: an export format for coopbench."""
