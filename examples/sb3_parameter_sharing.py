@@ -77,7 +77,7 @@ def as_policy(model, games):
 def show(task, models, folder):
     """Report all runs with baselines under the protocol; print a row per policy."""
     policies = [coopbench.TrainedRuns("sb3_ppo", models), "best_constant", "random"]
-    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task])
+    report = coopbench.evaluate(PROTOCOL, policies, folder, tasks=[task], only=True)
     files = report.save(f"{folder}/report")
     print(f"{task:<24}{'own return':>12}  95 % interval")
     for row in report.estimates:

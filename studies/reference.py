@@ -9,7 +9,8 @@ Episodes and unfinished trainings go to ``results/reference``; each command resu
 interrupted. A learner whose runs are complete is packed into one file: below ``baselines/trained``
 if the protocol requires it at this budget, which ships with the package, else below
 ``benchmarks/results/runs``. Tables are made from these files, so that nobody has to train again to
-rebuild them; they lie in ``benchmarks/results/tables``.
+rebuild them; they lie in ``benchmarks/results/tables``. Runs of a learner that still lacks others
+are packed below ``benchmarks/results/unfinished``, from where ``--work`` goes on.
 """
 
 import argparse
@@ -40,6 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OWN = Path(__file__).resolve().parent / "protocols"  # protocols of studies
 EPISODES = ROOT / "results" / "reference"
 RUNS, TABLES = (ROOT / "benchmarks" / "results" / name for name in ("runs", "tables"))
+UNFINISHED = ROOT / "benchmarks" / "results" / "unfinished"
 SHIPPED = ROOT / "baselines" / "trained"
 EXPLOITS = "exploits-"  # what files of exploiters begin with
 MINUTE = 60.0  # seconds
@@ -168,9 +170,10 @@ def source(name: str) -> str:
 
 
 def packed(name: str, learner: str) -> Path:
-    """Return the file of the runs of a learner: the one that ships, or else the one kept here."""
-    ships = shipped_file(name, learner)
-    return ships if ships.is_file() else RUNS / name / f"{learner}{SUFFIX}"
+    """Return the file of the runs of a learner: of all that ship, of all, or of those so far."""
+    file = f"{learner}{SUFFIX}"
+    places = shipped_file(name, learner), RUNS / name / file, UNFINISHED / name / file
+    return next((place for place in places if place.is_file()), places[-1])
 
 
 def packed_files() -> dict[str, list[Path]]:
@@ -241,7 +244,7 @@ def work(minutes: float) -> None:
         protocol = load_protocol(source(training.protocol))
         lacking = list(missing(training, protocol))
         if lacking:  # so that earlier runs are in the folder that is packed in the end
-            play(training.protocol)
+            resume(training)
         for seed in dict.fromkeys(seed for seed, _ in lacking):
             if time.monotonic() > end:
                 keep(training, protocol)
@@ -259,25 +262,34 @@ def work(minutes: float) -> None:
             keep(training, protocol)
 
 
-def keep(training: Training, protocol: Protocol) -> None:
-    """Pack the complete runs of a learner into one file, if there are any.
+def resume(training: Training) -> None:
+    """Play the packed runs of a learner into the folder of the protocol's episodes."""
+    file = packed(training.protocol, training.learner)
+    if file.is_file():
+        models, folder = [f"{training.learner}:{file}"], EPISODES / training.protocol
+        coopbench.evaluate(source(training.protocol), models, folder, "processes", tell, only=True)
 
-    The file ships where the protocol requires the learner and no run of it is missing.
+
+def keep(training: Training, protocol: Protocol) -> None:
+    """Pack the seeds of a learner that have trained on all tasks into one file, if there are any.
+
+    The file ships where the protocol requires the learner and no run of it is missing; it is
+    unfinished where runs are missing.
     """
     name, learner = training.protocol, training.learner
-    kept = RUNS / name / f"{learner}{SUFFIX}"
+    kept = UNFINISHED / name / f"{learner}{SUFFIX}"
     kept.parent.mkdir(parents=True, exist_ok=True)
     try:
         pack_runs(EPISODES / name, learner, kept)
     except ValueError as error:
         print(error, flush=True)
         return
-    required = learner in protocol.report.learned and training.share == 1.0
-    whole = protocol.training is not None and training.runs >= protocol.training.runs
-    if required and whole and not list(missing(training, protocol)):
-        ships = shipped_file(name, learner)
-        ships.parent.mkdir(parents=True, exist_ok=True)
-        kept = kept.replace(ships)
+    if not list(missing(training, protocol)):
+        required = learner in protocol.report.learned and training.share == 1.0
+        whole = protocol.training is not None and training.runs >= protocol.training.runs
+        place = shipped_file(name, learner) if required and whole else RUNS / name / kept.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept = kept.replace(place)
     print(f"{kept.relative_to(ROOT)}: {kept.stat().st_size / 1e6:.2f} MB", flush=True)
 
 

@@ -71,7 +71,7 @@ def report(tmp_path_factory):
     )
     runs = {50: "constant:0.4", 51: coopbench.Failed("no memory")}
     models = coopbench.TrainedRuns("learner", {"dilemma": runs})
-    report = coopbench.evaluate(protocol, ["random", "constant:0.02", models])
+    report = coopbench.evaluate(protocol, ["random", "constant:0.02", models], only=True)
     return report.save(folder / "report")["html"]
 
 

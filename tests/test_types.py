@@ -26,7 +26,7 @@ from coopbench.baselines.registry import learners
 report = coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"])
 print(report.estimates, coopbench.protocol_names()[0].upper(), coopbench_envs.spec("Routing-v1").id)
 coopbench.evalute("coopbench/TrustDilemma-v1", ["random"])  # wrong: evalute
-coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], nope=4)  # wrong: evaluate
+coopbench.evaluate("coopbench/TrustDilemma-v1", ["random"], backend=4)  # wrong: evaluate
 report.nonsense()  # wrong: nonsense
 coopbench_envs.Engin("coopbench/TrustDilemma-v1")  # wrong: Engin
 coopbench.verify(3)  # wrong: verify
