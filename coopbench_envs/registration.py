@@ -95,9 +95,8 @@ def _unregistered(name: str) -> str:
     return (
         f"The environment {name[:100]!r} is not registered here. Name the file that defines it: "
         f"--register FILE.py:SPEC (with verify --execute FILE.py:SPEC), 'env' in a protocol file, "
-        f"coopbench_envs.register_file in "
-        f"Python; or install the package that registers it. Known namespaces: "
-        f"{', '.join(namespaces)}."
+        f"coopbench_envs.register_file in Python; or install the package that registers it. Known "
+        f"namespaces: {', '.join(namespaces)}."
     )
 
 

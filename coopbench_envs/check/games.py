@@ -5,7 +5,8 @@ then played again among others.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -111,17 +112,16 @@ def _beside(env_id: str, parameters: dict[str, Any], games: dict[int, Game], cou
     games = {lane: game for lane, game in games.items() if lane < count}
     engine = Engine(env_id, count, **parameters)
     engine.reset(np.arange(1, count + 1, dtype=np.uint64))
-    for step, outcome in ((0, _outcome(engine)), *_played(engine, games, range(_steps(games)))):
-        for lane, game in games.items():
-            difference = _difference(outcome, lane, game.outcomes[step])
-            if difference:
-                return (
-                    f"a lane depends on another one; after {step} steps {difference} in lane "
-                    f"{lane} of {count}, and in the same game alone. The first index of every "
-                    f"array of the state, and of every output, is the lane i: read and write no "
-                    f"other one."
-                )
-    return ""
+    outcomes = chain([(0, _outcome(engine))], _played(engine, games, range(_steps(games))))
+    departure = _departure(outcomes, games)
+    if departure is None:
+        return ""
+    step, lane, difference = departure
+    return (
+        f"a lane depends on another one; after {step} steps {difference} in lane {lane} of "
+        f"{count}, and in the same game alone. The first index of every array of the state, and "
+        f"of every output, is the lane i: read and write no other one."
+    )
 
 
 def _restored(env_id: str, parameters: dict[str, Any], games: dict[int, Game], count: int) -> str:
@@ -146,17 +146,29 @@ def _restored(env_id: str, parameters: dict[str, Any], games: dict[int, Game], c
         return f"a state that the game itself has reached cannot be restored; {error}"
     shown = ("obs", "masks", "alive", *state)  # the others tell of the step before
     seen = {name: values for name, values in _outcome(engine).items() if name in shown}
-    for step, outcome in ((_KEPT, seen), *_played(engine, games, range(_KEPT, _steps(games)))):
+    outcomes = chain([(_KEPT, seen)], _played(engine, games, range(_KEPT, _steps(games))))
+    departure = _departure(outcomes, games)
+    if departure is None:
+        return ""
+    step, lane, difference = departure
+    return (
+        f"a game goes on otherwise from a state that was kept; {step - _KEPT} steps after it was "
+        f"restored {difference} in lane {lane} of {count}, and in the game that was not "
+        f"interrupted. An array that is declared scratch=True is read before prepare or the step "
+        f"has written it."
+    )
+
+
+def _departure(
+    outcomes: Iterable[tuple[int, Outcome]], games: dict[int, Game]
+) -> tuple[int, int, str] | None:
+    """Return the first step and lane that differ from the game of the lane, and in what."""
+    for step, outcome in outcomes:
         for lane, game in games.items():
             difference = _difference(outcome, lane, game.outcomes[step])
             if difference:
-                return (
-                    f"a game goes on otherwise from a state that was kept; {step - _KEPT} steps "
-                    f"after it was restored {difference} in lane {lane} of {count}, and in the "
-                    f"game that was not interrupted. An array that is declared scratch=True is "
-                    f"read before prepare or the step has written it."
-                )
-    return ""
+                return step, lane, difference
+    return None
 
 
 def _without_the_dead(env_id: str, parameters: dict[str, Any], game: Game) -> str:
