@@ -320,6 +320,29 @@ def test_files_hold_the_policy_bit_for_bit(net, form):
     assert ("kind" in header) == (form["format"] == 2)  # the first files named none
 
 
+@pytest.mark.parametrize("net", [network(models=2), recurrent()])
+def test_rounded_networks_need_half_the_space_and_no_bit_more(net):
+    rounded = net.rounded()
+    whole, half = policy(net).pack(), policy(rounded).pack()
+    assert unpack(whole)["weights.0"].dtype == np.float32
+    assert unpack(half)["weights.0"].dtype == np.float16
+    assert read_policy(half).pack() == half
+    again = read_policy(half).network
+    assert np.array_equal(again._flat()[0], rounded._flat()[0])
+    assert again._flat()[0].dtype == np.float32
+    np.testing.assert_allclose(rounded._flat()[0], net._flat()[0], rtol=2**-11, atol=2**-25)
+    assert not np.array_equal(rounded._flat()[0], net._flat()[0])
+
+
+@pytest.mark.parametrize(("beyond", "rounds"), [(65504.0, True), (65536.0, False)])
+def test_a_network_beyond_half_precision_stays_as_it_is(beyond, rounds):
+    net = network()
+    net.layers[-1].biases[-1, -1] = beyond
+    assert np.array_equal(net.rounded()._flat()[0], net._flat()[0]) != rounds
+    assert net.rounded().layers[-1].biases[-1, -1] == np.float32(beyond)
+    assert np.array_equal(read_policy(policy(net).pack()).network._flat()[0], net._flat()[0])
+
+
 def test_frozen_policies_are_named_by_enough_of_their_digest(tmp_path):
     content = policy().pack()
     (tmp_path / "policy.npz").write_bytes(content)

@@ -74,8 +74,12 @@ class RowLearner:
         raise NotImplementedError
 
     def policy(self) -> NetworkPolicy:
-        """Return what has been learned so far as a policy."""
-        return NetworkPolicy(self.network(), self.facts())
+        """Return what has been learned so far as a policy, its weights in half precision.
+
+        Training goes on with those in single precision; whoever plays, scores or stores the policy
+        has the rounded ones.
+        """
+        return NetworkPolicy(self.network().rounded(), self.facts())
 
     def save(self) -> dict[str, np.ndarray]:
         """Return everything that training needs to go on, at any step, as arrays."""

@@ -7,7 +7,7 @@ done since its episode began, not on the other lanes of a batch.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +86,10 @@ class Layer(NamedTuple):
         """Numbers that it remembers."""
         return self.outputs if self.kind == GRU else 0
 
+    def as_type(self, kind: type[np.floating[Any]]) -> "Layer":
+        """Return the layer with its numbers in another precision."""
+        return self._replace(**{name: array.astype(kind) for name, array in self.parts().items()})
+
     def parts(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, in the order in which the loop reads them."""
         arrays = {name: getattr(self, name) for name in _PARTS[self.kind]}
@@ -111,6 +115,18 @@ class Layer(NamedTuple):
 def perceptron(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray]) -> tuple[Layer, ...]:
     """Return linear layers: weights (models, inputs, outputs) and biases (models, outputs) each."""
     return tuple(Layer(LINEAR, w, b) for w, b in zip(weights, biases, strict=True))
+
+
+def _numbers(layers: Sequence[Layer]) -> list[np.ndarray]:
+    """Return the arrays of all layers, in the order in which the loop reads them."""
+    return [array for layer in layers for array in layer.parts().values()]
+
+
+def _in_half_precision(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return layers with the nearest numbers of half precision as float32, beyond it infinite."""
+    with np.errstate(over="ignore"):
+        halves = [layer.as_type(np.float16) for layer in layers]
+    return tuple(layer.as_type(np.float32) for layer in halves)
 
 
 def encoded(
@@ -201,6 +217,16 @@ class Network:
             inputs = layer.outputs
         return models > 0 and (self.seats.size > 0 or models == 1)
 
+    def rounded(self) -> "Network":
+        """Return the network with weights and biases rounded to half precision, still as float32.
+
+        Its file needs half the space. A network with a number beyond +-65504, the range of half
+        precision, is returned as it is.
+        """
+        layers = _in_half_precision(self.layers)
+        finite = all(np.isfinite(array).all() for array in _numbers(layers))
+        return replace(self, layers=layers) if finite else self
+
     @property
     def features(self) -> int:
         """Numbers of one observation."""
@@ -261,9 +287,7 @@ class Network:
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of each model in one row, (models, size), and kinds and sizes."""
         models = len(self.layers[0].weights)
-        parts = [
-            array.reshape(models, -1) for layer in self.layers for array in layer.parts().values()
-        ]
+        parts = [array.reshape(models, -1) for array in _numbers(self.layers)]
         rows = [(_KINDS.index(layer.kind), layer.inputs, layer.outputs) for layer in self.layers]
         return np.concatenate(parts, axis=1), np.array(rows, np.int64)
 
@@ -456,14 +480,21 @@ class NetworkPolicy:
         return actions, Memory(memory.low, memory.high, past, fresh, hidden, last)
 
     def pack(self) -> bytes:
-        """Return the policy as the content of an npz file, which ``read_policy`` reads."""
+        """Return the policy as the content of an npz file, which ``read_policy`` reads.
+
+        Weights and biases are in half precision where that loses nothing.
+        """
         network, kind = self.network, self.network.kind
         settings = {name: getattr(network, name) for name in _SETTINGS[kind]}
         if kind == RECURRENT:
             settings["layers"] = [layer.kind for layer in network.layers]
         arrays = {"seats": network.seats, "centre": network.centre, "scale": network.scale}
+        halves = _numbers(_in_half_precision(network.layers))
+        is_rounded = all(map(np.array_equal, halves, _numbers(network.layers)))
+        precision = np.float16 if is_rounded else np.float32
         for k, layer in enumerate(network.layers):
-            arrays |= {f"{name}.{k}": array for name, array in layer.parts().items()}
+            parts = layer.as_type(precision).parts()
+            arrays |= {f"{name}.{k}": array for name, array in parts.items()}
         return content_of(kind, Content(self.facts, settings, arrays))
 
     @classmethod
@@ -484,7 +515,7 @@ class NetworkPolicy:
         network = Network(
             seats=arrays["seats"].astype(np.int64),
             layers=tuple(
-                Layer(kind, *(arrays[name] for name in names))
+                Layer(kind, *(_single(arrays[name]) for name in names))
                 for kind, names in zip(kinds, parts, strict=True)
             ),
             centre=arrays["centre"],
@@ -502,6 +533,11 @@ class NetworkPolicy:
         if differing:
             raise ValueError(f"it states the hyperparameter {'; '.join(differing)}")
         return cls(network, facts)
+
+
+def _single(array: np.ndarray) -> np.ndarray:
+    """Return weights of a file, which may be in half precision, as the loop needs them."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _contradicted(network: Network, stated: Mapping[str, Any]) -> dict[str, str]:
