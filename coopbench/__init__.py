@@ -6,9 +6,16 @@
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# In a checkout the parts of this package lie side by side. Python that is started there takes it
+# instead of the installed one, which has them inside.
+_PARENT, _FOLDER = os.path.split(os.path.dirname(__file__))
+if not os.path.isdir(os.path.join(_PARENT, _FOLDER, "baselines")):
+    __path__.append(_PARENT)
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {

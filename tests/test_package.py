@@ -48,6 +48,22 @@ def test_the_long_description_has_no_relative_link(address):
     )
 
 
+def test_a_checkout_is_the_package_whatever_is_installed(tmp_path):
+    script = tmp_path / "without_links.py"
+    script.write_text(
+        "import sys\n"
+        "def kept(finders): return [one for one in finders if 'ditable' not in repr(one)]\n"
+        "sys.meta_path[:], sys.path_hooks[:] = kept(sys.meta_path), kept(sys.path_hooks)\n"
+        f"sys.path[:] = [{str(ROOT)!r}, *(p for p in sys.path if 'links' not in p)]\n"
+        "import coopbench, coopbench.baselines\n"
+        "print(coopbench.baselines.__file__)\n"
+        "print('coopetition-standard' in coopbench.protocol_names(), len(coopbench.policies()))\n"
+    )
+    file, *found = run_python(script).split()
+    assert file == str(ROOT / "baselines" / "__init__.py")
+    assert found == ["True", str(len(coopbench.policies()))]
+
+
 def test_no_instruction_installs_a_name_that_is_on_no_index():
     files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("coopbench*/**/*.py")]
     wrong = [f for f in files if re.search(r"pip install [^\n]*\bcoopbench\b\[?", f.read_text())]
