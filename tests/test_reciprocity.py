@@ -94,6 +94,15 @@ def test_an_unforgiving_agent_never_invests_again():
     assert played("unforgiving:0.4", high, low, high)[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
+def test_an_unforgiving_agent_can_mind_what_it_is_answered():
+    """The average of the answers is 1, 0.6, 0.36 and 0.61; records never fall."""
+    steps = [{"trust_in_others": 0.9, "others_actions": a} for a in (0.0, 0.0, 0.0, 1.0)]
+    for least, course in ((0.5, [1.0, 1.0, 0.0, 0.0]), (0.3, [1.0, 1.0, 1.0, 1.0])):
+        assert played(f"unforgiving:0.4,answers={least}", *steps)[:, 0].tolist() == course
+    lean = [dict(step, productivity=0.1) for step in steps]  # nobody has to invest in bad times
+    assert played("unforgiving:0.4,answers=0.5", *lean, steps[-1])[-1, 0] == 1.0
+
+
 def test_thresholds_can_be_shares_of_the_first_record():
     records = [{"trust_in_others": r, "trust_in_me": 0.5} for r in (0.5, 0.4, 0.36, 0.34, 0.5)]
     course = played("unforgiving:0.7,0.9,relative=1", *records)[:, 0]
