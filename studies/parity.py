@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS = ROOT / "benchmarks" / "results" / "runs" / "skirmish-small" / "qmix_shared.runs.npz"
+RUNS = ROOT / "baselines" / "trained" / "skirmish-small" / "qmix_shared.runs.npz"
 RESULTS = ROOT / "studies" / "parity.jsonl"
 PROTOCOL, TASK = "skirmish-small", "3m"
 

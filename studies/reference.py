@@ -142,6 +142,7 @@ TRAININGS = (
     Training("marl-standard", "mappo_shared", 10, 2.3),
     Training("marl-standard", "ippo_shared", 10, 1.8),
     Training("coopetition-published", "ippo", 5, 5),
+    Training("skirmish-small", "qmix_shared", 5, 2),
     Training("skirmish-published", "qmix_shared", 3, 3.5, 0.05),
     Training("skirmish-published", "vdn_shared", 3, 3.3, 0.05),
     Training("skirmish-published", "iql_shared", 3, 3.3, 0.05),
