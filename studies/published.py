@@ -7,6 +7,7 @@ Plays the version 0 games with simple policies, 100 episodes seeded 0 to 99 for 
 games' pages and of the protocol, 13 seeded 99 to 111 for the campaign; about ten seconds warm.
 """
 
+import csv
 import re
 import sys
 from pathlib import Path
@@ -23,7 +24,24 @@ from coopbench_envs.engine import Engine
 from studies.equilibria import best_constant
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "published.md"
+LEARNED = PAGE.parent.parent / "benchmarks" / "results" / "tables" / "coopetition-published"
 CAMPAIGN = range(99, 112)
+OTHER_LENGTH = ("recovery-race", "dynamic-partner-selection")  # as tasks of coopetition-published
+# coopetition_gym/docs/benchmarks/environment_analysis.md of the source at commit 4eaeee61: mean
+# returns, summed over agents, of investing a share of the largest endowment, and of ISAC.
+SHARES = (0.35, 0.5, 0.75)
+BENCHMARK = {
+    "TrustDilemma": (36_612, 46_267, 43_648, 44_660),
+    "PartnerHoldUp": (37_219, 45_320, 41_833, 43_237),
+    "PlatformEcosystem": (146_967, 138_286, 127_605, 118_889),
+    "DynamicPartnerSelection": (None, 107_314, 94_021, 81_620),
+    "RecoveryRace": (47_694, 59_508, 55_563, 57_348),
+    "SynergySearch": (None, 41_994, 38_975, 40_439),
+    "SLCD": (50_946, 49_870, 46_827, 45_555),
+    "RenaultNissan": (46_406, 45_472, 42_694, 43_033),
+    "CooperativeNegotiation": (33_908, 43_948, 41_035, 38_321),
+    "ReputationMarket": (None, 146_966, 163_761, 144_730),
+}
 
 # TrustDilemma, as published on the game's page and in the example of the protocol: mean return (sum
 # of both agents), its standard deviation, mean final trust, cooperation.
@@ -131,6 +149,23 @@ class MirrorFromBaseline:
         return self._fractions.units(np.where(memory[:, None] > 0, others, start)), memory + 1
 
 
+class ShareOfLargest:
+    """A share of the largest endowment, or all of a smaller one: the source's constants."""
+
+    def __init__(self, share):
+        self._share = share
+
+    def initial(self, game, seeds):
+        """Return nothing: it has no memory."""
+        self._game, self._fractions = game, Fractions(game, "constant")
+
+    def act(self, observations, memory):
+        """Invest the same units in every step."""
+        endowment = self._game.constants.endowment
+        fractions = np.minimum(self._share * endowment.max() / endowment, 1.0)
+        return self._fractions.units(np.broadcast_to(fractions, observations.shape[:2])), memory
+
+
 def spread(values):
     """Write a mean and a standard deviation."""
     deviation = 0.0 if np.ptp(values) == 0.0 else values.std(ddof=1)
@@ -160,6 +195,30 @@ def games():
     return rows_table(heads, [(r[0], f"`{r[1]}`", *r[2:]) for r in rows])
 
 
+def benchmark():
+    """Table of the benchmark page by game: constants and the best learner."""
+    with (LEARNED / "estimates.csv").open(encoding="utf-8") as file:
+        means = {
+            (row["task"], row["policy"]): float(row["mean"])
+            for row in csv.DictReader(file)
+            if row["metric"] == "return"
+        }
+    rows = []
+    for name, (*published, learner) in BENCHMARK.items():
+        cells = []
+        for share, figure in zip(SHARES, published, strict=True):
+            here = play(name, ShareOfLargest(share), range(100)).total.mean()
+            cells.append(f"{'' if figure is None else f'{figure:,}'} / {here:,.0f}")
+        best = best_constant(f"{name}-v0", episodes=100).value
+        task = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+        own = means.get((task, "ippo")) if task not in OTHER_LENGTH else None
+        learned = f"{learner:,} ({learner / best:.2f})"
+        ours = "" if own is None else f"{own:,.0f} ({own / best:.2f})"
+        rows.append((name, *cells, learned, ours, f"{best:,.0f}"))
+    heads = ["Game", *(f"{share:g}" for share in SHARES)]
+    return rows_table([*heads, "ISAC, published", "`ippo` here", "Best constant here"], rows)
+
+
 def campaign():
     """Table of the campaign's tiers: means over five games of the summed returns."""
     rows = []
@@ -169,7 +228,8 @@ def campaign():
             for policy in ("random", "tit_for_tat")
         }
         baseline = np.mean([play(n, MirrorFromBaseline(), CAMPAIGN).total.mean() for n in names])
-        constant = np.mean([best_constant(f"{name}-v0").value for name in names])
+        best = [best_constant(f"{n}-v0", episodes=len(CAMPAIGN), seed=CAMPAIGN[0]) for n in names]
+        constant = np.mean([one.value for one in best])
         rows.append(
             (
                 tier,
@@ -201,7 +261,7 @@ def oracle():
     return rows_table(["Game", "Published", "Here"], rows)
 
 
-TABLES = {"games": games, "campaign": campaign, "oracle": oracle}
+TABLES = {"games": games, "benchmark": benchmark, "campaign": campaign, "oracle": oracle}
 
 
 def main():
