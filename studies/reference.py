@@ -180,8 +180,9 @@ def packed(name: str, learner: str) -> Path:
 def packed_files() -> dict[str, list[Path]]:
     """Return the files of all packed runs, those that ship and the others, by protocol."""
     files: dict[str, list[Path]] = {}
-    for folder in sorted([*RUNS.iterdir(), *SHIPPED.iterdir()], key=lambda folder: folder.name):
-        files.setdefault(folder.name, []).extend(sorted(folder.glob(f"*{SUFFIX}")))
+    every = [file for place in (RUNS, SHIPPED) for file in place.glob(f"*/*{SUFFIX}")]
+    for file in sorted(every, key=lambda file: (file.parent.name, file.name)):
+        files.setdefault(file.parent.name, []).append(file)
     return files
 
 

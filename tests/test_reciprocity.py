@@ -24,6 +24,7 @@ POLICIES = [
     "drifter",
     "q_learner",
     "tester",
+    "weigher",
     "switcher:cooperator,always_defect",
 ]
 
@@ -94,13 +95,23 @@ def test_an_unforgiving_agent_never_invests_again():
     assert played("unforgiving:0.4", high, low, high)[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_an_unforgiving_agent_can_mind_what_it_is_answered():
-    """The average of the answers is 1, 0.6, 0.36 and 0.61; records never fall."""
-    steps = [{"trust_in_others": 0.9, "others_actions": a} for a in (0.0, 0.0, 0.0, 1.0)]
-    for least, course in ((0.5, [1.0, 1.0, 0.0, 0.0]), (0.3, [1.0, 1.0, 1.0, 1.0])):
-        assert played(f"unforgiving:0.4,answers={least}", *steps)[:, 0].tolist() == course
-    lean = [dict(step, productivity=0.1) for step in steps]  # nobody has to invest in bad times
-    assert played("unforgiving:0.4,answers=0.5", *lean, steps[-1])[-1, 0] == 1.0
+def test_a_weigher_sums_records_and_answers():
+    """The average of the answers is 1, 0.6 and 0.36 with a weight of 0.4 for the newest."""
+    steps = [{"trust_in_others": 0.9, "trust_in_me": 0.5, "others_actions": 0.0}] * 3
+    course = played("weigher:0.5,0.5,0.25,-0.5", *steps)[:, 0]
+    by_records = 0.5 + 0.5 * (0.9 - 0.7) - 0.5 * (0.5 - 0.7)
+    expected = [by_records + 0.25 * (m - 0.7) for m in (1.0, 0.6, 0.36)]
+    np.testing.assert_allclose(course, expected, atol=1e-6)
+
+
+def test_a_weigher_stops_for_good():
+    records = [{"trust_in_others": r, "trust_in_me": 0.5} for r in (0.5, 0.36, 0.34, 0.5)]
+    course = played("weigher:0.9,threshold=0.7,relative=1", *records)[:, 0]
+    np.testing.assert_allclose(course, [0.9, 0.9, 0.0, 0.0])
+    answers = [{"trust_in_others": 0.9, "others_actions": a} for a in (0.0, 0.0, 0.0, 1.0)]
+    assert played("weigher:1,least=0.5", *answers)[:, 0].tolist() == [1.0, 1.0, 0.0, 0.0]
+    lean = [dict(step, productivity=0.1) for step in answers]  # nobody has to answer bad times
+    assert played("weigher:1,least=0.5", *lean, answers[0])[-1, 0] == 1.0
 
 
 def test_thresholds_can_be_shares_of_the_first_record():

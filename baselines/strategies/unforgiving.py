@@ -1,8 +1,7 @@
 """Unforgiving: cooperates until the others' record falls too low once, then never again.
 
 Grim trigger (Friedman 1971) on the public record of conduct, or on what became of the first record:
-records begin at different levels, which the others are not to blame for. With ``answers`` it also
-minds what they invest in the good regime, which shows sooner than a record.
+records begin at different levels, which the others are not to blame for.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -21,8 +20,6 @@ from coopbench.baselines.strategies.ventures import (
 )
 from coopbench_envs.parameters import between
 
-NEWEST = 0.4  # weight of the newest answer in their moving average, which begins at 1
-
 
 class Params(NamedTuple):
     """What stands after the colon: ``unforgiving:0.4`` or ``unforgiving:0.7,relative=1``."""
@@ -34,9 +31,6 @@ class Params(NamedTuple):
     follow: Follow = 2 / 3
     relative: Relative = 0
     last: Last = 0
-    answers: Annotated[
-        float, between(0, 1, "the others' average share of what was worthwhile, lately, likewise")
-    ] = 0.0
 
 
 class Memory(NamedTuple):
@@ -45,8 +39,6 @@ class Memory(NamedTuple):
     begun: np.ndarray  # (lanes,) bool
     first: np.ndarray  # (lanes, agents) record of the others at the start
     offended: np.ndarray  # (lanes, agents) bool
-    worth: np.ndarray  # (lanes, agents) fraction that was worth investing in the last step
-    answers: np.ndarray  # (lanes, agents) moving average of what the others invested of it
 
 
 class Unforgiving:
@@ -60,25 +52,18 @@ class Unforgiving:
     def initial(self, game: Game, seeds: np.ndarray) -> Memory:
         """Return the memory before the first step: nobody is offended."""
         shape = (len(seeds), len(game.agents))
-        begun, offended = np.zeros(len(seeds), np.bool_), np.zeros(shape, np.bool_)
-        return Memory(begun, np.ones(shape), offended, np.zeros(shape), np.ones(shape))
+        return Memory(np.zeros(len(seeds), np.bool_), np.ones(shape), np.zeros(shape, np.bool_))
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[Any, Memory]:
-        """Punish permanently once the others' record has fallen, or what they answer."""
+        """Punish permanently once the others' record has fallen."""
         p, venture = self._parameters, self._venture
         records = venture.records(observations, p.bar)
         first = np.where(memory.begun[:, None], memory.first, records)
         judged = over_first(records, first) if p.relative else records
         offended = memory.offended | (judged < p.threshold)
-        worth, answers = memory.worth, memory.answers
-        if p.answers:
-            good, answer = venture.answered(observations, worth)
-            answers = np.where(good, answers + NEWEST * (answer - answers), answers)
-            offended |= answers < p.answers
-            worth = venture.worth(observations)
         withheld = offended | venture.is_last(observations, p.last)
         actions = venture.actions(observations, np.where(withheld, 0.0, p.level), bar=p.bar)
-        return actions, Memory(np.ones_like(memory.begun), first, offended, worth, answers)
+        return actions, Memory(np.ones_like(memory.begun), first, offended)
 
 
 ENTRY = Entry(

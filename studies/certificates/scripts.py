@@ -23,7 +23,6 @@ _RECORDS = (
     *("0.35", "0.4", "0.45", "0.5", "0.55", "0.6", "0.7", "0.8"),
 )
 _SHARES_OF_FIRST = ("0.4", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9")
-_ANSWERS = ("0.2", "0.3", "0.4", "0.5")
 _PHASES = ("cooperator", "reciprocator", "always_defect")
 GRIDS: dict[str, tuple[str, ...]] = {
     "always_defect": ("",),
@@ -62,11 +61,6 @@ GRIDS: dict[str, tuple[str, ...]] = {
     + tuple(
         f"{share},{level},relative=1,last={last}"
         for share, level, last in product(_SHARES_OF_FIRST, ("1", "0.9", "0.8"), ("0", "2"))
-    )
-    + tuple(
-        f"{threshold},{level},relative={relative},last=2,answers={answers}"
-        for relative, thresholds in (("0", ("0.02", "0.3", "0.5")), ("1", ("0.5", "0.6", "0.7")))
-        for threshold, level, answers in product(thresholds, ("1", "0.9"), _ANSWERS)
     ),
     "win_stay_lose_shift": tuple(map(",".join, product(("0.5", "1"), ("0.2", "0.4")))),
 }
