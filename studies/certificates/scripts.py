@@ -4,8 +4,10 @@ A certificate compares rules and learners with the best script: what somebody ca
 minute and tune by one or two numbers.
 """
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +26,15 @@ _RECORDS = (
 )
 _SHARES_OF_FIRST = ("0.4", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9")
 _PHASES = ("cooperator", "reciprocator", "always_defect")
+WEIGHTS = Path(__file__).with_name("weights.csv")  # what a search found; see ``weights``
+
+
+def _weights() -> tuple[str, ...]:
+    """Return the settings of ``weigher`` that were found for tasks and roles, each once."""
+    with WEIGHTS.open(encoding="utf-8", newline="") as file:
+        return tuple(dict.fromkeys(row["setting"] for row in csv.DictReader(file)))
+
+
 GRIDS: dict[str, tuple[str, ...]] = {
     "always_defect": ("",),
     "alternator": ("1", "2", "4"),
@@ -62,10 +73,13 @@ GRIDS: dict[str, tuple[str, ...]] = {
         f"{share},{level},relative=1,last={last}"
         for share, level, last in product(_SHARES_OF_FIRST, ("1", "0.9", "0.8"), ("0", "2"))
     ),
+    "weigher": _weights(),
     "win_stay_lose_shift": tuple(map(",".join, product(("0.5", "1"), ("0.2", "0.4")))),
 }
-_STRICT = "bar=0.8,ignore=0.16,follow=0.96"
-_STRICTLY = ("unforgiving", "reciprocator", "matcher", "gradual", "extorter", "alternator")
+STRICT = "bar=0.8,ignore=0.16,follow=0.96"
+_STRICTLY = (
+    *("unforgiving", "reciprocator", "matcher", "gradual", "extorter", "alternator", "weigher"),
+)
 _TIE = 0.002  # of the return: about two standard errors of the difference of two scripts
 _FINALISTS = 8  # scripts of which the best is chosen in more episodes
 
@@ -113,7 +127,7 @@ def _named(strictly: bool) -> Iterator[str]:
         for setting in settings:
             yield f"{strategy}:{setting}" if setting else strategy
             if strictly and strategy in _STRICTLY:
-                yield f"{strategy}:{setting},{_STRICT}" if setting else f"{strategy}:{_STRICT}"
+                yield f"{strategy}:{setting},{STRICT}" if setting else f"{strategy}:{STRICT}"
 
 
 def _plays(name: str, game: Game) -> bool:
