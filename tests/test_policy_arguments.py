@@ -227,6 +227,29 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
         coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_torch_module_may_return_a_view_of_a_parameter(grows):
+    torch = pytest.importorskip("torch")
+
+    class Same(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.share = torch.nn.Parameter(torch.full((3, 2, 1), 0.5))
+
+        def forward(self, observations):
+            if grows:  # in place: what it has returned before is part of the game by then
+                self.share.data += 0.5
+            return self.share if len(observations) == 3 else self.share[:1]
+
+    def half(observations):
+        half.step += grows
+        return np.full((*observations.shape[:2], 1), 0.5 + 0.5 * half.step)
+
+    half.step = 0
+    reports = [coopbench.evaluate(ENV, {"x": each}, **SHORT) for each in (Same(), half)]
+    np.testing.assert_array_equal(*(_returns(report, "x") for report in reports))
+
+
 def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):
     report = coopbench.evaluate(ENV, "random", partners="tit_for_tat", **SHORT)
     words = ["--episodes", 3, "--seed", 5, "--param", "horizon=6", "--partner", "tit_for_tat"]
