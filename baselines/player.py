@@ -43,7 +43,7 @@ class Player:
         self._codec = game.codec if getattr(self._policy, "uses_vectors", False) else None
         # Whether it may act in some lanes alone: what it does in a lane depends on nothing else.
         self.separable = isinstance(policy, str) and not self._uses_state and game.codec is None
-        # What code of others is given is theirs. Policies of this package neither keep nor change it.
+        # What other code is given is its own; policies of this package neither keep nor change it.
         self._shares = isinstance(policy, str) and is_shipped(parse_name(policy).kind)
         self._memory: Any = None
 
