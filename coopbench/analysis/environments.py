@@ -46,7 +46,7 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
 
 
 def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
-    """Yield sentences on policies whose actions were scaled or not in the action space.
+    """Yield sentences on policies whose actions were scaled.
 
     Those of policies that act by numbers in a game of choices are among them.
     """
@@ -62,16 +62,6 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
             yield (
                 f"The actions of {policy} on {names} are scaled {bounds}, "
                 f"from the bounds of the model's action space to those of the environment."
-            )
-        outside = [block for block in played if block.outside]
-        if outside:
-            count = sum(block.outside for block in outside)
-            share = 100 * count / sum(block.decisions for block in outside)
-            tasks = list(dict.fromkeys(block.cell.task for block in outside))
-            yield (
-                f"{policy} took {count:,} actions ({share:.2g} %) outside of the action space "
-                f"on {', '.join(tasks)}: numbers beyond the bounds were clipped, and illegal "
-                f"choices were replaced by doing nothing."
             )
 
 
