@@ -68,6 +68,13 @@ def test_help_names_every_command(command):
         assert command(name, "--help").out
 
 
+def test_help_is_the_same_where_python_has_no_docstrings():
+    code = "from coopbench.cli.main import app; from typer.main import get_command as get\n"
+    code += "groups = get(app), get(app).commands['plan'], get(app).commands['rail']\n"
+    code += "print([[c.help for c in g.commands.values()] for g in groups])"
+    assert builders.run_python("-OO", "-c", code) == builders.run_python("-c", code)
+
+
 def test_everything_is_listed_shown_and_planned(command):
     listed = command("list").out
     for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocol_names()):

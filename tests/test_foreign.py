@@ -126,6 +126,10 @@ def test_names_of_other_forms_are_errors(name):
     [
         ("gymnasium:no_package:Nothing-v7", "no module 'no_package'.*pip install no_package"),
         ("pettingzoo:mpe7.spread_v0", "no module 'mpe7'.*pip install mpe7"),
+        (
+            "pettingzoo:gymnasium.none_v0",
+            "gymnasium .* is installed, and has no module 'gymnasium.n",
+        ),
         ("pettingzoo:toy_foreign:Lamp", "Unknown environment 'Lamp' in toy_foreign.*'Lamps'"),
         ("pettingzoo:none.py:make", "There is no file none.py"),
         ("python:toy_foreign:nothing", "makes a object; allowed: a pettingzoo.ParallelEnv"),
@@ -468,6 +472,46 @@ def test_what_the_frameworks_do_not_define_is_named(name, keywords, message):
     kind = {"gymnasium": "Faulty", "pettingzoo": "Pair"}[name]
     with pytest.raises(ValueError, match=message):
         coopbench.evaluate(f"{name}:toy_foreign:{kind}", "random", episodes=1, **keywords)
+
+
+class Odd(gym.Env):
+    """Its reset takes no seed, its actions have no length, or it tells a number beyond floats."""
+
+    def __init__(self, fault):
+        discrete = gym.spaces.Discrete(2)
+        self.observation_space = gym.spaces.Box(0, 1, (1,))
+        self.action_space = gym.spaces.Sequence(discrete) if fault == "sequence" else discrete
+        self.told = {"hash": 10**400, "small": 2} if fault == "huge" else {}
+        if fault == "seed":
+            self.reset = lambda: (np.zeros(1, np.float32), {})
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, True, False, self.told
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("seed", r"reset\(seed=...\) of .*Odd cannot be called: .* Give reset the keywords seed"),
+        ("sequence", "actions of 'agent_0' in .*Odd, Sequence.* have no fixed length"),
+    ],
+)
+def test_what_cannot_be_called_or_stored_is_named_with_its_cure(fault, message):
+    with pytest.raises(ValueError, match=message):
+        coopbench.evaluate("python:test_foreign:Odd", "random", episodes=1, fault=fault)
+
+
+def test_numbers_beyond_floats_are_no_metrics():
+    name = "python:test_foreign:Odd"
+    report = coopbench.evaluate(name, "random", episodes=1, fault="huge")
+    assert [*played(report).metrics] == ["return", "small"]
+    engine = lanes_of(foreign_spec(name, {"hash": "last"}), 1, fault="huge")
+    engine.reset(np.zeros(1, np.uint64))
+    with pytest.raises(ValueError, match="info 'hash' is a number beyond the largest float"):
+        engine.step(np.zeros((1, 1), np.int64))
 
 
 def test_agents_that_take_turns_act_one_by_one():

@@ -1,5 +1,6 @@
 """What a distributor and the visitors of an index get."""
 
+import importlib
 import re
 import runpy
 import subprocess
@@ -99,3 +100,9 @@ def test_what_an_extra_installs_is_named_where_it_is_missing(lacking, code, advi
     )
     assert (done.returncode != 0) == bool(advice), done.stderr
     assert advice.lower() in done.stderr.splitlines()[-1].lower() if advice else not done.stderr
+
+
+def test_an_import_says_which_systems_are_supported(monkeypatch):
+    monkeypatch.delattr("os.getuid")
+    with pytest.raises(ImportError, match="runs on Linux and macOS, and on Windows inside WSL"):
+        importlib.reload(coopbench_envs)
