@@ -25,6 +25,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench_envs.engine import Engine
 
 TRUST = "coopbench/TrustDilemma-v1"
+PATIENCE = 900  # seconds for which a test waits for a process or a thread; it then has failed
 
 
 # -- protocols -----------------------------------------------------------------------------------
@@ -298,6 +299,7 @@ def run_python(*words: Any, cwd: Path | None = None, **environment: str) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

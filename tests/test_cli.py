@@ -48,7 +48,9 @@ def shorter_work(tmp_path_factory, monkeypatch):
 
 def _run(words, folder, **options):
     """Run a program in a folder; return its exit status and what it prints."""
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, **options)
+    return subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=builders.PATIENCE, **options
+    )
 
 
 def test_a_module_is_a_command(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import tarfile
 
 import pytest
-from builders import run_python
+from builders import PATIENCE, run_python
 
 import coopbench
 import coopbench_envs
@@ -97,6 +97,7 @@ def test_what_an_extra_installs_is_named_where_it_is_missing(lacking, code, advi
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        timeout=PATIENCE,
     )
     assert (done.returncode != 0) == bool(advice), done.stderr
     assert advice.lower() in done.stderr.splitlines()[-1].lower() if advice else not done.stderr
