@@ -14,7 +14,10 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
 from coopbench.playing.wrapped import Named
+from coopbench.protocol.loading import ad_hoc
 from coopbench.report.markdown import as_markdown
 
 ENV = "coopbench/TrustDilemma-v1"
@@ -200,6 +203,43 @@ def test_actions_outside_of_bounds_of_other_packages_are_counted():
             only=True,
         )
         assert sum(row.actions for row in played.outside) == outside
+
+
+class Ending(gymnasium.Env):
+    """An episode takes as many steps as its seed says, from 1 to 5."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Box(-1, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 1 + seed % 5
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.zeros(1, np.float32), 0.0, self.left == 0, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:p takes actions outside")
+def test_actions_count_until_an_episode_is_over_and_partners_do_not():
+    def beyond(observations):
+        return np.full((*observations.shape[:2], 2), [0.0, -1.5])
+
+    report = coopbench.evaluate(Ending, {"p": beyond}, episodes=5, seed=0, only=True)
+    (block,) = report.episodes
+    assert len(set(block.lengths.tolist())) > 1
+    assert block.outside == block.lengths.sum() == block.decisions
+
+    def above(observations):
+        return np.full((*observations.shape[:2], 1), 1.5)
+
+    def within(observations):
+        return np.full((*observations.shape[:2], 1), 0.5)
+
+    protocol = ad_hoc(ENV, episodes=4, horizon=6)
+    for policy, partner, outside in ((within, above, 0), (above, within, 4 * 6)):
+        cell = Cell(protocol.task[0].id, "p")
+        assert play(protocol, cell, policy, partners=[partner]).outside == outside
 
 
 def test_check_names_actions_outside_of_the_space(command, tmp_path):

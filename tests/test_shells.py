@@ -295,9 +295,10 @@ def test_dead_agents_are_kept_where_an_episode_begins_without_them():
     assert fewest < 4
 
 
+@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
 @pytest.mark.parametrize("cls", [ParallelEnv, AECEnv])
-def test_nobody_acts_in_an_episode_that_begins_with_its_end(cls):
-    env = cls(PENNIES)
+def test_nobody_acts_in_an_episode_that_begins_with_its_end(cls, dead_agents):
+    env = cls(PENNIES, dead_agents=dead_agents)
     env.reset(seed=0)
     engine = Engine(PENNIES)
     engine.reset(np.zeros(1, np.uint64), state={"pennies": [[1, 1, 1]]})

@@ -28,6 +28,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
+from coopbench.results import manifest
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode_diff import agreement
@@ -259,6 +260,18 @@ def test_what_file_managers_leave_is_named_and_changes_nothing(root):
     assert reason == f"left by a file manager and not read: {named} and 2 more"
     (root / FIXED / ".secret").write_bytes(b"")
     assert failing(root) == [FIXED]
+
+
+def test_a_manifest_lists_its_cells_in_one_order(root):
+    """Or one set of results would have many digests."""
+    protocol = read_protocol(root)
+    edit_json(root / NAME, lambda content: content["cells"].reverse())
+    cells = json.loads((root / NAME).read_text())["cells"]
+    links = manifest._links(protocol.digest, {one["cell"]: one["sha256"] for one in cells})
+    cells = [one | {"link": link} for one, link in zip(cells, links[1:], strict=True)]
+    edit_json(root / NAME, {"cells": cells, "results": links[-1]})
+    with pytest.raises(DamagedResultError, match="its chain of digests does not hold"):
+        read_manifest(root, protocol.digest)
 
 
 def test_a_link_leaves_one_cell_out_and_names_the_cure(root, tmp_path):
