@@ -1,5 +1,7 @@
 """What shells tell of every lane and every seat: nothing of the first lane, or of another agent."""
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -341,8 +343,11 @@ def test_pymarl_tells_every_agent_its_own():
 
 
 def test_masks_of_all_agents_are_as_long_as_their_choices():
-    env = GymnasiumEnv("coopbench/PlatformEcosystem-v1", action_levels=3)
-    env.reset(seed=0)
-    spaces = env.engine.action_spaces
-    assert len(env.action_masks()) == sum(space.n for space in spaces)
-    assert isinstance(env.action_space, gymnasium.spaces.MultiDiscrete)
+    env = GymnasiumEnv(PENNIES)
+    env.engine = SimpleNamespace(
+        discrete=True,
+        agents=("a", "b"),
+        action_spaces=[gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(3)],
+        first=SimpleNamespace(masks=np.array([[0, 1, 0], [1, 0, 1]], np.int8)),
+    )
+    assert env.action_masks().tolist() == [False, True, True, False, True]

@@ -6,6 +6,9 @@ from typing import Any
 
 from coopbench.episodes.table import Episodes
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
+from coopbench_envs.choices import as_played
+from coopbench_envs.exactness import EXACT, promised_bits
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import added
 
@@ -30,6 +33,8 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
                 f"read these results elsewhere need the package that registers it, or its file: "
                 f"--register FILE.py:{env}."
             )
+            bits = dict.fromkeys(_bits(task) for task in protocol.task if task.env == env)
+            yield from (f"{env} on other processors and GPUs: {text}." for text in bits if text)
             continue
         yield (
             f"{env} is an environment of another package ({'; '.join(codes)}), played as Python "
@@ -43,6 +48,13 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
                 f"{env} does not say how long an episode may be: episodes are truncated after "
                 f"{steps:,} steps ('steps' of a task in a protocol)."
             )
+
+
+def _bits(task: Task) -> str:
+    """Return what a task promises on other machines if it is not the same bits; else nothing."""
+    environment, _, constants = as_played(task.spec, task.parameters)
+    promised = promised_bits(environment.kernels_of(constants))
+    return "" if promised == EXACT else promised.replace("`", "")
 
 
 def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
