@@ -205,12 +205,12 @@ def test_choices_of_those_who_have_left_and_of_lanes_that_are_over_are_not_count
             seen, paid, ended, cut, _ = super().step(actions)
             return seen, paid, ended, cut, {a: {"action_mask": [1, 1, 0]} for a in seen}
 
-    engine = lanes_of(of_user(Told), 2)
+    engine = lanes_of(of_user(Told, 4), 2)
     engine.reset(np.arange(2, dtype=np.uint64))
     for step in range(8):
         engine.step(np.full((2, 3), 9 if step % 2 else 2), DISABLED)
-    # c_0 leaves after two steps, and all is over after six; in the first step nothing was told.
-    assert engine.control.invalid.tolist() == [[5, 5, 1]] * 2
+    # c_0 leaves after two steps, and all is over after four; in the first step nothing was told.
+    assert engine.control.invalid.tolist() == [[3, 3, 1]] * 2
 
 
 def test_agents_that_are_terminated_are_not_alive_at_the_end():

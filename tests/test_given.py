@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pettingzoo
 import pytest
+import toy_pennies
 
 import coopbench
 import coopbench_envs
@@ -24,8 +25,14 @@ from coopbench_envs.lanes import of_user
 from coopbench_envs.shells.aec_env import AECEnv
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
-TRUST, PENNIES, SQUAD = "coopbench/TrustDilemma-v1", "test/Pennies-v0", "test/Squad-v0"
+TRUST, SQUAD = "coopbench/TrustDilemma-v1", "test/Squad-v0"
+PENNIES = toy_pennies.TOLD.id  # with infos
 CALLS = 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _told():
+    coopbench_envs.register(toy_pennies.TOLD)
 
 
 class Kept:

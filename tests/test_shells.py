@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+import toy_pennies
 
 import coopbench_envs
 from coopbench_envs import Engine
@@ -15,8 +16,14 @@ from coopbench_envs.shells.parallel_env import ParallelEnv
 
 PENNIES, SQUAD, APART = "test/Pennies-v0", "test/Squad-v0", "test/Freelancers-v0"
 TRUST = "coopbench/TrustDilemma-v1"
+TOLD = toy_pennies.TOLD.id
 LANES = 4
 WAIT, GIVE, FLIP = range(3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _told():
+    coopbench_envs.register(toy_pennies.TOLD)
 
 
 class Counts:
@@ -171,7 +178,7 @@ def test_every_lane_ends_with_its_own_observation_mask_and_count():
 
 
 def test_infos_of_an_end_stay_while_other_lanes_go_on():
-    engine = Engine("test/Told-v0", 2, horizon=5)
+    engine = Engine(TOLD, 2, horizon=5)
     engine.reset(np.arange(2, dtype=np.uint64))
     engine.reset(state=engine.get_state() | {"time": np.array([3, 0])})
     kept = None
@@ -185,27 +192,16 @@ def test_infos_of_an_end_stay_while_other_lanes_go_on():
             np.testing.assert_array_equal(engine.final_info["pennies"][0], kept)
 
 
-@pytest.fixture(autouse=True)
-def _told():
-    """Register a game that tells its agents what they hold."""
-    from dataclasses import replace
-
-    import toy_pennies
-
-    told = replace(toy_pennies.SPEC, id="test/Told-v0", info=lambda c, s: {"pennies": s.pennies})
-    coopbench_envs.register(told)
-
-
 # --- rows of Stable-Baselines3 --------------------------------------------------------------------
 
 
 def test_rows_are_told_of_their_own_lane_and_agent():
     pytest.importorskip("stable_baselines3")
-    env, twin = coopbench_envs.sb3_vec_env("test/Told-v0", LANES, horizon=7), None
+    env, twin = coopbench_envs.sb3_vec_env(TOLD, LANES, horizon=7), None
     env.seed(3)
     env.reset()
     agents, random = 3, np.random.default_rng(0)
-    twin = Engine("test/Told-v0", LANES, horizon=7)
+    twin = Engine(TOLD, LANES, horizon=7)
     twin.reset(np.arange(3, 3 + LANES, dtype=np.uint64))
     steps, ends = np.zeros(LANES, int), 0
     for _ in range(30):
