@@ -288,11 +288,11 @@ class Reach(pettingzoo.ParallelEnv):
 def test_every_number_of_every_agent_is_clipped_to_its_own_bounds():
     engine = foreign_engine("python:test_foreign:Reach", 2, steps=5)
     engine.reset(np.zeros(2, np.uint64))
-    engine.step(np.array([[[-9, -9], [-9, -9]], [[0.5, 9], [0.5, 9]]], float))
+    engine.step(np.array([[[-9, -9], [-9, -9]], [[0.5, 9], [-0.5, 9]]], float))
     first, second = (world._env.moves[-1] for world in engine._worlds)
     assert first == {"near_0": [-1, 0], "far_0": [-3, -2]}
-    assert second == {"near_0": [0.5, 3], "far_0": [0.5, 5]}
-    assert engine.control.rewards.tolist() == [[-1, -5], [3.5, 5.5]]
+    assert second == {"near_0": [0.5, 3], "far_0": [-0.5, 5]}
+    assert engine.control.rewards.tolist() == [[-1, -5], [3.5, 4.5]]
 
 
 def test_an_agent_cannot_choose_one_more_than_it_has():

@@ -197,18 +197,18 @@ def test_functions_with_other_arguments_are_other_environments():
 
 
 def test_choices_of_those_who_have_left_and_of_lanes_that_are_over_are_not_counted():
-    class Told(toy_foreign.Lamps):  # all have three choices, of which the last is illegal
+    class Told(toy_foreign.Lamps):  # all have three choices, of which the first is illegal
         def action_space(self, agent):
             return gym.spaces.Discrete(3)
 
         def step(self, actions):
             seen, paid, ended, cut, _ = super().step(actions)
-            return seen, paid, ended, cut, {a: {"action_mask": [1, 1, 0]} for a in seen}
+            return seen, paid, ended, cut, {a: {"action_mask": [0, 1, 1]} for a in seen}
 
     engine = lanes_of(of_user(Told, 4), 2)
     engine.reset(np.arange(2, dtype=np.uint64))
     for step in range(8):
-        engine.step(np.full((2, 3), 9 if step % 2 else 2), DISABLED)
+        engine.step(np.full((2, 3), 9 if step % 2 else 0), DISABLED)
     # c_0 leaves after two steps, and all is over after four; in the first step nothing was told.
     assert engine.control.invalid.tolist() == [[3, 3, 1]] * 2
 
