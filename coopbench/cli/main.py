@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from inspect import getdoc, getsource
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -41,9 +41,12 @@ COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; 
 }
 
 
-def _help(command: Callable[..., Any]) -> str:
+def _help(command: Any) -> str:
     """Return what a command does, from its source where Python runs without docstrings (-OO)."""
-    text = getdoc(command) or ast.get_docstring(ast.parse(getsource(command)).body[0]) or ""
+    text = getdoc(command)
+    if text is None:
+        (function,) = ast.parse(getsource(command)).body
+        text = ast.get_docstring(cast("ast.FunctionDef", function)) or ""
     # Lines of a docstring are no lines of a terminal, paragraphs are.
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
