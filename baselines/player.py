@@ -11,7 +11,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.own_code import CodePolicy
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Predicting, Torch, is_torch
-from coopbench.baselines.registry import make_policy
+from coopbench.baselines.registry import is_shipped, make_policy, parse_name
 from coopbench_envs.core import streams
 from coopbench_envs.lanes import Lanes
 
@@ -43,6 +43,8 @@ class Player:
         self._codec = game.codec if getattr(self._policy, "uses_vectors", False) else None
         # Whether it may act in some lanes alone: what it does in a lane depends on nothing else.
         self.separable = isinstance(policy, str) and not self._uses_state and game.codec is None
+        # What other code is given is its own; policies of this package neither keep nor change it.
+        self._shares = isinstance(policy, str) and is_shipped(parse_name(policy).kind)
         self._memory: Any = None
 
     def begin(
@@ -80,7 +82,7 @@ class Player:
         ``state`` is what ``Engine.view`` returns and ``masks`` are the engine's; only a policy that
         ``uses_state`` or ``uses_masks`` needs them. ``seated`` (lanes, agents) bool are the seats
         that it has until their episodes end (None: all); a policy that ``uses_seats`` need not find
-        actions for others.
+        actions for others. A policy from elsewhere is given copies of all of them.
         """
         if self._uses_state and state is None:
             raise ValueError(
@@ -88,13 +90,14 @@ class Player:
                 f"available here; allowed: policies that act on observations."
             )
         seen = observations if self._codec is None else self._codec.vectors(observations)
-        arguments = [seen, self._memory]
+        given: Callable[[Any], Any] = _itself if self._shares else _copied
+        arguments = [given(seen), self._memory]
         if self._uses_state:
-            arguments.append(state)
+            arguments.append(state if self._shares else _still(state))
         if self._uses_masks:
             arguments.append(self._legal(masks))
         if self._uses_seats:
-            arguments.append(seated)
+            arguments.append(given(seated))
         actions, self._memory = self._policy.act(*arguments)
         return self._checked(actions, observations)
 
@@ -220,6 +223,25 @@ def _adapted(policy: Any, game: Game) -> Any:
             f"act(observations) or predict(observations); given {type(policy).__name__}."
         )
     return _Plain(function)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of an array, or of what holds arrays, in the same layout in memory."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.copy(order="K")
+    return deepcopy(value)
+
+
+def _still(state: Any) -> Any:
+    """Return the state of all lanes in read-only arrays that no longer follow the game."""
+    arrays = [array.copy(order="K") for array in state]
+    for array in arrays:
+        array.flags.writeable = False
+    return type(state)._make(arrays)
 
 
 def _leaves(memory: Any, place: str) -> dict[str, np.ndarray]:

@@ -171,7 +171,9 @@ class Torch:
                 actions = module(torch.tensor(observations, device=device_of(module)))
         finally:
             module.train(training)
-        return actions.cpu().numpy() if isinstance(actions, torch.Tensor) else actions, None
+        if isinstance(actions, torch.Tensor):  # of a parameter itself, it still asks for gradients
+            actions = actions.detach().cpu().numpy()
+        return actions, None
 
 
 def is_torch(policy: Any) -> bool:

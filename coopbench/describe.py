@@ -21,11 +21,9 @@ from coopbench.protocol.variants import maps_text
 from coopbench.report.facts import training_text, tuning_fact
 from coopbench.report.markdown import rows_table
 from coopbench.report.sections import asked
-from coopbench_envs.batches import BatchKernels
 from coopbench_envs.choices import offered
-from coopbench_envs.drivers import driver
 from coopbench_envs.engine import Engine
-from coopbench_envs.exactness import library_calls
+from coopbench_envs.exactness import promised_bits
 from coopbench_envs.foreign.codec import BY_AGENT, CHOICES, VECTORS
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign
@@ -95,7 +93,7 @@ def describe_environment(env_id: str) -> str:
         "Observation (per agent)": f"`{_space(engine.observation_spaces[0])}`",
         "Global state": f"`{_space(engine.state_space)}`",
         "Horizon": str(engine.horizon),
-        "On other processors and GPUs": _on_other_devices(engine),
+        "On other processors and GPUs": promised_bits(engine.kernels),
         **({"Source": spec.source} if spec.source else {}),
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
@@ -113,17 +111,6 @@ def describe_environment(env_id: str) -> str:
 def _metric_table(head: str, metrics: Mapping[str, str]) -> str:
     rows = [(f"`{name}`", text) for name, text in metrics.items()]
     return rows_table([head, "Meaning"], rows)
-
-
-def _on_other_devices(engine: Engine) -> str:
-    """What an environment promises of its results on another processor or a GPU."""
-    spec = engine.spec
-    if isinstance(engine.kernels, BatchKernels):
-        return "as NumPy computes, which may differ between processors"
-    calls = library_calls(driver(engine.kernels, engine.discrete, spec.common_reward))
-    if not calls:
-        return "the same bits"
-    return f"equal to 1e-9 per step; kernels call {', '.join(f'`{c}`' for c in sorted(calls))}"
 
 
 def describe_foreign(name: str) -> str:

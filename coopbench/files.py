@@ -33,6 +33,12 @@ UNREADABLE = (
     MemoryError,
     OSError,
 )
+# What file managers leave in every folder that they show, and synchronization in those it copies.
+_STRAYS = {
+    *(".DS_Store", ".AppleDouble", ".localized", "__MACOSX", "Icon\r"),
+    *("Thumbs.db", "desktop.ini", "$RECYCLE.BIN"),
+    *(".directory", "@eaDir", ".dropbox", ".dropbox.attr"),
+}
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
 _LEVELS = 50  # of a JSON file; functions that call themselves for each of them have to end
 
@@ -75,6 +81,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def digest_of(content: bytes) -> str:
     """Return the SHA-256 of a content, in hex digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def is_stray(name: str) -> bool:
+    """Whether file managers and synchronization leave files of such a name in every folder."""
+    return name.startswith("._") or name in _STRAYS
 
 
 def read_bounded(path: Path) -> bytes:

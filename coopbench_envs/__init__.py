@@ -4,7 +4,14 @@
 ``gymnasium.make("coopbench_envs:coopbench/TrustDilemma-v0")`` needs no import.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+if not hasattr(os, "getuid"):  # Windows: the first environment would fail for want of it
+    raise ImportError(
+        "coopbench runs on Linux and macOS, and on Windows inside WSL: where files do not tell "
+        "whose they are (os.getuid), compiled code cannot be kept apart from that of other users."
+    )
 
 from coopbench_envs.registration import ids, register, register_all, register_file, spec
 

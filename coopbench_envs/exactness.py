@@ -9,7 +9,9 @@ from typing import Any
 
 from coopbench_envs.marks import OPERATORS, plain, reads
 
-__all__ = ["library_calls"]
+__all__ = ["EXACT", "library_calls", "promised_bits"]
+
+EXACT = "the same bits"
 
 # Square roots, whole numbers, signs and scaling by powers of two are exact or correctly rounded.
 # Of numpy's functions, engines on a GPU know these two.
@@ -17,6 +19,14 @@ _EXACT = {*(f"math.{name}" for name in ("sqrt", "floor", "ceil", "ldexp", "copys
 _EXACT |= {"numpy.sqrt", "numpy.floor"}
 _INEXACT = (pow, round)  # of the built-in functions; ``round`` to places behind the point
 _LIBRARIES = ("numpy", "random", "scipy", "statistics")  # some functions of which are Python
+
+
+def promised_bits(kernels: Any) -> str:
+    """Return what an environment promises of its results on other processors and GPUs."""
+    if not kernels.compiled:
+        return "as NumPy computes, which may differ between processors"
+    calls = ", ".join(f"`{name}`" for name in sorted(library_calls(kernels)))
+    return f"equal to 1e-9 per step; kernels call {calls}" if calls else EXACT
 
 
 def library_calls(function: Any) -> set[str]:

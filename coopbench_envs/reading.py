@@ -46,7 +46,10 @@ def open_regular(path: Path, limit: int, *, links: bool = True) -> Iterator[Bina
 
 def _check(status: os.stat_result, path: Path, limit: int) -> None:
     if stat.S_ISLNK(status.st_mode):
-        raise ValueError(f"{path} is a link; only regular files are read.")
+        raise ValueError(
+            f"{path} is a link; only regular files are read. Put a copy in its place: cp -rL "
+            f"copies a folder with what its links name."
+        )
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is not a file.")
     if status.st_size > limit:

@@ -23,8 +23,12 @@ from coopbench.episodes.table import Cell, Episodes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench_envs.engine import Engine
+from coopbench_envs.foreign.engine import ForeignEngine
+from coopbench_envs.foreign.environment import foreign_spec
+from coopbench_envs.foreign_names import permit
 
 TRUST = "coopbench/TrustDilemma-v1"
+PATIENCE = 900  # seconds for which a test waits for a process or a thread; it then has failed
 
 
 # -- protocols -----------------------------------------------------------------------------------
@@ -298,6 +302,7 @@ def run_python(*words: Any, cwd: Path | None = None, **environment: str) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -338,3 +343,51 @@ def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:
     if changes:
         file.write_text(json.dumps(meta | changes, indent=2) + "\n", encoding="utf-8")
     return meta
+
+
+# -- environments of other packages ----------------------------------------------------------------
+
+LAMPS = "pettingzoo:toy_foreign"  # a game of ``toy_foreign``, and a protocol of two tasks with it
+GUESSES = """
+[protocol]
+name = "lamps"
+version = 1
+description = "Guesses"
+[seeds]
+evaluation = { first = 3, count = 6 }
+[report]
+score = "own_return"
+metrics = ["return", "hit", "total.hits", "length"]
+curve = "hit"
+baselines = ["random"]
+normalisation = "minmax"
+[[task]]
+id = "short"
+env = "pettingzoo:toy_foreign"
+parameters = { max_steps = 4 }
+info = { hit = "mean", "total.hits" = "last" }
+[[task]]
+id = "long"
+env = "pettingzoo:toy_foreign"
+parameters = { max_steps = 9 }
+info = { hit = "sum", "total.hits" = "max" }
+steps = 7
+"""
+
+
+def foreign_engine(
+    name: str, lanes: int = 1, metrics: Any = None, steps: Any = None, **keywords: Any
+) -> Any:
+    """Return an engine of an environment of another package, for policies."""
+    permit(name)
+    return ForeignEngine(foreign_spec(name, metrics, steps), lanes, **keywords)
+
+
+def lit(observations: np.ndarray) -> np.ndarray:
+    """Choose the number that is seen, where all agents of the game of lamps see it."""
+    return observations[:, :, 0].astype(np.int64)
+
+
+def block_of(report: Any, policy: str = "random", task: str | None = None) -> Any:
+    """Return the episodes of a policy, by default on the first task."""
+    return report.episodes.of(task or report.protocol.task[0].id, policy)

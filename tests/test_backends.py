@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from builders import make_task, protocol_file
+from builders import PATIENCE, make_task, protocol_file
 
 import coopbench
 from coopbench import provenance
@@ -156,7 +156,7 @@ def test_a_worker_that_dies_between_two_jobs_is_replaced(file):
         numbers = [next(results)[0]]
         (worker,) = (p for p in multiprocessing.active_children() if "coopbench" in p.name)
         worker.kill()
-        worker.join()
+        worker.join(PATIENCE)
         with pytest.warns(RuntimeWarning, match=r"'random' on task '\w+' died .*is done again"):
             numbers += [number for number, _ in results]
     assert sorted(numbers) == [0, 1, 2]
@@ -383,7 +383,7 @@ def test_no_process_outlives_the_one_that_started_it(file, number):
 
 def test_a_script_that_a_worker_cannot_load_is_refused(file):
     script = _script(file, "if True:", workers=1)
-    done = subprocess.run(script, cwd=file.parent, capture_output=True, text=True)
+    done = subprocess.run(script, cwd=file.parent, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1
     assert GUARD in done.stderr.splitlines()[-1]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coopbench_envs import registration, spec
+from coopbench_envs import compiling, registration, spec
 from coopbench_envs.batches import BatchKernels, integers, uniforms
 from coopbench_envs.core import integer, uniform
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP, Engine
@@ -90,6 +90,75 @@ def test_lanes_are_those_of_the_compiled_driver(batches, env_id, parameters, mod
     batch.reset(state=state)
     compiled.reset(state=state)
     same(compiled, batch)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """Run drivers as Python: their faults are seen in seconds, before every kind is compiled."""
+    monkeypatch.setattr(compiling, "is_python", lambda: True)
+
+
+TOYS = ("test/Pennies-v0", "test/Squad-v0", "test/Freelancers-v0")
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:.*Overriding environment")
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED])
+@pytest.mark.parametrize("env_id", TOYS)
+def test_the_driver_as_python_does_the_same(uncompiled, batches, env_id, mode):
+    """In every mode, with masked resets, restored states, dead agents, and limits by lane."""
+    options = {"order": "C", "global_state": True, "horizon": 7}
+    driven, batch = engines = [Engine(name, 4, **options) for name in (env_id, batches(env_id))]
+    random, kept = np.random.default_rng(1), None
+
+    def both(name, *arguments, **named):
+        for engine in engines:
+            getattr(engine, name)(*arguments, **named)
+        same(driven, batch)
+        np.testing.assert_equal(batch.state, driven.state)
+        np.testing.assert_equal(batch.finals, driven.finals)
+        np.testing.assert_array_equal(driven.final_invalid, batch.final_invalid)
+
+    both("reset", np.array([5, 6, 7, 1 << 63], np.uint64))
+    for step in range(16):
+        both("step", random.integers(-1, 4, driven.actions.shape), mode)
+        chosen = random.random(4) < 0.5
+        if step == 3:
+            kept = driven.get_state()
+        elif step == 8:
+            both("reset", state=kept, chosen=chosen)
+        elif step in (5, 11):
+            both("reset", chosen=chosen)
+        elif step == 13:
+            both("reset", random.integers(0, 99, 4).astype(np.uint64), chosen=chosen)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("lanes", [1, 9])
+def test_blocks_of_lanes_are_lanes_one_by_one_as_python(uncompiled, lanes):
+    engines = [Engine("coopbench/TrustDilemma-v1", lanes, order=o, horizon=3) for o in ("C", None)]
+    for engine in engines:
+        engine.reset(np.arange(lanes, dtype=np.uint64))
+    random = np.random.default_rng(2)
+    for step in range(9):
+        actions = random.uniform(0, 1, engines[0].actions.shape)
+        for engine in engines:
+            if step == 5:  # so that lanes end at different steps
+                engine.reset(chosen=np.arange(lanes) % 3 == 1)
+            engine.step(actions, NEXT_STEP)
+        same(*engines)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
+@pytest.mark.parametrize("place", [(0, 0, 0), (-1, -1, -1), (1, 0, -1)])
+def test_no_number_of_an_action_may_be_infinite(uncompiled, place):
+    for env_id, order in (("PartnerHoldUp-v1", "C"), ("TrustDilemma-v1", "F")):
+        engine = Engine(f"coopbench/{env_id}", 9, order=order)
+        engine.reset(np.arange(9, dtype=np.uint64))
+        before, actions = engine.get_state(), np.zeros(engine.actions.shape)
+        actions[place] = np.inf
+        with pytest.raises(ValueError, match=f"lane {place[0] % 9}, agent"):
+            engine.step(actions)
+        np.testing.assert_equal(engine.get_state(), before)
 
 
 def test_random_numbers_are_those_of_kernels():

@@ -48,7 +48,9 @@ def shorter_work(tmp_path_factory, monkeypatch):
 
 def _run(words, folder, **options):
     """Run a program in a folder; return its exit status and what it prints."""
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, **options)
+    return subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=builders.PATIENCE, **options
+    )
 
 
 def test_a_module_is_a_command(tmp_path):
@@ -66,6 +68,13 @@ def test_help_names_every_command(command):
     for name in (*COMMANDS, "plan"):
         assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
         assert command(name, "--help").out
+
+
+def test_help_is_the_same_where_python_has_no_docstrings():
+    code = "from coopbench.cli.main import app; from typer.main import get_command as get\n"
+    code += "groups = get(app), get(app).commands['plan'], get(app).commands['rail']\n"
+    code += "print([[c.help for c in g.commands.values()] for g in groups])"
+    assert builders.run_python("-OO", "-c", code) == builders.run_python("-c", code)
 
 
 def test_everything_is_listed_shown_and_planned(command):

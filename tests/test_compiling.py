@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from builders import run_python
+from builders import PATIENCE, run_python
 
 import coopbench_envs
 from coopbench import doctor
@@ -508,7 +508,7 @@ def test_other_threads_run_while_compiled_code_does():
             counted += 1
     finally:
         sys.setswitchinterval(interval)
-        worker.join()
+        worker.join(PATIENCE)
     assert counted > 10
 
 

@@ -3,6 +3,7 @@
 import ast
 import pickle
 import re
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -118,6 +119,13 @@ def test_positive_numbers_are_not_so_small_that_quotients_overflow(parameter):
     env, name = parameter.split(".")
     with pytest.raises(ValueError, match=rf"'{name}' of .* was 5e-324; allowed: float in \[1e-09"):
         Engine(env, **{name: 5e-324})
+
+
+def test_a_range_runs_from_its_lowest_to_its_highest_number():
+    for ends, fits in (((0.3, 0.3), True), ((0.3, 0.9), True), ((0.9, 0.3), False)):
+        given = {"initial_trust": ends}
+        with nullcontext() if fits else pytest.raises(ValueError, match="lowest <= highest"):
+            Engine("PlatformEcosystem-v1", **given)
 
 
 def test_choices_are_listed_or_there_is_a_command_that_lists_them():

@@ -4,12 +4,15 @@ import math
 from dataclasses import replace
 from math import exp as exponential
 
+import builders
 import numpy as np
 import pytest
 from numpy import tanh
 
 import coopbench_envs
+from coopbench.analysis import environments
 from coopbench.describe import describe_environment
+from coopbench.episodes.table import Cell
 from coopbench_envs import compiling, registration
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import driver
@@ -138,3 +141,18 @@ def test_published_drivers_call_none(monkeypatch):
     promise = "equal to 1e-9 per step; kernels call `math.exp`"
     shown = _shown(monkeypatch, spec.kernels)
     assert f"| On other processors and GPUs | {promise} |" in shown
+
+
+def test_a_report_says_what_is_promised_where_that_is_not_the_same_bits(monkeypatch):
+    env_id, code = "coopbench/TrustDilemma-v1", {"game.py": 64 * "0"}
+    monkeypatch.setattr(environments, "added", lambda: {env_id})
+    protocol = builders.protocol_of(
+        tasks=[builders.make_task(), builders.make_task("two", horizon=9)]
+    )
+    block = builders.make_block(Cell("dilemma", "a"), np.zeros((2, 2)), environment={"code": code})
+    exact = list(environments.environment_notes(protocol, [block]))
+    monkeypatch.setitem(_rewarding.py_func.__globals__, "_reward", _of(math.exp))
+    _shown(monkeypatch, coopbench_envs.spec(env_id).kernels)
+    (note,) = set(environments.environment_notes(protocol, [block])) - set(exact)
+    promise = "equal to 1e-9 per step; kernels call math.exp"
+    assert note == f"{env_id} on other processors and GPUs: {promise}."

@@ -237,7 +237,7 @@ def test_folders_in_folders_are_no_recursion(root):
         os.close(outer)
     os.close(place)
     places = cell_folders(root)
-    subprocess.run(["rm", "-r", root / "dilemma/a"], check=True)
+    subprocess.run(["rm", "-r", root / "dilemma/a"], check=True, timeout=60)
     assert places == cell_folders(root)
 
 

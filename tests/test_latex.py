@@ -103,7 +103,10 @@ def test_wide_and_long_reports_are_cut_to_pages(report, monkeypatch):
 
 def test_it_compiles(report, tmp_path):
     installed = shutil.which("pdflatex") and shutil.which("kpsewhich")
-    if not installed or subprocess.run(["kpsewhich", "booktabs.sty"], check=False).returncode:
+    if (
+        not installed
+        or subprocess.run(["kpsewhich", "booktabs.sty"], check=False, timeout=60).returncode
+    ):
         pytest.skip("no pdflatex with booktabs here")
     (tmp_path / "report.tex").write_text(report.latex(), encoding="utf-8")
     paper = (
@@ -111,6 +114,8 @@ def test_it_compiles(report, tmp_path):
     )
     (tmp_path / "paper.tex").write_text(paper, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "paper.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stdout
     assert "Undefined" not in done.stdout

@@ -106,6 +106,21 @@ def test_the_same_seed_gives_the_same_bits_however_it_is_cut(name, game, change)
     assert read_policy(content).pack() == content
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_default_type_of_torch_changes_nothing(name, torch):
+    usual, other = made(name, games(name)[-1]), None
+    usual.learn(60)
+    torch.set_default_dtype(torch.float64)
+    try:
+        other = made(name, games(name)[-1])
+        other.learn(60)
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert same(other.save(), usual.save())
+    assert other.policy().pack() == usual.policy().pack()
+
+
 def course(name, game):
     """What a short training of a learner comes to: its reports, the sums and bits of its models."""
     learner = made(name, game)

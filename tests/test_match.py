@@ -84,3 +84,39 @@ def test_partners_act_alike_in_their_own_lanes_and_in_all(task):
         match = Match(engine, players, task.seating(61, engine.agents))
         returns.append(match.play(np.arange(61)).copy())
     np.testing.assert_array_equal(*returns)
+
+
+def test_lanes_that_begin_anew_draw_what_their_own_episodes_say():
+    engine = Engine(PENNIES, 6)
+    whole, part = (Player("random", Game.of(engine)) for _ in range(2))
+    engine.reset(np.arange(6))
+    seeds, episodes, everywhere = np.arange(6, dtype=np.uint64), np.zeros(6, int), np.ones(6, bool)
+    for player in (whole, part):
+        player.begin(seeds, episodes, everywhere)
+    part.act(engine.control.obs)
+    chosen = np.array([False, True, False, False, True, True])
+    part.begin(seeds, episodes, chosen)
+    first, again = whole.act(engine.control.obs), part.act(engine.control.obs)
+    np.testing.assert_array_equal(again[chosen], first[chosen])
+    assert (again != first).any()
+
+
+class Seated:
+    """Does in every lane what the lane says."""
+
+    separable = True
+
+    def begin(self, seeds, episodes, chosen, stream=0):
+        self.seeds = seeds
+
+    def act(self, observations, state=None, masks=None, seated=None):
+        return np.broadcast_to((self.seeds % 2).astype(int)[:, None], seated.shape)
+
+
+def test_a_partner_in_some_lanes_acts_in_these():
+    engine = Engine(PENNIES, 5)
+    seats = np.full((5, 3), -1)
+    seats[[1, 2, 4], [0, 1, 2]] = 0
+    match = Match(engine, [_constant(WAIT, 5), Seated()], seats)
+    match.begin(np.array([0, 3, 4, 0, 9]))
+    np.testing.assert_array_equal(match.actions().sum(axis=1), [0, 1, 0, 0, 1])

@@ -43,6 +43,14 @@ def forget():
     sys.path[:] = [folder for folder in sys.path if folder != str(FILE.parent)]
 
 
+def test_a_module_beside_an_environment_hides_none_of_python(file):
+    (file.parent / "colorsys.py").write_text("raise SystemExit('hidden')\n")
+    sys.modules.pop("colorsys", None)
+    file.write_text("import colorsys\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert coopbench_envs.spec(f"{file}:SPEC").id == "example/Volunteers-v0"
+    assert sys.path[-1] == str(file.parent)
+
+
 @pytest.fixture
 def file(restored, tmp_path):
     """A copy of the environment's file; this process knows nothing of it."""

@@ -1,5 +1,6 @@
 """What a distributor and the visitors of an index get."""
 
+import importlib
 import re
 import runpy
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import tarfile
 
 import pytest
-from builders import run_python
+from builders import PATIENCE, run_python
 
 import coopbench
 import coopbench_envs
@@ -112,6 +113,13 @@ def test_what_an_extra_installs_is_named_where_it_is_missing(lacking, code, advi
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        timeout=PATIENCE,
     )
     assert (done.returncode != 0) == bool(advice), done.stderr
     assert advice.lower() in done.stderr.splitlines()[-1].lower() if advice else not done.stderr
+
+
+def test_an_import_says_which_systems_are_supported(monkeypatch):
+    monkeypatch.delattr("os.getuid")
+    with pytest.raises(ImportError, match="runs on Linux and macOS, and on Windows inside WSL"):
+        importlib.reload(coopbench_envs)

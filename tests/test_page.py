@@ -87,7 +87,9 @@ def test_the_machine_is_described_quickly_and_the_commit_is_that_of_git():
     assert machine["cores"] >= 1
     root = provenance.Path(provenance.__file__).resolve().parent.parent
     if (root / ".git").exists():
-        asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True)
+        asked = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, timeout=60
+        )
         assert asked.returncode != 0 or commit == asked.stdout.decode().strip()
     else:
         assert commit is None

@@ -189,6 +189,15 @@ def test_vector_disabled_and_reset_mask(kind_id, reference):
         np.testing.assert_array_equal(fresh[lane], single.reset(seed=seed)[0])
 
 
+def test_nothing_is_played_after_close():
+    env = gymnasium.make_vec("coopbench/TrustDilemma-v1", num_envs=LANES, **SHORT)
+    env.reset(seed=SEED)
+    env.close()
+    for call in (env.reset, lambda: env.step(_actions("coopbench/TrustDilemma-v1")[0])):
+        with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="make a new environment"):
+            call()
+
+
 @pytest.mark.parametrize("dead_agents", ["remove", "keep"])
 def test_pettingzoo_parallel(kind_id, reference, dead_agents):
     env = pettingzoo.make("parallel", kind_id, dead_agents=dead_agents, **SHORT)

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 from types import SimpleNamespace
 
 import gymnasium
@@ -13,8 +14,11 @@ import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
+from coopbench.episodes.table import Cell
+from coopbench.playing.rollout import play
 from coopbench.playing.wrapped import Named
-from coopbench.report.loading import load_report
+from coopbench.protocol.loading import ad_hoc
+from coopbench.report.markdown import as_markdown
 
 ENV = "coopbench/TrustDilemma-v1"
 SHORT = {"episodes": 3, "seed": 5, "horizon": 6}
@@ -150,15 +154,102 @@ def test_a_model_trained_in_vec_normalize_sees_normalized_observations():
     assert np.array_equal(_returns(report, "model"), _returns(report, "all"))
 
 
-def test_actions_outside_of_the_space_are_counted_in_every_report(tmp_path):
+def test_actions_outside_of_the_space_are_counted_at_the_top_of_every_report(tmp_path, command):
     def beyond(observations):
         actions = np.full((*observations.shape[:2], 1), 0.5)
-        actions[:, 0] = -0.2  # one of two agents
+        actions[:, 1] = -0.2  # one of two agents
         return actions
 
-    report = coopbench.evaluate(ENV, [beyond, "random"], tmp_path, **SHORT)
-    assert [note for note in report.notes if "beyond took 18 actions (50 %)" in note]
-    assert load_report(tmp_path).notes == report.notes
+    with pytest.warns(UserWarning, match=r"beyond takes .* step on: \[-0.2\] for .*: \[0.0\] to"):
+        report = coopbench.evaluate(ENV, [beyond, "random"], tmp_path / "r", **SHORT)
+    ((policy, count, share),) = [(r.policy, r.actions, r.share) for r in report.outside]
+    assert (policy, count, share) == ("beyond", 18, 0.5)
+    for text in (str(report), as_markdown(report.document), command("report", "r").out):
+        assert text.index("Actions outside of the action space") < text.index("Metric")
+        assert re.search(r"beyond\W+trustdilemma-v1\W+18\W+50 %", text)
+
+
+def test_actions_that_leave_the_space_later_are_counted_without_a_warning():
+    def later(observations):
+        later.step += 1
+        return np.full((*observations.shape[:2], 1), 0.5 + (later.step > 4))
+
+    later.step = 0
+    report = coopbench.evaluate(ENV, {"later": later}, **SHORT)
+    assert [(row.actions, row.share) for row in report.outside] == [(12, 1 / 3)]
+
+
+@pytest.mark.filterwarnings("ignore:p takes actions outside")
+def test_actions_outside_of_bounds_of_other_packages_are_counted():
+    space = gymnasium.spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, 2], np.float32))
+
+    class Wide(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), space
+
+        def reset(self, *, seed=None, options=None):
+            self.time = 0
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            assert space.contains(action)
+            self.time += 1
+            return np.zeros(1, np.float32), 0.0, False, self.time == 6, {}
+
+    for action, outside in (([0.5, 2.5], 12), ([1.0, -99.0], 0)):
+        played = coopbench.evaluate(
+            Wide,
+            {"p": lambda o, action=action: np.tile(action, (*o.shape[:2], 1))},
+            episodes=2,
+            only=True,
+        )
+        assert sum(row.actions for row in played.outside) == outside
+
+
+class Ending(gymnasium.Env):
+    """An episode takes as many steps as its seed says, from 1 to 5."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Box(-1, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 1 + seed % 5
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.zeros(1, np.float32), 0.0, self.left == 0, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:p takes actions outside")
+def test_actions_count_until_an_episode_is_over_and_partners_do_not():
+    def beyond(observations):
+        return np.full((*observations.shape[:2], 2), [0.0, -1.5])
+
+    report = coopbench.evaluate(Ending, {"p": beyond}, episodes=5, seed=0, only=True)
+    (block,) = report.episodes
+    assert len(set(block.lengths.tolist())) > 1
+    assert block.outside == block.lengths.sum() == block.decisions
+
+    def above(observations):
+        return np.full((*observations.shape[:2], 1), 1.5)
+
+    def within(observations):
+        return np.full((*observations.shape[:2], 1), 0.5)
+
+    protocol = ad_hoc(ENV, episodes=4, horizon=6)
+    for policy, partner, outside in ((within, above, 0), (above, within, 4 * 6)):
+        cell = Cell(protocol.task[0].id, "p")
+        assert play(protocol, cell, policy, partners=[partner]).outside == outside
+
+
+def test_check_names_actions_outside_of_the_space(command, tmp_path):
+    code = "import numpy as np\ndef fifty(o):\n    return np.full((*o.shape[:2], 1), 50.0)\n"
+    (tmp_path / "mine.py").write_text(code + "def fine(o):\n    return 0.01 * fifty(o)\n")
+    words = "check", ENV, "--param", "horizon=6", "-p"
+    with pytest.warns(UserWarning, match="from the first step on"):
+        printed = command(*words, "mine.py:fifty", status=1)
+    assert "took 12 of its actions (100 %) outside of the action space" in printed.out
+    assert "no fault found" in command(*words, "mine.py:fine").out
 
 
 def test_models_predict_without_exploration():
@@ -225,6 +316,29 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
     assert meta["machine"]["device"] == "cpu"
     with pytest.raises(ValueError, match="returned actions of shape"):
         coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_torch_module_may_return_a_view_of_a_parameter(grows):
+    torch = pytest.importorskip("torch")
+
+    class Same(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.share = torch.nn.Parameter(torch.full((3, 2, 1), 0.5))
+
+        def forward(self, observations):
+            if grows:  # in place: what it has returned before is part of the game by then
+                self.share.data += 0.5
+            return self.share if len(observations) == 3 else self.share[:1]
+
+    def half(observations):
+        half.step += grows
+        return np.full((*observations.shape[:2], 1), 0.5 + 0.5 * half.step)
+
+    half.step = 0
+    reports = [coopbench.evaluate(ENV, {"x": each}, **SHORT) for each in (Same(), half)]
+    np.testing.assert_array_equal(*(_returns(report, "x") for report in reports))
 
 
 def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):

@@ -117,7 +117,7 @@ def said_by_ptxas(text, arch, folder):
     source.write_text(text, encoding="ascii")
     target = f"-arch=sm_{arch[0]}{arch[1]}"
     words = [assembler(), "-v", target, source, "-o", source.with_suffix(".cubin")]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout + done.stderr
 
 

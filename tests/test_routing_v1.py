@@ -1,5 +1,7 @@
 """Routing-v1: what it promises beyond version 0, against independent computations."""
 
+from types import SimpleNamespace
+
 import builders
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from episodes import begun, measure
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.pathfinding import routing_v1
+from coopbench_envs.pathfinding.dynamics import DIFFDRIVE, HOLONOMIC
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID, OLD = "coopbench/Routing-v1", "coopbench/Routing-v0"
@@ -121,3 +124,28 @@ def test_official_instances_are_taken_as_they_are():
     )
     assert (engine.state.reachable).all()
     assert width == 8
+
+
+def test_a_map_with_exactly_enough_room_is_played():
+    wide = {"map": "string_grid", "map_params": {"map_str": ROOMS}}
+    with pytest.raises(ValueError, match=r"num_agents was 60; allowed: num_agents <= \d+") as error:
+        Engine(ID, num_agents=60, **wide)
+    most = int(str(error.value).partition("num_agents <= ")[2].partition(",")[0])
+    assert Engine(ID, num_agents=most, **wide).agents
+    with pytest.raises(ValueError, match=f"allowed: num_agents <= {most},"):
+        Engine(ID, num_agents=most + 1, **wide)
+
+
+def test_the_top_speed_of_a_vehicle_is_the_larger_of_both_directions():
+    numbers = {
+        "code": [DIFFDRIVE, DIFFDRIVE, HOLONOMIC],
+        "slowest": [-3.0, -1.0, 0.0],
+        "fastest": [1.0, 2.0, 0.0],
+        "accel": [0.0, 0.0, 8.0],
+        "impulse": [1.0, 1.0, 1.0],
+        "retained": [0.5, 0.5, 0.5],
+        "max_speed": [-1.0, -1.0, 6.0],
+    }
+    drive = SimpleNamespace(**{name: np.array(row) for name, row in numbers.items()}, substeps=1)
+    speeds = routing_v1.top_speeds(SimpleNamespace(drive=drive, horizon=10))
+    assert speeds.tolist() == [3.0, 2.0, 6.0]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import coopbench
 from coopbench.episodes.table import Cell
-from coopbench.errors import OtherProtocolError
+from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.playing.contestants import Failed, TrainedRuns
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.shards import part
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.registration import read_registration, registration, write_registration
-from coopbench.results import manifest
+from coopbench.results import manifest, store
 from coopbench.results.protocol_file import read_protocol
 
 TASKS = {"short": 4, "long": 9, "longest": 20}
@@ -252,3 +252,16 @@ def test_merging_in_python_writes_the_page(played, tmp_path, written_reports):
     merged = coopbench.merge(played[2][:1], tmp_path / "m")
     page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
     assert f"<title>{merged.protocol.name}" in page
+
+
+def test_damage_between_reading_and_copying_is_not_merged(played, tmp_path):
+    _, _, folders = played
+    protocol, source = read_protocol(folders[0]), tmp_path / "source"
+    shutil.copytree(folders[0], source)
+    cell = Cell("short", "random")
+    assert store.read(source, protocol, cell) is not None
+    file = source / cell.folder / "episodes.npz"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(DamagedResultError, match=r"episodes\.npz"):
+        store.copy(source, tmp_path / "merged", cell)
+    assert not (tmp_path / "merged" / cell.folder / "meta.json").exists()

@@ -4,6 +4,7 @@ import copy
 import math
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import builders
 import episodes
@@ -16,6 +17,8 @@ from scipy.sparse.csgraph import shortest_path
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.skirmish import tick
+from coopbench_envs.skirmish.native import GROUND
 from coopbench_envs.skirmish.paths import ground_of, piece_of
 from coopbench_envs.skirmish.scenario import bundled_maps
 from coopbench_envs.skirmish.teams import RACES
@@ -177,3 +180,21 @@ def test_commanders_play_by_the_mask():
             actions = player.act(engine.control.obs, engine.view(), engine.control.masks)
             engine.step(actions, DISABLED)
         assert (engine.control.invalid == 0).all()
+
+
+@pytest.mark.parametrize(("place", "held"), [((99, 99), (7, 3)), ((-9, -9), (0, 0))])
+def test_flyers_stay_on_a_map_that_is_not_square(place, held):
+    units = SimpleNamespace(
+        roll=[1, 0],
+        moving=[True, True],
+        row=[0, 1],
+        x=np.array([place[0], 2.5]),
+        y=np.array([place[1], 1.5]),
+        old_x=np.array([2.5, 2.5]),
+        old_y=np.array([1.5, 1.5]),
+    )
+    ground = SimpleNamespace(walkable=np.ones((3, 7), np.bool_))
+    kinds = SimpleNamespace(layer=[GROUND + 1, GROUND])
+    tick._stay_on_ground.py_func(SimpleNamespace(ground=ground, kinds=kinds), units, 2)
+    np.testing.assert_allclose([units.x[0], units.y[0]], held, atol=0.01)
+    assert (units.x[1], units.y[1]) == (2.5, 1.5)

@@ -1,9 +1,12 @@
 """The structure of the packages: rooms, imports, the wheel; and what is derived from it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from builders import PATIENCE, run_python
 
 from studies.checks import structure
 from studies.checks.folders import ROOT, contents
@@ -33,6 +36,7 @@ def test_wheel_holds_every_file_of_the_packages_and_nothing_else():
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE,
     )
     packed = {line.removeprefix("lib/") for line in done.stdout.splitlines() if "lib/" in line}
     assert packed == set(contents())
@@ -42,8 +46,7 @@ def test_importing_loads_no_heavy_library():
     """Nothing heavy is loaded before it is used."""
     code = "import sys, coopbench_envs, coopbench.cli.main"
     code += f"; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_python("-c", code).strip() == "[]"
 
 
 def test_generated_documentation_is_fresh():
@@ -51,5 +54,37 @@ def test_generated_documentation_is_fresh():
         [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
         capture_output=True,
         text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+_WAITS = {"run", "check_call", "check_output", "communicate", "wait", "join", "waitpid"}
+
+
+def endless(source):
+    """Return the lines with a call that may wait for another process or thread for ever."""
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        name, of = call.func.attr, ast.unparse(call.func.value)
+        if name not in _WAITS or (name == "run" and of != "subprocess"):
+            continue
+        if name == "waitpid":
+            ends = "WNOHANG" in ast.unparse(call.args[1])
+        else:
+            short = name in ("wait", "join") and call.args
+            ends = short or any(word.arg == "timeout" for word in call.keywords)
+        if not ends:
+            yield call.lineno
+
+
+def test_no_test_waits_for_ever():
+    here = Path(__file__).parent
+    files = [*here.glob("**/*.py"), *(ROOT / "examples").glob("*/tests/*.py")]
+    found = [f"{f.name}:{n}" for f in files for n in endless(f.read_text(encoding="utf-8"))]
+    assert not found
+    for text in ("subprocess.run(x)", "os.waitpid(1, 0)", "child.wait()", "worker.join()"):
+        assert list(endless(text)) == [1]
+    for text in ("subprocess.run(x, timeout=1)", "worker.join(9)", "', '.join(x)", "bars.run(x)"):
+        assert not list(endless(text))

@@ -320,7 +320,9 @@ def test_a_killed_run_goes_on_from_its_last_interval(protocol, tmp_path, monkeyp
     monkeypatch.setenv("STEADY_ONCE", str(tmp_path / "once"))
     places = {"tests": str(Path(__file__).parent), "toml": str(tmp_path / "trial.toml")}
     script = SCRIPT.format(out=str(tmp_path / "killed"), **places)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=False, timeout=builders.PATIENCE
+    )
     assert done.returncode == -signal.SIGKILL
     assert not cells(tmp_path / "killed")
     report = train(protocol, tmp_path / "killed", killed=44)

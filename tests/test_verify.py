@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
+from coopbench.results import manifest
 from coopbench.results.manifest import NAME, read_manifest, write_manifest
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode_diff import agreement
@@ -244,6 +246,43 @@ def test_every_file_has_its_checksum(root, cell, names):
         assert failing(root) == [NAME if name == "meta.json" else cell]
         file.write_bytes(content)
     assert verify(root).identical
+
+
+def test_what_file_managers_leave_is_named_and_changes_nothing(root):
+    left = [f"{cell}/{name}" for cell in (FIXED, LEARNED) for name in (".DS_Store", "._meta.json")]
+    for place in left:
+        (root / place).write_bytes(b"\0Bud1")
+    (root / FIXED / "@eaDir").mkdir()
+    result = verify(root)
+    assert result.identical
+    (reason,) = next(check.reasons for check in result.checks if check.what == NAME)
+    named = ", ".join(sorted(left)[:3])
+    assert reason == f"left by a file manager and not read: {named} and 2 more"
+    (root / FIXED / ".secret").write_bytes(b"")
+    assert failing(root) == [FIXED]
+
+
+def test_a_manifest_lists_its_cells_in_one_order(root):
+    """Or one set of results would have many digests."""
+    protocol = read_protocol(root)
+    edit_json(root / NAME, lambda content: content["cells"].reverse())
+    cells = json.loads((root / NAME).read_text())["cells"]
+    links = manifest._links(protocol.digest, {one["cell"]: one["sha256"] for one in cells})
+    cells = [one | {"link": link} for one, link in zip(cells, links[1:], strict=True)]
+    edit_json(root / NAME, {"cells": cells, "results": links[-1]})
+    with pytest.raises(DamagedResultError, match="its chain of digests does not hold"):
+        read_manifest(root, protocol.digest)
+
+
+def test_a_link_leaves_one_cell_out_and_names_the_cure(root, tmp_path):
+    moved = shutil.move(root / FIXED / "episodes.npz", tmp_path / "cached")
+    (root / FIXED / "episodes.npz").symlink_to(moved)
+    (note,) = [note for note in coopbench.load_report(root).notes if "left out" in note]
+    assert "episodes.npz is a link" in note
+    assert "cp -rL" in note
+    assert failing(root)[0] == FIXED
+    subprocess.run(["cp", "-rL", root, tmp_path / "whole"], check=True, timeout=60)
+    assert verify(tmp_path / "whole").identical
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

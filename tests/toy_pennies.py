@@ -5,6 +5,7 @@ agent without pennies is dead, but nobody dies in the first four steps. It exist
 no shipped environment uses yet.
 """
 
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -82,4 +83,14 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Discrete(3),
     layout=lambda p: consecutive({"own_pennies": 1, "others_pennies": p.num_agents - 1}),
     metrics={"pennies": "held by all at the end"},
+)
+# The same, and agents are told numbers of their own besides what they see.
+TOLD = replace(
+    SPEC,
+    id="test/PenniesTold-v0",
+    info=lambda c, s: {
+        "pennies": s.pennies,
+        "rich": s.pennies > 2,
+        "shares": s.pennies[:, :, None] / np.array([1.0, 2.0]),
+    },
 )

@@ -61,7 +61,7 @@ class Rows:
     ``centre`` and ``scale`` say, and behind them the one-hot number of its seat if a model is
     shared by more than one and ``seat_number`` is True; see ``networks.network.encoded``. Before an
     episode's first observation its history is filled with that one. Arrays that are returned are
-    (lanes, agents, ...), and nobody writes to them; ``cut`` cuts them into rows of each model.
+    (lanes, agents, ...) and new ones each time; ``cut`` cuts them into rows of each model.
 
     Sequences are cut where ``first`` is True: from there on ``observe``, ``legal`` and ``state``
     are those of a new episode, while ``step`` returns the end of the old one.
@@ -111,7 +111,7 @@ class Rows:
 
     def observe(self) -> np.ndarray:
         """Return the inputs of all rows, (lanes, agents, inputs) float32; zeros of dead agents."""
-        return self._seen
+        return self._seen.copy()
 
     def legal(self) -> np.ndarray:
         """Return legal choices, (lanes, agents, choices) bool; of no choices for Box actions.
@@ -209,9 +209,9 @@ class Rows:
         before, self._frames = self._frames, self._next(control.obs, self._frames)
         if over.any():
             self._frames[over] = self._first(control.obs[over])
-        self._seen = following = self._inputs(self._frames, control.alive)
+        self._seen = self._inputs(self._frames, control.alive)
+        following = self._seen.copy()
         if over.any():
-            following = following.copy()
             ended = self._next(engine.finals.obs[over], before[over])
             seeing = engine.finals.alive if engine.falling else alive
             following[over] = self._inputs(ended, seeing[over])

@@ -40,12 +40,14 @@ def torch_seed(seed: int) -> np.ndarray:
 
 @contextmanager
 def torch_apart(state: np.ndarray) -> Iterator[None]:
-    """Use torch with one thread and random numbers apart; then put its settings back.
+    """Use torch with one thread, float32 and random numbers apart; then put its settings back.
 
     ``state`` is where the random numbers continue; it is written to at the end. Distributions do
     not check their arguments meanwhile: learners test themselves what is not finite.
     """
     threads, checked = torch.get_num_threads(), Distribution._validate_args
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
     torch.set_num_threads(1)
     Distribution.set_default_validate_args(False)
     try:
@@ -54,6 +56,7 @@ def torch_apart(state: np.ndarray) -> Iterator[None]:
             yield
             state[:] = torch.get_rng_state().numpy()
     finally:
+        torch.set_default_dtype(usual)
         torch.set_num_threads(threads)
         Distribution.set_default_validate_args(checked)
 

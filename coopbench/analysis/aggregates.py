@@ -190,6 +190,7 @@ def _over_tasks(key: str, drawn: list[np.ndarray]) -> np.ndarray:
     if key in STATISTICS:
         sums: np.ndarray = np.sum(statistic.weights(means) * means, axis=-1)
         return sums + statistic.constant(means)
+    means.flags.writeable = False  # statistics of other packages read it
     return np.array([statistic.weights(row) @ row + statistic.constant(row) for row in means])
 
 
@@ -220,6 +221,7 @@ def _aggregated(
     confidence, flag, runs = protocol.report.confidence, _flag(matrices), count_runs(matrices)
     two_way, by_key = TwoWay([one.grid() for one in matrices]), all_statistics()
     means = two_way.means
+    means.flags.writeable = False  # every statistic reads them
     forms = np.array([statistic.weights(means) for statistic in by_key.values()])
     constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()

@@ -6,6 +6,9 @@ from typing import Any
 
 from coopbench.episodes.table import Episodes
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
+from coopbench_envs.choices import as_played
+from coopbench_envs.exactness import EXACT, promised_bits
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import added
 
@@ -30,6 +33,8 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
                 f"read these results elsewhere need the package that registers it, or its file: "
                 f"--register FILE.py:{env}."
             )
+            bits = dict.fromkeys(_bits(task) for task in protocol.task if task.env == env)
+            yield from (f"{env} on other processors and GPUs: {text}." for text in bits if text)
             continue
         yield (
             f"{env} is an environment of another package ({'; '.join(codes)}), played as Python "
@@ -45,8 +50,15 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
             )
 
 
+def _bits(task: Task) -> str:
+    """Return what a task promises on other machines if it is not the same bits; else nothing."""
+    environment, _, constants = as_played(task.spec, task.parameters)
+    promised = promised_bits(environment.kernels_of(constants))
+    return "" if promised == EXACT else promised.replace("`", "")
+
+
 def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
-    """Yield sentences on policies whose actions were scaled or not in the action space.
+    """Yield sentences on policies whose actions were scaled.
 
     Those of policies that act by numbers in a game of choices are among them.
     """
@@ -62,16 +74,6 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
             yield (
                 f"The actions of {policy} on {names} are scaled {bounds}, "
                 f"from the bounds of the model's action space to those of the environment."
-            )
-        outside = [block for block in played if block.outside]
-        if outside:
-            count = sum(block.outside for block in outside)
-            share = 100 * count / sum(block.decisions for block in outside)
-            tasks = list(dict.fromkeys(block.cell.task for block in outside))
-            yield (
-                f"{policy} took {count:,} actions ({share:.2g} %) outside of the action space "
-                f"on {', '.join(tasks)}: numbers beyond the bounds were clipped, and illegal "
-                f"choices were replaced by doing nothing."
             )
 
 

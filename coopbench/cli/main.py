@@ -1,10 +1,11 @@
 """Entry point of the command line: the table of commands, and how errors end a command."""
 
+import ast
 import os
 import sys
 from collections.abc import Callable
-from inspect import getdoc
-from typing import Annotated, Any, NoReturn
+from inspect import getdoc, getsource
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -38,12 +39,24 @@ COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; 
     "doctor": catalogue.doctor,
     "warmup": catalogue.warmup,
 }
-for command_name, command in COMMANDS.items():
+
+
+def _help(command: Any) -> str:
+    """Return what a command does, from its source where Python runs without docstrings (-OO)."""
+    text = getdoc(command)
+    if text is None:
+        (function,) = ast.parse(getsource(command)).body
+        text = ast.get_docstring(cast("ast.FunctionDef", function)) or ""
     # Lines of a docstring are no lines of a terminal, paragraphs are.
-    paragraphs = (getdoc(command) or "").split("\n\n")
-    app.command(command_name, help="\n\n".join(" ".join(p.split()) for p in paragraphs))(command)
-app.add_typer(planning.plan, name="plan")
-app.add_typer(rail.rail, name="rail")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+for command_name, command in COMMANDS.items():
+    app.command(command_name, help=_help(command))(command)
+for group_name, group in {"plan": planning.plan, "rail": rail.rail}.items():
+    for one in group.registered_commands:
+        one.help = one.help or _help(one.callback)
+    app.add_typer(group, name=group_name)
 
 # Options that are spelled otherwise, and what to write.
 _SPELLED = {

@@ -1,6 +1,7 @@
 """Rollout: play the episodes of cells, all of them at once as lanes of one engine."""
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -91,7 +92,7 @@ def play(
     match = Match(engine, players, seats)
     match.begin(seeds, instance_state(task, engine.constants, len(seeds)) if frozen else None)
     prints = Fingerprints(engine, seats == OWN if with_actions else None)
-    watch = _Watch(engine, players[0].game, cell, seats, prints)
+    watch = _Watch(engine, players[0].game, cell, seats, prints, warns=True)
     _watched(match, [watch], progress)
     episodes = watch.evaluated(protocol, players)
     facts = environment_facts(engine)
@@ -213,7 +214,10 @@ def play_again(
 
 
 class _Watch:
-    """Notes the episodes of one cell, up to ``longest`` steps, from their beginning on."""
+    """Notes the episodes of one cell, up to ``longest`` steps, from their beginning on.
+
+    With ``warns`` it warns of a policy whose first actions are not in the action space.
+    """
 
     def __init__(
         self,
@@ -223,8 +227,9 @@ class _Watch:
         seats: np.ndarray,
         prints: Fingerprints,
         longest: int | None = None,
+        warns: bool = False,
     ) -> None:
-        self.engine, self.cell, self.prints = engine, cell, prints
+        self.engine, self.cell, self.prints, self._warns = engine, cell, prints, warns
         self._game, self._seats, self._longest = game, seats, longest
         self._seeds = engine.control.seed.copy()
         self._recorder = Recorder(engine)
@@ -242,8 +247,10 @@ class _Watch:
     def note(self, actions: np.ndarray) -> None:
         """Note a step, in which players returned these ``actions`` in the lanes of the cell."""
         control = self.engine.control
-        own = (self._seats == OWN) & control.moved[:, None]
-        self._outside += int((_beyond(self._game, actions) & own).sum())
+        beyond = _beyond(self._game, actions) & (self._seats == OWN) & control.moved[:, None]
+        if self._warns and len(self._course) == 1 and beyond.any():
+            _warn(self._game, self.cell, actions, beyond)
+        self._outside += int(beyond.sum())
         self._recorder.note()
         self.prints.note()
         self._course.append(control.measures.mean(axis=0))
@@ -312,12 +319,34 @@ def _has_drawn(engine: Readable) -> bool:
 
 
 def _beyond(game: Game, actions: np.ndarray) -> np.ndarray:
-    """Return which actions lie beyond the bounds of a game, (lanes, agents), but for rounding."""
-    if game.codec is not None or game.choices or not game.low.size:
+    """Return which actions are not in the space of a game, (lanes, agents), but for rounding.
+
+    Choices that a mask forbids are in it.
+    """
+    if game.choices:
+        return np.asarray((actions < 0) | (actions >= game.choices))
+    if not game.low.size:
         return np.zeros(actions.shape[:2], np.bool_)
-    slack = 1e-6 * (game.high - game.low)
-    beyond = (actions < game.low - slack) | (actions > game.high + slack)
+    low, high = (end.reshape(actions.shape[1:]) for end in (game.low, game.high))
+    finite = np.isfinite(low) & np.isfinite(high)
+    slack = 1e-6 * np.where(finite, high - low, 0.0)
+    beyond = (actions < low - slack) | (actions > high + slack)
     return np.asarray(beyond.any(axis=-1))
+
+
+def _warn(game: Game, cell: Cell, actions: np.ndarray, beyond: np.ndarray) -> None:
+    """Warn of a policy whose first actions in a cell are not in the action space."""
+    lane, seat = np.argwhere(beyond)[0]
+    allowed = f"0 to {game.choices - 1}"
+    if not game.choices:
+        low, high = (end[seat].ravel().tolist() for end in (game.low, game.high))
+        allowed = f"{low} to {high}"
+    warnings.warn(
+        f"{cell.policy} takes actions outside of the action space on {cell.task} from the first "
+        f"step on: {actions[lane, seat].tolist()} for {game.agents[seat]!r}; allowed: {allowed}. "
+        f"Numbers are clipped to the bounds, and choices replaced by doing nothing.",
+        stacklevel=2,
+    )
 
 
 def outcome(

@@ -61,6 +61,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     blocks: tuple[Block, ...] = (
         verdict(findings),
+        *tables(findings, "top"),
         Facts(identity(findings), FILES),
         *_summary(findings),
         *_sections("All tasks", tuple(_overall(findings)), "all-tasks"),
@@ -94,6 +95,7 @@ def paper(findings: Findings) -> Document:
         (
             Facts(facts),
             verdict(findings),
+            *tables(findings, "top"),
             *([overall] if overall and findings.aggregates else []),
             *score_tables(findings),
         ),

@@ -14,9 +14,10 @@ from coopbench.report.blocks import Block
 from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Table
 
-# Where the table of a section stands: in the summary, which a terminal shows as well; under "All
-# tasks"; or there, with rows for every task, so that it is folded where these are many.
-Place = Literal["summary", "overall", "by task"]
+# Where the table of a section stands: at the top of the report, or in the summary, which a terminal
+# shows as well; under "All tasks"; or there, with rows for every task, so that it is folded where
+# these are many.
+Place = Literal["top", "summary", "overall", "by task"]
 
 
 def _no_table(findings: Findings) -> Table | None:

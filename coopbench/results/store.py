@@ -192,7 +192,10 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
         return None
     for place in (Path(cell.folder), *Path(cell.folder).parents[:-1]):
         if (root / place).is_symlink():
-            raise DamagedResultError(f"{root / place} is a link, through which nothing is read.")
+            raise DamagedResultError(
+                f"{root / place} is a link, through which nothing is read. Put a copy in its "
+                f"place: cp -rL copies a folder with what its links name."
+            )
     meta = _read_meta(folder / "meta.json")
     _check_origin(folder, meta, protocol, cell)
     try:

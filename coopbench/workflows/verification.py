@@ -7,7 +7,7 @@ followed, and every problem of a file is a line of the result.
 import dataclasses
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from coopbench.errors import (
     ProtocolError,
     UnregisteredError,
 )
-from coopbench.files import UNREADABLE
+from coopbench.files import UNREADABLE, is_stray
 from coopbench.playing.bars import CellProgress
 from coopbench.playing.groups import groups_of
 from coopbench.playing.runner import Event, Runner
@@ -282,7 +282,21 @@ def _manifest(root: Path, protocol: Protocol, places: list[str]) -> tuple[Manife
         return Manifest({}, ""), concluded(NAME, [Discrepancy(str(error))])
     changed = "/meta.json was changed: its sum is not the listed one"
     texts = [place + (changed if place in manifest.cells else " is not listed") for place in odd]
-    return manifest, concluded(NAME, list(map(Discrepancy, texts)))
+    check = concluded(NAME, list(map(Discrepancy, texts)))
+    return manifest, replace(check, reasons=(*check.reasons, *_strays(root, places)))
+
+
+def _strays(root: Path, places: Sequence[str]) -> Iterator[str]:
+    """Say which files in folders of cells a file manager has left; no result is in them."""
+    strays = [
+        f"{place}/{name}"
+        for place in places
+        for name in sorted(file.name for file in (root / place).iterdir())
+        if is_stray(name)
+    ]
+    if strays:
+        more = f" and {len(strays) - 3} more" if len(strays) > 3 else ""
+        yield printable(f"left by a file manager and not read: {', '.join(strays[:3])}{more}")
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -307,10 +321,13 @@ def _read(root: Path, protocol: Protocol, place: str, cells: Cells) -> Check:
 def _check_files(folder: Path, stored: store.Stored) -> None:
     """Raise ``DamagedResultError`` for files that no checksum of the cell covers.
 
-    The state of its training is no result, and a write that was cut off leaves a hidden file.
+    The state of its training is no result, and a write that was cut off leaves a hidden file, as
+    file managers do.
     """
     files = {"meta.json", "training"}
     files |= set() if stored.episodes is None else set(store.files_of(stored.meta))
-    names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
+    names = {
+        path.name for path in folder.iterdir() if path.suffix != ".tmp" and not is_stray(path.name)
+    }
     for name in sorted({*names, *stored.meta.get("sha256", ())} - files):
         raise DamagedResultError(f"{folder} holds {name!r}, which is no file of its cell.")

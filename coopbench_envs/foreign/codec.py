@@ -240,14 +240,15 @@ class Codec:
     def decoded(self, actions: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
         """Return the actions of the agents that are ``alive``, (lanes, agents), by lane and name.
 
-        ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it. Numbers
-        beyond the bounds of a Box are replaced by the bounds.
+        ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it, in arrays
+        of its own. Numbers beyond the bounds of a Box are replaced by the bounds.
         """
         if self.levels is not None and self.boxes is not None:
             return self.boxes.decoded(self.levels.actions(actions), alive)
         spaces = self.action_spaces
         if self.form == BY_AGENT:
             seated = list(enumerate(zip(self.agents, spaces, strict=True)))
+            actions = actions.copy()  # of which some spaces return views
             return [
                 {
                     name: gym.spaces.unflatten(space, row[seat, : gym.spaces.flatdim(space)])

@@ -7,10 +7,13 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
+import gymnasium as gym
+
 from coopbench_envs.choices import LEVELS, choices_of
 from coopbench_envs.core import EnvSpec, Kernels
 from coopbench_envs.foreign.codec import Codec
 from coopbench_envs.foreign.loading import make_world
+from coopbench_envs.foreign.worlds import World
 from coopbench_envs.foreign_names import (
     HOWS,
     IMPORTED,
@@ -114,10 +117,24 @@ def _made(
     """
     world = make_world(name, json.loads(keywords))
     try:
-        codec = Codec(world.agents, world.observation_spaces, world.action_spaces)
+        codec = _codec(name, world)
         return world.agents, codec, world.limit
     finally:
         world.close()
+
+
+def _codec(name: str, world: World) -> Codec:
+    """Return the codec of an environment; ``ValueError`` for actions that no array can hold."""
+    for agent, space in zip(world.agents, world.action_spaces, strict=True):
+        try:
+            gym.spaces.flatdim(space)
+        except (NotImplementedError, ValueError):
+            raise ValueError(
+                f"The actions of {agent!r} in {name}, {space}, have no fixed length, so that they "
+                f"cannot be stored. Allowed: Box, Discrete, MultiBinary, MultiDiscrete, and Dict "
+                f"and Tuple of them; wrap the environment."
+            ) from None
+    return Codec(world.agents, world.observation_spaces, world.action_spaces)
 
 
 def _not_compiled(name: str, constants: Constants, lanes: int) -> NoReturn:

@@ -178,6 +178,12 @@ def _missing(name: str, error: Exception) -> ValueError:
     if not lacking:
         return ValueError(f"{name} cannot be made: {error}")
     package = str(lacking).partition(".")[0]
+    if str(lacking) != package and (there := packages_distributions().get(package)):
+        installed = ", ".join(f"{one} {version(one)}" for one in dict.fromkeys(there))
+        return ValueError(
+            f"{name} cannot be made: {installed} is installed, and has no module {lacking!r}. "
+            f"Check the name; another version may have it."
+        )
     return ValueError(
         f"{name} cannot be made: there is no module {lacking!r}. Install the package that has it, "
         f"for instance pip install {package}."

@@ -53,6 +53,13 @@ def _paths(info: Any, before: str, depth: int) -> Iterator[str]:
         path = f"{before}{key}"
         usable = isinstance(key, str) and path.isprintable() and not set(path) & set(" :")
         if usable and len(path) <= _LONGEST:
-            if number_in({"number": value}, "number") is not None:
+            if _is_number(value):
                 yield path
             yield from _paths(value, f"{path}.", depth - 1)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return number_in({"number": value}, "number") is not None
+    except ValueError:  # beyond all floats
+        return False

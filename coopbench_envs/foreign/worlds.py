@@ -1,7 +1,8 @@
 """Worlds: one environment of another package behind one interface, whatever its own is."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
@@ -98,6 +99,20 @@ def _called(
     raise ValueError(_misfit(f"given {kind}", parts, what))
 
 
+@contextmanager
+def _seeded(what: str) -> Iterator[None]:
+    """Call ``reset`` with a seed; ``ValueError`` for one that takes none."""
+    try:
+        yield
+    except TypeError as error:
+        if "unexpected keyword argument 'seed'" not in str(error):
+            raise
+        raise ValueError(
+            f"{what} cannot be called: {error}. Give reset the keywords seed and options, as "
+            f"Gymnasium and PettingZoo define it."
+        ) from error
+
+
 def _misfit(given: str, parts: tuple[str, ...], what: str) -> str:
     return (
         f"{what} must return the tuple ({', '.join(parts)}), as Gymnasium and PettingZoo define "
@@ -135,7 +150,8 @@ class _Named:
         self._env, self._name = env, name
         ids = list(getattr(env, "possible_agents", ()))
         if not ids:
-            env.reset(seed=0)
+            with _seeded(f"reset(seed=...) of {name}"):
+                env.reset(seed=0)
             ids = list(env.agents)
         self._ids = {str(agent): agent for agent in ids}
         self.agents = tuple(self._ids)
@@ -183,7 +199,8 @@ class _Parallel(_Named):
 
     def reset(self, seed: int) -> Turn:
         what = f"reset(seed=...) of {self._name}"
-        observations, infos = _called(self._env.reset, _RESETS, what, seed=seed)
+        with _seeded(what):
+            observations, infos = _called(self._env.reset, _RESETS, what, seed=seed)
         return self._turn(observations, {}, {}, {}, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
@@ -212,7 +229,8 @@ class _Turns(_Named):
             self.limit *= len(self.agents)
 
     def reset(self, seed: int) -> Turn:
-        self._env.reset(seed=seed)
+        with _seeded(f"reset(seed=...) of {self._name}"):
+            self._env.reset(seed=seed)
         return self._turn(self._seen(), {}, {}, {})
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
@@ -271,7 +289,8 @@ class Single:
     def reset(self, seed: int) -> Turn:
         """Begin the episode of a seed."""
         what = f"reset(seed=...) of {self._name}"
-        observation, info = _called(self._env.reset, _RESETS, what, seed=seed)
+        with _seeded(what):
+            observation, info = _called(self._env.reset, _RESETS, what, seed=seed)
         return self.turn(observation, 0.0, False, False, info)
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
@@ -340,14 +359,23 @@ def _mask(observation: Any, infos: Mapping[str, Any], agent: str) -> tuple[Any, 
 
 
 def number_in(info: Any, name: str) -> float | None:
-    """Return the number that ``info`` holds under a name, or under a path ``name.name``."""
+    """Return the number that ``info`` holds under a name, or under a path ``name.name``.
+
+    Raises ``ValueError`` for one that no float64 can be.
+    """
     if not isinstance(info, Mapping):
         return None
     if name in info:
         value = info[name]
         if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
             value = value.item()
-        return float(value) if isinstance(value, Real) else None
+        try:
+            return float(value) if isinstance(value, Real) else None
+        except OverflowError:
+            raise ValueError(
+                f"The info {name!r} is a number beyond the largest float; leave it out of the "
+                f"metrics."
+            ) from None
     first, _, rest = name.partition(".")
     return number_in(info.get(first), rest) if rest else None
 

@@ -73,7 +73,8 @@ class DeviceVectorEnv(Batch):
         ``actions`` are an array on this GPU, as an object with ``__dlpack__`` or
         ``__cuda_array_interface__``, or one of the host, which is copied and waits.
         """
-        if not self._seeded:
+        if not self._seeded or self.closed:
+            self._check_open()
             raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
         self.engine.step(actions, self._mode)
         control = self._control

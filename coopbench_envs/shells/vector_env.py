@@ -64,6 +64,7 @@ class Batch(gym.vector.VectorEnv):
 
     def _begin(self, seed: Any, options: dict[str, Any] | None) -> np.ndarray:
         """Begin episodes as ``VectorEnv.reset`` says; return in which lanes, bool (num_envs,)."""
+        self._check_open()
         state = check_options(options)
         mask = reset_mask(self.num_envs, options)
         if not (self._seeded or mask.all()):
@@ -78,6 +79,13 @@ class Batch(gym.vector.VectorEnv):
         self.engine.reset(seeds, chosen=mask, state=state)
         self._seeded = True
         return mask
+
+    def _check_open(self) -> None:
+        """Raise ``ClosedEnvironmentError`` after ``close``."""
+        if self.closed:
+            raise gym.error.ClosedEnvironmentError(
+                f"{self.engine.spec.id} is closed: make a new environment."
+            )
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the games go on from, lane first, as numpy arrays."""
@@ -149,7 +157,8 @@ class VectorEnv(Seated, Batch):
         self, actions: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one step in every lane; finished lanes do what the autoreset mode says."""
-        if not self._seeded:
+        if not self._seeded or self.closed:
+            self._check_open()
             raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
         control, mode = self.engine.control, self._mode
         if mode == DISABLED:

@@ -1,7 +1,7 @@
 """Commands about what exists: list, show, doctor, warmup."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,6 +56,15 @@ def check(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of the environment; repeat for more."),
     ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="A policy whose actions in one episode must be in the action space; repeat for "
+            "more.",
+        ),
+    ] = None,
 ) -> None:
     """Look for faults in an environment: spaces, metrics, indices, seeds, ends, masks.
 
@@ -64,13 +73,29 @@ def check(
     from coopbench_envs.check import check_environment
 
     values = dict(assignment(text, "--param") for text in param or [])
-    faults = check_environment(env, **values)
+    faults = list(map(str, check_environment(env, **values)))
+    if policy and not faults:
+        faults = _actions_outside(env, policy, values)
     for fault in faults:
-        say(str(fault))
+        say(fault)
     if faults:
         say(f"{env}: {len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
         raise typer.Exit(1)
     say(f"{env}: no fault found.")
+
+
+def _actions_outside(env: str, policies: list[str], values: dict[str, Any]) -> list[str]:
+    """Say which policies take actions outside of the action space in an episode."""
+    from coopbench.report.sections.outside import OUTSIDE
+    from coopbench.workflows.evaluation import evaluate
+
+    played = evaluate(env, policies, backend="serial", episodes=1, only=True, **values)
+    return [
+        f"{row.policy} took {row.actions:,} of its actions ({100 * row.share:.3g} %) outside of "
+        f"the action space: numbers beyond the bounds are clipped, and illegal choices replaced by "
+        f"doing nothing."
+        for row in played.rows(OUTSIDE)
+    ]
 
 
 def doctor() -> None:

@@ -20,6 +20,7 @@ from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
+    "outside",
     "registered",
     "missing",
     "agents",

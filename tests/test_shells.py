@@ -1,0 +1,349 @@
+"""What shells tell of every lane and every seat: nothing of the first lane, or of another agent."""
+
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+import toy_pennies
+
+import coopbench_envs
+from coopbench_envs import Engine
+from coopbench_envs.engine import DISABLED, SAME_STEP
+from coopbench_envs.shells.aec_env import AECEnv
+from coopbench_envs.shells.gymnasium_env import GymnasiumEnv
+from coopbench_envs.shells.parallel_env import ParallelEnv
+
+PENNIES, SQUAD, APART = "test/Pennies-v0", "test/Squad-v0", "test/Freelancers-v0"
+TRUST = "coopbench/TrustDilemma-v1"
+TOLD = toy_pennies.TOLD.id
+LANES = 4
+WAIT, GIVE, FLIP = range(3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _told():
+    coopbench_envs.register(toy_pennies.TOLD)
+
+
+class Counts:
+    """A partner that invests more with every step of an episode, as its memory of the lane says."""
+
+    def initial(self, game, seeds):
+        return np.zeros(len(seeds))
+
+    def act(self, observations, memory):
+        actions = np.broadcast_to(memory[:, None, None] / 10, (*observations.shape[:2], 1))
+        return actions, memory + 1
+
+
+def course(env_id, mode, steps=20, **parameters):
+    """Yield a vector environment, the engine beside it, and what each step returns."""
+    env = coopbench_envs.make_vec(env_id, LANES, autoreset_mode=mode, **parameters)
+    env.reset(seed=3)
+    for step in range(steps):
+        env.action_space.seed(step)
+        yield env, env.step(env.action_space.sample())
+
+
+# --- the learner and its partners -----------------------------------------------------------------
+
+
+def test_a_masked_reset_restarts_the_partners_of_its_lanes_alone():
+    env = coopbench_envs.make_vec(
+        TRUST, LANES, control="focal", ego=1, partner=Counts(), horizon=8, autoreset_mode="Disabled"
+    )
+    env.reset(seed=0)
+    expected = np.zeros(LANES)
+    for step in range(6):
+        if step == 3:
+            mask = np.array([False, True, False, True])
+            env.reset(options={"reset_mask": mask})
+            expected[mask] = 0
+        env.step(np.full((LANES, 1), 0.9))
+        np.testing.assert_allclose(env.engine.actions[:, 0, 0], expected / 10)
+        np.testing.assert_allclose(env.engine.actions[:, 1, 0], 0.9)
+        expected += 1
+
+
+def test_a_partner_begins_anew_in_the_lanes_whose_episodes_do():
+    env = coopbench_envs.make_vec(TRUST, 3, control="focal", partner=Counts(), horizon=4)
+    env.reset(seed=0)
+    state = env.get_state() | {"time": np.array([0, 2, 1])}
+    env.reset(options={"state": state})
+    played = []
+    for _ in range(7):
+        env.step(np.full((3, 1), 0.5))
+        played.append(np.rint(10 * env.engine.actions[:, 1, 0]).astype(int))
+    # Lane k rests when its episode is over; from the step after it the partner counts from 0.
+    first, second, third = np.array(played).T
+    assert first.tolist()[:4] == [0, 1, 2, 3]
+    assert second.tolist()[:2] == [0, 1]
+    assert second.tolist()[3:] == [0, 1, 2, 3]
+    assert third.tolist()[:3] == [0, 1, 2]
+    assert third.tolist()[4:] == [0, 1, 2]
+
+
+class Last:
+    """A partner that takes its last legal choice."""
+
+    uses_masks = True
+
+    def initial(self, game, seeds):
+        return None
+
+    def act(self, observations, memory, masks):
+        return masks.shape[2] - 1 - masks[:, :, ::-1].argmax(axis=2), None
+
+
+def test_partners_choose_among_the_legal_choices_of_their_lane():
+    env = coopbench_envs.make_vec(PENNIES, LANES, control="focal", ego=2, partner=Last())
+    env.reset(seed=0)
+    differ = 0
+    for _ in range(20):
+        control = env.engine.control
+        legal, acts = control.masks.copy(), control.alive & ~control.done[:, None]
+        env.step(np.full(LANES, WAIT))
+        last = 2 - legal[:, :2, ::-1].argmax(axis=2)
+        np.testing.assert_array_equal(env.engine.actions[:, :2][acts[:, :2]], last[acts[:, :2]])
+        differ += (last != last[0]).sum()
+    assert differ
+
+
+@pytest.mark.parametrize("ego", [0, 1, 2])
+def test_the_learner_is_told_what_is_its_own(ego):
+    many = coopbench_envs.make_vec(PENNIES, LANES, control="focal", ego=ego)
+    alone = GymnasiumEnv(PENNIES, control="focal", ego=ego)
+    seen, _ = many.reset(seed=3)
+    first, told = alone.reset(seed=3)
+    np.testing.assert_array_equal(seen[0], first)
+    for step in range(8):
+        control, one = many.engine.control, alone.engine.control
+        np.testing.assert_array_equal(seen, control.obs[:, ego])
+        np.testing.assert_array_equal(first, one.obs[0, ego])
+        np.testing.assert_array_equal(told["action_mask"], one.masks[0, ego])
+        np.testing.assert_array_equal(alone.action_masks(), one.masks[0, ego])
+        if one.done[0]:
+            break
+        seen, paid, *_ = many.step(np.full(LANES, step % 3))
+        first, earned, *_, told = alone.step(step % 3)
+        np.testing.assert_array_equal(paid, control.rewards[:, ego])
+        assert earned == one.rewards[0, ego]
+    assert len(np.unique(control.returns[0])) > 1
+
+
+# --- many lanes -----------------------------------------------------------------------------------
+
+
+def test_metrics_are_those_of_lanes_that_are_over_and_0_elsewhere():
+    over, going = 0, 0
+    for env, (_, _, ended, truncated, infos) in course(PENNIES, "NextStep", 30):
+        if "metrics" not in infos:
+            continue
+        finished = ended | truncated
+        pennies = infos["metrics"]["pennies"]
+        np.testing.assert_array_equal(infos["metrics"]["_pennies"], finished)
+        np.testing.assert_array_equal(pennies[~finished], 0)
+        held = env.engine.control.measures[finished, list(env.engine.spec.metrics).index("pennies")]
+        np.testing.assert_array_equal(pennies[finished], held)
+        over, going = over + finished.sum(), going + (~finished).sum()
+    assert over > 3
+    assert going > 3
+
+
+def test_every_lane_ends_with_its_own_observation_mask_and_count():
+    ends = 0
+    env = coopbench_envs.make_vec(PENNIES, LANES, autoreset_mode="SameStep", horizon=7)
+    twin = Engine(PENNIES, LANES, horizon=7)
+    twin.reset(np.arange(3, 3 + LANES, dtype=np.uint64))
+    env.reset(seed=3)
+    random = np.random.default_rng(0)
+    for _ in range(30):
+        actions = random.integers(0, 3, (LANES, 3))
+        twin.step(actions, DISABLED)
+        *_, infos = env.step(actions)
+        over = twin.control.done.copy()
+        if over.any():
+            final = infos["final_info"]
+            for lane in np.flatnonzero(over):
+                np.testing.assert_array_equal(infos["final_obs"][lane], twin.control.obs[lane])
+            np.testing.assert_array_equal(final["action_mask"][over], twin.control.masks[over])
+            np.testing.assert_array_equal(
+                final["invalid_actions"][over], twin.control.invalid[over]
+            )
+            assert final["invalid_actions"][over].any() or ends
+            ends += over.sum()
+            twin.reset(chosen=over)
+    assert ends > LANES
+
+
+def test_infos_of_an_end_stay_while_other_lanes_go_on():
+    engine = Engine(TOLD, 2, horizon=5)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    engine.reset(state=engine.get_state() | {"time": np.array([3, 0])})
+    kept = None
+    for step in range(4):
+        held = engine.state.pennies.copy()
+        engine.step(np.full((2, 3), GIVE), SAME_STEP)
+        if step == 1:
+            kept = engine.final_info["pennies"][0].copy()
+            np.testing.assert_array_equal(kept, np.maximum(held[0] - 1, 0))
+        elif kept is not None:
+            np.testing.assert_array_equal(engine.final_info["pennies"][0], kept)
+
+
+# --- rows of Stable-Baselines3 --------------------------------------------------------------------
+
+
+def test_rows_are_told_of_their_own_lane_and_agent():
+    pytest.importorskip("stable_baselines3")
+    env, twin = coopbench_envs.sb3_vec_env(TOLD, LANES, horizon=7), None
+    env.seed(3)
+    env.reset()
+    agents, random = 3, np.random.default_rng(0)
+    twin = Engine(TOLD, LANES, horizon=7)
+    twin.reset(np.arange(3, 3 + LANES, dtype=np.uint64))
+    steps, ends = np.zeros(LANES, int), 0
+    for _ in range(30):
+        actions = random.integers(0, 3, (LANES, agents))
+        acted = twin.control.alive.copy()
+        twin.step(actions, DISABLED)
+        steps += 1
+        *_, dones, infos = env.step(actions.reshape(-1))
+        over = twin.control.done.copy()
+        np.testing.assert_array_equal(dones, np.repeat(over, agents))
+        for lane, agent in np.ndindex(LANES, agents):
+            info = infos[lane * agents + agent]
+            assert info["pennies"] == twin.state.pennies[lane, agent]
+            if over[lane]:
+                np.testing.assert_array_equal(
+                    info["terminal_observation"], twin.control.obs[lane, agent]
+                )
+                assert info["alive"] == acted[lane, agent]
+                assert info["episode"]["l"] == steps[lane]
+                assert info["episode"]["r"] == twin.control.returns[lane, agent]
+        ends += over.sum()
+        twin.reset(chosen=over)
+        steps[over] = 0
+        held = [info["pennies"] for info in env.reset_infos]
+        for lane in np.flatnonzero(over):
+            assert held[lane * agents : (lane + 1) * agents] == twin.state.pennies[lane].tolist()
+    assert ends > LANES
+
+
+def test_rows_that_begin_in_a_given_state_count_the_steps_before():
+    pytest.importorskip("stable_baselines3")
+    env = coopbench_envs.sb3_vec_env(TRUST, 2, horizon=5)
+    env.seed(0)
+    env.reset()
+    env.set_options({"state": env.get_state() | {"time": np.array([3, 0])}})
+    env.reset()
+    lengths = []
+    for _ in range(5):
+        *_, infos = env.step(np.full((4, 1), 0.5))
+        lengths.append([info["episode"]["l"] for info in infos if "episode" in info])
+    assert lengths == [[], [5, 5], [], [], [5, 5]]
+
+
+# --- agents by name -------------------------------------------------------------------------------
+
+
+def dying(cls, **options):
+    """Return a game in which the second of three agents dies in the fifth step, and the actions."""
+    env = cls(PENNIES, **options)
+    env.reset(seed=0, options={"state": {"pennies": np.array([4, 1, 9])}})
+    return env, {"player_0": WAIT, "player_1": GIVE, "player_2": WAIT}
+
+
+def test_an_agent_that_is_dead_and_kept_sees_zeros_and_has_its_first_choice():
+    env, actions = dying(ParallelEnv, dead_agents="keep")
+    for step in range(8):
+        seen, _, terminated, _, infos = env.step(actions)
+        dead = step >= 4  # nobody dies in the first four steps
+        assert infos["player_1"]["alive"] == (not dead)
+        assert infos["player_1"]["action_mask"].tolist() == [1, 0, 0] if dead else True
+        assert (not seen["player_1"].any()) == dead
+        assert seen["player_0"].any()
+        assert infos["player_0"]["action_mask"].tolist() == [1, 1, 0]
+        assert infos["player_2"]["action_mask"].tolist() == [1, 1, 1]
+        assert not any(terminated.values())
+        # Illegal: to give nothing away, until it is dead.
+        assert infos["player_1"]["invalid_actions"] == min(step, 4)
+        assert infos["player_0"]["invalid_actions"] == 0
+
+
+def test_time_alone_terminates_nobody_who_is_kept():
+    env, actions = dying(ParallelEnv, dead_agents="keep", horizon=6)
+    for _ in range(6):
+        _, _, terminated, truncated, _ = env.step(actions)
+    assert set(terminated.values()) == {False}
+    assert set(truncated.values()) == {True}
+    assert env.agents == []
+
+
+def test_dead_agents_are_kept_where_an_episode_begins_without_them():
+    fewest = 4
+    for keep, names in (("keep", 4), ("remove", None)):
+        env = ParallelEnv(SQUAD, dead_agents=keep)
+        for seed in range(9):
+            seen, infos = env.reset(seed=seed)
+            there = int(env.engine.control.alive[0].sum())
+            assert len(env.agents) == len(seen) == len(infos) == (names or there)
+            fewest = min(fewest, there)
+    assert fewest < 4
+
+
+@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
+@pytest.mark.parametrize("cls", [ParallelEnv, AECEnv])
+def test_nobody_acts_in_an_episode_that_begins_with_its_end(cls, dead_agents):
+    env = cls(PENNIES, dead_agents=dead_agents)
+    env.reset(seed=0)
+    engine = Engine(PENNIES)
+    engine.reset(np.zeros(1, np.uint64), state={"pennies": [[1, 1, 1]]})
+    for _ in range(6):
+        if not engine.control.done[0]:
+            engine.step(np.full((1, 3), GIVE), DISABLED)
+    assert engine.control.ended[0]
+    assert not engine.control.truncated[0]
+    env.reset(options={"state": engine.lane_state()})
+    assert env.agents == []
+
+
+def test_rewards_of_a_round_are_told_until_the_next_one_begins():
+    env = AECEnv(TRUST, horizon=3)
+    env.reset(seed=0)
+    for turn, agent in enumerate(env.agent_iter(6)):
+        env.step(np.array([0.3 + 0.2 * (agent == "firm_1")], np.float32))
+        assert any(env.rewards.values()) == (turn % 2 == 1)
+
+
+# --- PyMARL ---------------------------------------------------------------------------------------
+
+
+def test_pymarl_tells_every_agent_its_own():
+    env = coopbench_envs.pymarl(PENNIES, seed=5, horizon=6)
+    finished = []
+    for _ in range(3):
+        env.reset()
+        over = False
+        while not over:
+            control = env.engine.control
+            for agent in range(3):
+                np.testing.assert_array_equal(env.get_obs_agent(agent), control.obs[0, agent])
+                assert env.get_avail_agent_actions(agent) == control.masks[0, agent].tolist()
+            _, _, ended, truncated, info = env.step([GIVE, WAIT, FLIP])
+            over = ended or truncated
+        finished.append(info["pennies"])
+    assert len(set(finished)) > 1
+    assert env.get_stats()["pennies"] == pytest.approx(np.mean(finished))
+
+
+def test_masks_of_all_agents_are_as_long_as_their_choices():
+    env = GymnasiumEnv(PENNIES)
+    env.engine = SimpleNamespace(
+        discrete=True,
+        agents=("a", "b"),
+        action_spaces=[gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(3)],
+        first=SimpleNamespace(masks=np.array([[0, 1, 0], [1, 0, 1]], np.int8)),
+    )
+    assert env.action_masks().tolist() == [False, True, True, False, True]
