@@ -171,8 +171,6 @@ class Engine:
         self._expose(self._host)
         told = self._checked_info(self._told())
         self.final_info = {name: values.copy() for name, values in told.items()}
-        # Not among ``Finals``, which a GPU keeps too: infos of its games do not tell it.
-        self.final_invalid = np.zeros_like(self._host.control.invalid)
 
     @property
     def kernels(self) -> Kernels:
@@ -440,7 +438,6 @@ class Engine:
         control, over = self.control, self.control.done.copy()
         for name, values in self._host.finals._asdict().items():
             values[over] = getattr(control, name)[over]
-        self.final_invalid[over] = control.invalid[over]
         self._keep_info(over)
         control.chosen[:] = over
         self._lane_pool.run(self._launch, RENEW)

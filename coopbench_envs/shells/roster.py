@@ -18,6 +18,7 @@ from coopbench_envs.shells.common import (
     on_cpu,
     seed_of,
 )
+from coopbench_envs.shells.facts import OF_AGENTS, Facts, handed_out
 
 __all__ = ["Roster"]
 
@@ -50,8 +51,8 @@ class Roster:
         self.truncations: dict[str, bool] = {}
         self.infos: dict[str, Info] = {}
         self._keep = dead_agents == "keep"
-        beside = self._keep or self.engine.discrete or self.engine.spec.info
-        self._plain = not beside  # infos are empty until the end
+        self._facts = Facts(self.engine, OF_AGENTS)
+        self._plain = not (self._keep or self._facts)  # infos are empty until the end
         self._shape = self.engine.actions.shape[2:]
         self._joint = np.zeros_like(self.engine.actions[0])
         self.begun = False
@@ -170,20 +171,17 @@ class Roster:
     def _infos(self, agents: list[str]) -> dict[str, Info]:
         if self._plain:
             return {agent: {} for agent in agents}
-        beside = self.engine.info()
-        return {agent: self._info(self.index[agent], beside) for agent in agents}
+        seats = [self.index[agent] for agent in agents]
+        infos = handed_out(self._facts.single(), seats)
+        if self._keep:
+            self._tell_who_lives(infos, seats)
+        return dict(zip(agents, infos, strict=True))
 
-    def _info(self, index: int, beside: dict[str, np.ndarray]) -> Info:
-        control = self.engine.control
-        alive = bool(control.alive[0, index])
-        info: Info = {"alive": alive} if self._keep else {}
-        if self.engine.discrete:
-            mask = control.masks[0, index].copy()
-            if self._keep and not alive:
-                mask[...] = 0
-                mask[0] = 1
-            info |= {"action_mask": mask, "invalid_actions": int(control.invalid[0, index])}
-        for name, values in beside.items():
-            part = values[0, index]
-            info[name] = part.copy() if part.ndim else part.item()
-        return info
+    def _tell_who_lives(self, infos: list[Info], seats: list[int]) -> None:
+        """Add to every agent's info whether it lives; the dead have their first choice left."""
+        alive = self.engine.single.alive()
+        for info, seat in zip(infos, seats, strict=True):
+            info["alive"] = alive[seat]
+            if not alive[seat] and "action_mask" in info:
+                info["action_mask"][...] = 0
+                info["action_mask"][0] = 1

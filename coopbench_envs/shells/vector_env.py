@@ -8,10 +8,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.core import EnvSpec
-from coopbench_envs.drivers import Control
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
-from coopbench_envs.memory import Finals
 from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
@@ -22,6 +20,7 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
+from coopbench_envs.shells.facts import Facts
 from coopbench_envs.shells.seats import Seated, Seats
 
 __all__ = ["Batch", "VectorEnv"]
@@ -129,9 +128,8 @@ class VectorEnv(Seated, Batch):
         self.seats = Seats(self.engine, control, ego, partner)
         self._set_spaces(*self.seats.spaces())
         self._everywhere = np.ones(num_envs, np.bool_)
-        engine = self.engine
-        beside = engine.falling or engine.control.state.size or engine.spec.info
-        self._bare = not (engine.discrete or beside)  # infos have nothing but rewards and metrics
+        self._facts = Facts(self.engine, ego=self.seats.ego)
+        self._bare = not self._facts  # infos have nothing but rewards and metrics
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -188,42 +186,27 @@ class VectorEnv(Seated, Batch):
         view = self.seats.view(self.engine.finals.obs)
         for lane in np.flatnonzero(ended):
             final_obs[lane] = view[lane]
-        finals = self.engine.finals
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
-        final |= self._metrics(ended, finals.measures)
-        final |= self._facts(finals, self.engine.final_invalid, self.engine.final_info, ended)
+        final |= self._metrics(ended, self.engine.finals.measures)
+        final |= self._told(ended, final=True)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
     def _metrics(self, where: np.ndarray, measures: np.ndarray) -> dict[str, Any]:
         table: dict[str, Any] = {}
-        for column, name in enumerate(self.engine.spec.metrics):
-            table[name] = np.where(where, measures[:, column], 0.0)
+        for name, values in zip(self.engine.spec.metrics, measures.T, strict=True):
+            table[name] = np.where(where, values, 0.0)
             table[f"_{name}"] = where.copy()
         return {"metrics": table, "_metrics": where.copy()}
 
     def _infos(self) -> dict[str, Any]:
-        engine = self.engine
-        return self._facts(engine.control, engine.control.invalid, engine.info(), self._everywhere)
+        return self._told(self._everywhere)
 
-    def _facts(
-        self,
-        arrays: Control | Finals,
-        invalid: np.ndarray,
-        told: dict[str, np.ndarray],
-        where: np.ndarray,
-    ) -> dict[str, Any]:
+    def _told(self, where: np.ndarray, *, final: bool = False) -> dict[str, Any]:
         """Copies of what the outside is told in the lanes ``where``, now or at an episode's end."""
-        facts: dict[str, np.ndarray] = {}
-        if self.engine.discrete:
-            facts["action_mask"] = self.seats.view(arrays.masks)
-            facts["invalid_actions"] = invalid.copy()
-        if self.engine.falling:
-            facts["alive"] = arrays.alive.copy()
-        if arrays.state.shape[1]:
-            facts["state"] = arrays.state.copy(order="C")
-        facts |= {name: self.seats.view(values) for name, values in told.items()}
-        return facts | {f"_{name}": where.copy() for name in facts}
+        told = self._facts.lanes(final=final)
+        copies = {name: values.copy() for name, values in told.items()}
+        return copies | {f"_{name}": where.copy() for name in copies}
 
     def _obs(self) -> np.ndarray:
         if self.copy or self.seats.ego is not None:
