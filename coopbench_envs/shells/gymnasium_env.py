@@ -91,11 +91,13 @@ class GymnasiumEnv(Seated, gym.Env):
             self._play(action)
         info = {} if self._bare else self._info()
         info["rewards"] = game.rewards()
+        ended = truncated = False
         if game.done():
             info["metrics"] = self.engine.metrics()
+            ended, truncated = game.ended(), game.truncated()
         if joint:
-            return game.obs(), game.team(), game.ended(), game.truncated(), info
-        return self.seats.seen(), self.seats.earned(), game.ended(), game.truncated(), info
+            return game.obs(), game.team(), ended, truncated, info
+        return self.seats.seen(), self.seats.earned(), ended, truncated, info
 
     def _play(self, action: Any) -> None:
         """Play a step with an action that is no usual one, or with a partner."""

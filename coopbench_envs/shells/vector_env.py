@@ -149,24 +149,19 @@ class VectorEnv(Seated, Batch):
         """Play one step in every lane; finished lanes do what the autoreset mode says."""
         if not self._seeded:
             raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
-        control, mode = self.engine.control, self._mode
+        control, mode, joint = self.engine.control, self._mode, self.seats.ego is None
         if mode == DISABLED:
             self._check_running()
         plays = ~control.done if mode == NEXT_STEP else self._everywhere.copy()
-        self.engine.step(self.seats.complete(actions), mode)
+        self.engine.step(actions if joint else self.seats.complete(actions), mode)
         infos = {} if self._bare else self._infos()
         infos["rewards"], infos["_rewards"] = self._out(control.rewards), plays
         if mode == SAME_STEP:
             self._add_finals(infos, control.truncated | control.ended)
         elif np.count_nonzero(control.done):  # in a quarter of the time of ``any``
             infos |= self._metrics(control.truncated | control.ended, control.measures)
-        return (
-            self._obs(),
-            self.seats.reward(),
-            control.ended.copy(),
-            control.truncated.copy(),
-            infos,
-        )
+        reward = control.team.copy() if joint else self.seats.reward()
+        return self._obs(), reward, control.ended.copy(), control.truncated.copy(), infos
 
     def _check_running(self) -> None:
         """Raise ``ResetNeeded`` if an episode is over."""
@@ -214,7 +209,7 @@ class VectorEnv(Seated, Batch):
         return self.engine.control.obs
 
     def _out(self, array: np.ndarray) -> np.ndarray:
-        return array.copy(order="K") if self.copy else array  # another order takes much longer
+        return array.copy("K") if self.copy else array  # another order takes much longer
 
 
 def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:
