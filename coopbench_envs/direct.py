@@ -12,9 +12,12 @@ import numpy as np
 from coopbench_envs.drivers import Control
 from coopbench_envs.threads import checked
 
-__all__ = ["Single", "never", "player", "single_of"]
+__all__ = ["SAMPLED", "Single", "never", "player", "single_of"]
 
 Play = Callable[[Any, int], bool]
+
+# Types of the actions that spaces sample: of vectors, of choices.
+SAMPLED = (np.dtype(np.float32), np.dtype(np.int64))
 
 
 class Single(NamedTuple):
@@ -42,9 +45,13 @@ def player(
     others, and where an action is not finite.
     """
     kinds, shape, array = "iub" if discrete else "fiub", into.shape, np.ndarray
+    sampled, own = SAMPLED[discrete], into.dtype  # a third of the time that a kind takes
 
     def play(actions: Any, op: int) -> bool:
-        if type(actions) is not array or actions.shape != shape or actions.dtype.kind not in kinds:
+        if type(actions) is not array or actions.shape != shape:
+            return False
+        dtype = actions.dtype
+        if dtype is not sampled and dtype is not own and dtype.kind not in kinds:
             return False
         into[...] = actions
         result = launch(op, 0, lanes)

@@ -74,9 +74,8 @@ class Lanes(Protocol):
     state: Any  # a NamedTuple of arrays, with the field ``time``
     control: Control
     actions: np.ndarray  # of the latest step
-    finals: Finals  # kept by SAME_STEP of finished episodes, as what follows
+    finals: Finals  # kept by SAME_STEP of finished episodes, as is what they told last
     final_info: dict[str, np.ndarray]
-    final_invalid: np.ndarray  # (lanes, agents), illegal choices in the finished episodes
 
     @property
     def state_space(self) -> gym.spaces.Box:

@@ -23,6 +23,7 @@ class Finals(NamedTuple):
     returns: np.ndarray  # (lanes, agents) float64
     masks: np.ndarray  # (lanes, agents, actions) int8
     alive: np.ndarray  # (lanes, agents) bool
+    invalid: np.ndarray  # (lanes, agents) int64
     state: np.ndarray  # (lanes, size) float32
 
 

@@ -20,7 +20,9 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player, seated
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.pathfinding.scene import Discs
 from coopbench_envs.pictures import picture
+from coopbench_envs.rail.scene import Railway
 from coopbench_envs.rendering import (
     BLUE,
     GRID,
@@ -32,7 +34,8 @@ from coopbench_envs.rendering import (
     Canvas,
     mix_colours,
 )
-from coopbench_envs.scenes import Battle, Discs, Railway, Scene
+from coopbench_envs.scenes import Scene
+from coopbench_envs.skirmish.scene import Battle
 
 FOLDER = Path(__file__).resolve().parent / "gallery"
 WIDTH, HEIGHT = 480, 300  # pixels

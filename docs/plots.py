@@ -26,9 +26,8 @@ from coopbench.report.plots.marks import INK, SMALL, Style
 from coopbench.report.plots.style import COLOURS, styles
 from coopbench_envs.engine import Engine
 from coopbench_envs.pathfinding.routing import MAPS
-from coopbench_envs.scenes import Battle
 from coopbench_envs.skirmish.scenario import bundled_maps
-from coopbench_envs.skirmish.scene import battle_of
+from coopbench_envs.skirmish.scene import Battle, battle_of
 from coopbench_envs.skirmish.teams import RACES
 
 FOLDER = Path(__file__).resolve().parent / "environments" / "plots"

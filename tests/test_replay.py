@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import builders
 import numpy as np
@@ -25,12 +26,14 @@ from coopbench.playing.recording import load
 from coopbench.protocol.loading import find_protocol
 from coopbench.report import gif, player
 from coopbench.report.gif import as_gif
-from coopbench.report.scenes import course, discs, pictures
+from coopbench.report.scenes import pictures
 from coopbench.report.scenes.arrays import ScriptedCourse
+from coopbench_envs import scenes
+from coopbench_envs.pathfinding.scene import AGENT_BYTES
 from coopbench_envs.pictures import picture as drawn_picture
 from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
-from coopbench_envs.scenes import Scripted
+from coopbench_envs.scenes import Course, Scripted
 
 ROOT = Path(__file__).resolve().parent.parent
 WORLD = {"num_agents": 5, "map_params": {"num_rows": 6, "num_cols": 6, "obstacle_density": 0.1}}
@@ -304,7 +307,7 @@ def test_a_long_episode_keeps_its_contacts(episode, tmp_path, monkeypatch):
     """Fewer steps are kept, but what happened between them is not lost."""
     whole = _page(episode, tmp_path)[1]
     rows = len(episode) + 1
-    monkeypatch.setattr(course, "MOST_BYTES", discs.AGENT_BYTES * rows * 5 // 4)
+    monkeypatch.setattr(scenes, "MOST_BYTES", AGENT_BYTES * rows * 5 // 4)
     text, data = _page(episode, tmp_path)
     steps = data["steps"]
     assert steps == player.kept_steps(len(episode), steps[1])
@@ -400,6 +403,59 @@ def test_a_scene_brings_its_script_and_arrays(tmp_path):
     np.testing.assert_allclose(_rows(fields["charge"], steps), states["charge"] / 4)
     assert np.array_equal(_rows(fields["lit"], steps), states["lit"])
     assert states["lit"].any()
+
+
+class Counted(Course):
+    """A kind of scene of this file: it adds up what the page does not show."""
+
+    followed = "a number"
+
+    def __init__(self, engine):
+        super().__init__(engine)
+        self.seen = []
+
+    def row_bytes(self):
+        return 1000
+
+    def note(self, shown):
+        super().note(shown)
+        self.seen.append(self.drawn().step)
+
+    def stage(self):
+        return {"seen": self.seen}
+
+    def script(self):
+        return "function Scene(model) { this.facts = model.seen; }"
+
+    def beside(self):
+        return "<p>{{ legend }}</p>"
+
+    def legend(self):
+        return "<all> steps"
+
+
+class Count(NamedTuple):
+    step: int
+
+    @staticmethod
+    def course(engine):
+        return Counted(engine)
+
+
+@pytest.mark.usefixtures("team_toy")
+def test_a_scene_brings_the_class_that_notes_it(tmp_path, monkeypatch):
+    spec = replace(
+        toy_team.SPEC, id="test/Counted-v0", scene=lambda c, s, lane: Count(int(s.time[lane]))
+    )
+    coopbench_envs.registration.register(spec)
+    monkeypatch.setattr(scenes, "MOST_BYTES", 4000)
+    made = coopbench.play_episode(spec.id, "random", seed=1, rule=toy_team.PAY)
+    text, data = _page(made, tmp_path)
+    assert data["steps"] == [0, 3, 6, 8]
+    assert data["stage"]["seen"] == list(range(len(made) + 1))
+    assert "function Scene(model) { this.facts = model.seen; }" in text
+    assert "<p>&lt;all&gt; steps</p>" in text
+    assert "click a number to follow it" in text
 
 
 def test_a_grid_holds_places_and_what_is_not_there(tmp_path):
@@ -540,7 +596,7 @@ RAILWAY = {"num_agents": 8, "malfunction_rate": 0.03, "malfunction_duration": (3
 def test_the_page_of_a_railway_holds_its_timetable(size, tmp_path, monkeypatch):
     """Delays, malfunctions and arrivals are exact, also where only some steps are kept."""
     if size is not None:
-        monkeypatch.setattr(course, "MOST_BYTES", size)
+        monkeypatch.setattr(scenes, "MOST_BYTES", size)
     made = coopbench.play_episode("Rail-v1", "shortest_path", seed=4, **RAILWAY)
     data, fields = _page(made, tmp_path)[1], _fields(made)
     stage, steps, status = data["stage"], data["steps"], fields["status"]

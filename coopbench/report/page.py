@@ -54,6 +54,11 @@ def render(name: str, **values: object) -> str:
     return str(_environment().get_template(name).render(**values))
 
 
+def filled(template: str, **values: object) -> Markup:
+    """Fill in a template that is given as text; values are escaped."""
+    return Markup(_environment().from_string(template).render(**values))
+
+
 @cache
 def _environment() -> Any:
     from jinja2 import Environment, FunctionLoader, StrictUndefined

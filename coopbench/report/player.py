@@ -5,33 +5,24 @@ game is shown by its pictures.
 """
 
 from itertools import pairwise
+from typing import Any
 
 from markupsafe import Markup
 
 from coopbench.playing.recording import Recording
-from coopbench.report.page import embedded, render
+from coopbench.report.page import embedded, filled, render
 from coopbench.report.scenes.arrays import GridCourse, ScriptedCourse
-from coopbench.report.scenes.battle import BattleCourse
-from coopbench.report.scenes.course import Course
-from coopbench.report.scenes.discs import DiscsCourse
 from coopbench.report.scenes.panels import PanelsCourse
 from coopbench.report.scenes.pictures import PicturesCourse
-from coopbench.report.scenes.railway import RailwayCourse
 from coopbench_envs import spec as spec_of
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import check_picture_options
-from coopbench_envs.scenes import Battle, Discs, Grid, Panels, Railway, Scripted
+from coopbench_envs.scenes import Course, Grid, Panels, Scripted
 
 _SECONDS = 30  # that an episode takes at speed 1, unless steps would pass too fast or slowly
 _SLOWEST, _FASTEST = 4, 30  # steps per second
-_FOLLOWED = {
-    **{"discs": "an agent", "battle": "a unit", "railway": "a train", "grid": "an agent"},
-    **{"panels": "an agent", "scripted": "an agent"},
-}
+# What notes the kinds of scenes that are common to several games.
 _COURSES: dict[type, type[Course]] = {
-    Discs: DiscsCourse,
-    Battle: BattleCourse,
-    Railway: RailwayCourse,
     Grid: GridCourse,
     Panels: PanelsCourse,
     Scripted: ScriptedCourse,
@@ -52,11 +43,10 @@ def as_html(recording: Recording, share: float = 1.0, sight: bool = False) -> st
         "player.html",
         title=recording.title,
         facts=_facts(recording, steps),
-        scene=course.kind,
         script=Markup(course.script()),
-        legend=course.legend(),
-        followed=_FOLLOWED,
-        sight=sight,
+        beside=filled(course.beside(), sight=sight, legend=course.legend()),
+        below=Markup(course.below),
+        followed=course.followed,
         data=embedded(
             {
                 "steps": steps,
@@ -96,10 +86,13 @@ def _played(recording: Recording, share: float) -> tuple[list[int], Course]:
 
 def _course(engine: Engine) -> Course:
     """Return what notes an episode for the kind of scene that its game has."""
-    scene = engine.spec.scene
-    if scene is None:
+    draw = engine.spec.scene
+    if draw is None:
         return PicturesCourse(engine)
-    return _COURSES[type(scene(engine.constants, engine.state, 0))](engine)
+    scene: Any = draw(engine.constants, engine.state, 0)
+    common = _COURSES.get(type(scene))
+    course: Course = scene.course(engine) if common is None else common(engine)
+    return course
 
 
 def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:

@@ -55,6 +55,7 @@ def keep(c, f, lanes):  # type: ignore[no-untyped-def]
             for a in range(c.alive.shape[1]):
                 f.returns[i, a] = c.returns[i, a]
                 f.alive[i, a] = c.alive[i, a]
+                f.invalid[i, a] = c.invalid[i, a]
                 for k in range(c.obs.shape[2]):
                     f.obs[i, a, k] = c.obs[i, a, k]
                 for k in range(c.masks.shape[2]):

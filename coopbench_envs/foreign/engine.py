@@ -79,7 +79,6 @@ class ForeignEngine:
         )
         self.finals = Finals(*(getattr(self.control, name).copy() for name in Finals._fields))
         self.final_info: dict[str, np.ndarray] = {}
-        self.final_invalid = self.control.invalid.copy()
         self._choices = self.codec.masks()
         self._counts = self._choices.sum(axis=1).astype(np.uint64)
         self._numbers = np.arange(lanes)
@@ -243,7 +242,6 @@ class ForeignEngine:
         for name in Finals._fields:
             getattr(finals, name)[over] = getattr(control, name)[over]
         finals.alive[over] = self._acting[over] & ~control.terminated[over]
-        self.final_invalid[over] = control.invalid[over]
         control.episode[over] += 1
         self._begin(numbers, SAME_STEP)
         self._renewed = numbers

@@ -9,7 +9,6 @@ from coopbench_envs import rendering
 from coopbench_envs.pathfinding.dynamics import DIFFDRIVE
 from coopbench_envs.pathfinding.maps.common import ABSENT
 from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION, mix_colours
-from coopbench_envs.scenes import Discs
 
 _COLOURS = PALETTE[:5]  # vermilion is for contacts, yellow is too pale for thin lines
 
@@ -42,26 +41,6 @@ def picture(
         _agent(canvas, view, fields, a, constants.drive.code[a] == DIFFDRIVE)
     _header(canvas, constants, fields)
     return canvas.pixels()
-
-
-def scene(constants: Any, state: Any, lane: int) -> Discs:
-    """Return what the player of recordings draws of one lane."""
-    walls = state.landmark_pos[lane]
-    # Where maps have different numbers of landmarks, those that are left over lie far outside.
-    inside = (np.abs(walls) <= np.array([constants.map.width, constants.map.height])).all(axis=1)
-    return Discs(
-        world=(0.5 * constants.map.width, 0.5 * constants.map.height),
-        positions=state.agent_pos[lane],
-        radii=state.agent_rad[lane],
-        goals=state.goal_pos[lane],
-        goal_radii=state.goal_rad[lane],
-        walls=walls[inside],
-        wall_radius=constants.map.landmark_rad,
-        arrived=state.on_goal[lane],
-        touching=state.collided[lane],
-        headings=state.agent_angle[lane],
-        duration=constants.drive.step_dt,
-    )
 
 
 class _View:

@@ -43,6 +43,7 @@ from coopbench_envs.pathfinding.neighbours import (
     sort_landmarks,
     survey,
 )
+from coopbench_envs.pathfinding.scene import scene
 from coopbench_envs.states import array, state
 
 MAPS = maps.found()
@@ -486,7 +487,7 @@ SPEC = EnvSpec(
     dependent={"coordination": "success_rate"},  # a team that does not move has no contacts
     picture=picture.picture,
     text=picture.text,
-    scene=picture.scene,
+    scene=scene,
     instances=instances,
     files=movingai.FILES,
     held_out="map",

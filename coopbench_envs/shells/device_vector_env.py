@@ -10,6 +10,7 @@ from coopbench_envs.cuda.buffers import DeviceArray
 from coopbench_envs.cuda.engine import CudaEngine
 from coopbench_envs.engine import SAME_STEP
 from coopbench_envs.shells.common import limited
+from coopbench_envs.shells.facts import Facts
 from coopbench_envs.shells.seats import joint_spaces
 from coopbench_envs.shells.vector_env import Batch
 
@@ -53,6 +54,7 @@ class DeviceVectorEnv(Batch):
         parameters = limited(parameters, "max_episode_steps", max_episode_steps)
         self._describe(num_envs, autoreset_mode, render_mode, copy)
         self.engine = CudaEngine(env_id, num_envs, device=device, stream=stream, **parameters)
+        self._facts = Facts(self.engine)
         self._set_spaces(*joint_spaces(self.engine))
 
     def reset(
@@ -95,15 +97,8 @@ class DeviceVectorEnv(Batch):
         return self.engine.control
 
     def _infos(self) -> dict[str, Any]:
-        control, infos = self._control, {}
-        if self.engine.discrete:
-            infos["action_mask"] = self._out(control.masks)
-            infos["invalid_actions"] = self._out(control.invalid)
-        if self.engine.falling:
-            infos["alive"] = self._out(control.alive)
-        if control.state.shape[1]:
-            infos["state"] = self._out(control.state)
-        return infos
+        told = self._facts.kept(self._control)
+        return {name: self._out(values) for name, values in told.items()}
 
     def _out(self, array: Any) -> Any:
         return array.copy() if self.copy else array

@@ -15,6 +15,7 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
+from coopbench_envs.shells.facts import Facts
 from coopbench_envs.shells.seats import Seated, Seats
 
 __all__ = ["GymnasiumEnv"]
@@ -52,9 +53,8 @@ class GymnasiumEnv(Seated, gym.Env):
         self.engine = Engine(env_id, **on_cpu(parameters))
         self.seats = Seats(self.engine, control, ego, partner)
         self.observation_space, self.action_space = self.seats.spaces()
-        engine = self.engine
-        beside = engine.falling or engine.control.state.size or engine.spec.info
-        self._bare = not (engine.discrete or beside)  # info has nothing but rewards and metrics
+        self._facts = Facts(self.engine, ego=self.seats.ego)
+        self._bare = not self._facts  # info has nothing but rewards and metrics
         self._shape = self.action_space.shape
         self._seeded = False
 
@@ -91,11 +91,13 @@ class GymnasiumEnv(Seated, gym.Env):
             self._play(action)
         info = {} if self._bare else self._info()
         info["rewards"] = game.rewards()
+        ended = truncated = False
         if game.done():
             info["metrics"] = self.engine.metrics()
+            ended, truncated = game.ended(), game.truncated()
         if joint:
-            return game.obs(), game.team(), game.ended(), game.truncated(), info
-        return self.seats.seen(), self.seats.earned(), game.ended(), game.truncated(), info
+            return game.obs(), game.team(), ended, truncated, info
+        return self.seats.seen(), self.seats.earned(), ended, truncated, info
 
     def _play(self, action: Any) -> None:
         """Play a step with an action that is no usual one, or with a partner."""
@@ -108,18 +110,7 @@ class GymnasiumEnv(Seated, gym.Env):
         self.engine.step(self.seats.complete(array[None]), DISABLED)
 
     def _info(self) -> dict[str, Any]:
-        engine = self.engine
-        info: dict[str, Any] = {}
-        if engine.discrete:
-            info["action_mask"] = self.seats.view(engine.control.masks)[0]
-            info["invalid_actions"] = engine.first.invalid.copy()
-        if engine.falling:
-            info["alive"] = engine.first.alive.copy()
-        if engine.control.state.shape[1]:
-            info["state"] = engine.first.state.copy()
-        for name, values in engine.info().items():
-            info[name] = self.seats.view(values)[0]
-        return info
+        return {name: values.copy() for name, values in self._facts.single().items()}
 
     def action_masks(self) -> np.ndarray:
         """Return legal choices as sb3-contrib's MaskablePPO reads them, bool.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.utils import seeding
 
+from coopbench_envs.direct import SAMPLED
 from coopbench_envs.engine import DISABLED, Engine, checked_actions
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import (
@@ -18,6 +19,7 @@ from coopbench_envs.shells.common import (
     on_cpu,
     seed_of,
 )
+from coopbench_envs.shells.facts import OF_AGENTS, Facts, handed_out
 
 __all__ = ["Roster"]
 
@@ -45,14 +47,16 @@ class Roster:
         self.index = {agent: k for k, agent in enumerate(self.names)}
         self.live: list[str] = []
         self._nobody: dict[str, bool] = {}  # which of them is done, after most steps
+        self._seats: dict[str, int] = {}  # their numbers
         self.rewards: dict[str, float] = {}
         self.terminations: dict[str, bool] = {}
         self.truncations: dict[str, bool] = {}
         self.infos: dict[str, Info] = {}
         self._keep = dead_agents == "keep"
-        beside = self._keep or self.engine.discrete or self.engine.spec.info
-        self._plain = not beside  # infos are empty until the end
+        self._facts = Facts(self.engine, OF_AGENTS)
+        self._plain = not (self._keep or self._facts)  # infos are empty until the end
         self._shape = self.engine.actions.shape[2:]
+        self._sampled = SAMPLED[self.engine.discrete]
         self._joint = np.zeros_like(self.engine.actions[0])
         self.begun = False
 
@@ -78,7 +82,7 @@ class Roster:
         if control.done[0]:  # a state may be that of the end of an episode
             alive[:] = False
         self._admit([agent for agent, acts in zip(self.names, alive, strict=True) if acts])
-        self.infos = self._infos(self.live)
+        self.infos = self._infos()
 
     @cached_property
     def _rows(self) -> dict[str, np.ndarray]:
@@ -96,23 +100,31 @@ class Roster:
 
     def put(self, agent: str, action: Any) -> None:
         """Set what ``agent`` does in the next step; raises ``ValueError`` if it is no action."""
-        self._rows[agent][...] = checked_actions(self.engine, action, self._shape, agent)
+        kind = type(action)
+        if kind is np.ndarray:  # what spaces sample is known in less time than others take
+            usual = action.dtype is self._sampled and action.shape == self._shape
+        else:
+            usual = kind is np.int64 and self.engine.discrete
+        if not usual:
+            action = checked_actions(self.engine, action, self._shape, agent)
+        self._rows[agent][...] = action
 
     def put_all(self, actions: Mapping[str, Any]) -> None:
         """Set what all do who act in the next step; raises ``ValueError`` if an action is missing.
 
         Like ``put`` it raises ``ValueError`` for what is no action.
         """
-        engine, shape, rows = self.engine, self._shape, self._rows
+        put = self.put
         for agent in self.live:
             if agent not in actions:
                 names = ", ".join(map(str, actions)) or "none"
                 raise ValueError(f"No action for {agent!r}; given for {names}.")
-            rows[agent][...] = checked_actions(engine, actions[agent], shape, agent)
+            put(agent, actions[agent])
 
     def _admit(self, agents: list[str]) -> None:
         """Let these agents, and no others, act in the next step."""
         self.live, self._nobody = agents, dict.fromkeys(agents, False)
+        self._seats = {agent: self.index[agent] for agent in agents}
 
     def check_names(self, actions: Iterable[str]) -> None:
         """Raise ``ValueError`` if one of ``actions`` is that of no agent of the game."""
@@ -133,19 +145,20 @@ class Roster:
         game, acted = self.engine.single, self.live
         if not game.play(self._joint, DISABLED):
             self.engine.step(self._joint[None], DISABLED)
-        earned = dict(zip(self.names, game.paid(), strict=True))
-        self.rewards = earned if len(acted) == len(earned) else {a: earned[a] for a in acted}
-        alive, late = game.alive(), game.truncated()
+        paid = game.paid()
+        self.rewards = {agent: paid[seat] for agent, seat in self._seats.items()}
+        done, alive = game.done(), game.alive()
+        late = done and game.truncated()
         some_left = not self._keep and False in alive
-        if self._keep and game.ended():  # together
+        if done and self._keep and game.ended():  # together
             self.terminations = dict.fromkeys(acted, True)
         elif some_left:
-            self.terminations = {a: not alive[self.index[a]] for a in acted}
+            self.terminations = {a: not alive[seat] for a, seat in self._seats.items()}
         else:
             self.terminations = self._nobody.copy()
         self.truncations = dict.fromkeys(acted, True) if late else self._nobody.copy()
-        self.infos = {a: {} for a in acted} if self._plain else self._infos(acted)
-        if game.done():
+        self.infos = self._infos()
+        if done:
             for info in self.infos.values():
                 info["metrics"] = self.engine.metrics()
             self.live = []
@@ -158,6 +171,8 @@ class Roster:
         if self._keep:
             return {agent: self.observation(agent) for agent in agents}
         views = self._views
+        if len(agents) == len(views):
+            return {agent: copy() for agent, copy in views.items()}
         return {agent: views[agent]() for agent in agents}
 
     def observation(self, agent: str) -> np.ndarray:
@@ -167,23 +182,20 @@ class Roster:
             observation[...] = 0.0
         return observation
 
-    def _infos(self, agents: list[str]) -> dict[str, Info]:
+    def _infos(self) -> dict[str, Info]:
+        """Return what those are told who act, or have just acted."""
         if self._plain:
-            return {agent: {} for agent in agents}
-        beside = self.engine.info()
-        return {agent: self._info(self.index[agent], beside) for agent in agents}
+            return {agent: {} for agent in self._seats}
+        infos = handed_out(self._facts.single(), list(self._seats.values()))
+        if self._keep:
+            self._tell_who_lives(infos)
+        return dict(zip(self._seats, infos, strict=True))
 
-    def _info(self, index: int, beside: dict[str, np.ndarray]) -> Info:
-        control = self.engine.control
-        alive = bool(control.alive[0, index])
-        info: Info = {"alive": alive} if self._keep else {}
-        if self.engine.discrete:
-            mask = control.masks[0, index].copy()
-            if self._keep and not alive:
-                mask[...] = 0
-                mask[0] = 1
-            info |= {"action_mask": mask, "invalid_actions": int(control.invalid[0, index])}
-        for name, values in beside.items():
-            part = values[0, index]
-            info[name] = part.copy() if part.ndim else part.item()
-        return info
+    def _tell_who_lives(self, infos: list[Info]) -> None:
+        """Add to every agent's info whether it lives; the dead have their first choice left."""
+        alive = self.engine.single.alive()
+        for info, seat in zip(infos, self._seats.values(), strict=True):
+            info["alive"] = alive[seat]
+            if not alive[seat] and "action_mask" in info:
+                info["action_mask"][...] = 0
+                info["action_mask"][0] = 1

@@ -27,6 +27,7 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
+from coopbench_envs.shells.facts import OF_ROWS, Facts, handed_out
 from coopbench_envs.shells.seats import Opposed
 
 __all__ = ["SB3VecEnv", "sb3_vec_env"]
@@ -83,6 +84,7 @@ class SB3VecEnv(Opposed, VecEnv):
         check_count("num_envs", num_envs)
         self.engine: Lanes = _engine(env_id, num_envs, **parameters)
         self._control, self._finals = self.engine.fetched()
+        self._facts = Facts(self.engine, OF_ROWS)
         self.render_mode = check_render_mode(render_mode)
         agents = len(self.engine.agents)
         number = num_envs * agents
@@ -155,13 +157,8 @@ class SB3VecEnv(Opposed, VecEnv):
 
     def _infos(self, ended: np.ndarray, alive: np.ndarray) -> list[dict[str, Any]]:
         control, agents = self._control, len(self.engine.agents)
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        if self.engine.discrete:
-            for row, mask in enumerate(control.masks.reshape(self.num_envs, -1)):
-                infos[row]["action_mask"] = mask.copy()
-        if self.engine.falling:
-            for info, acted in zip(infos, alive.reshape(-1).tolist(), strict=True):
-                info["alive"] = acted
+        told = self._facts.kept(control)
+        infos = self._infos_of(told | {"alive": alive} if "alive" in told else told)
         if self.engine.spec.info is not None:
             self._add_facts(infos, ended)
         for lane in np.flatnonzero(ended).tolist():
@@ -192,12 +189,9 @@ class SB3VecEnv(Opposed, VecEnv):
 
     def _infos_of(self, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         """Copies of each row's part of ``arrays``, (lanes, agents, ...)."""
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for name, values in arrays.items():
-            parts = values.reshape(self.num_envs, *values.shape[2:])
-            for info, part in zip(infos, parts, strict=True):
-                info[name] = part.copy() if part.ndim else part.item()
-        return infos
+        rows = self.num_envs
+        told = {name: part.reshape(rows, *part.shape[2:]) for name, part in arrays.items()}
+        return handed_out(told, range(rows))
 
     def _rows(self, name: str) -> Any:
         """Return a copy of an array of ``control``, float32 (rows, ...)."""

@@ -8,10 +8,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from coopbench_envs.core import EnvSpec
-from coopbench_envs.drivers import Control
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
-from coopbench_envs.memory import Finals
 from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
@@ -22,6 +20,7 @@ from coopbench_envs.shells.common import (
     rendered,
     seed_of,
 )
+from coopbench_envs.shells.facts import Facts
 from coopbench_envs.shells.seats import Seated, Seats
 
 __all__ = ["Batch", "VectorEnv"]
@@ -137,9 +136,8 @@ class VectorEnv(Seated, Batch):
         self.seats = Seats(self.engine, control, ego, partner)
         self._set_spaces(*self.seats.spaces())
         self._everywhere = np.ones(num_envs, np.bool_)
-        engine = self.engine
-        beside = engine.falling or engine.control.state.size or engine.spec.info
-        self._bare = not (engine.discrete or beside)  # infos have nothing but rewards and metrics
+        self._facts = Facts(self.engine, ego=self.seats.ego)
+        self._bare = not self._facts  # infos have nothing but rewards and metrics
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -160,24 +158,19 @@ class VectorEnv(Seated, Batch):
         if not self._seeded or self.closed:
             self._check_open()
             raise gym.error.ResetNeeded("No episode has begun: call reset() before step().")
-        control, mode = self.engine.control, self._mode
+        control, mode, joint = self.engine.control, self._mode, self.seats.ego is None
         if mode == DISABLED:
             self._check_running()
         plays = ~control.done if mode == NEXT_STEP else self._everywhere.copy()
-        self.engine.step(self.seats.complete(actions), mode)
+        self.engine.step(actions if joint else self.seats.complete(actions), mode)
         infos = {} if self._bare else self._infos()
         infos["rewards"], infos["_rewards"] = self._out(control.rewards), plays
         if mode == SAME_STEP:
             self._add_finals(infos, control.truncated | control.ended)
         elif np.count_nonzero(control.done):  # in a quarter of the time of ``any``
             infos |= self._metrics(control.truncated | control.ended, control.measures)
-        return (
-            self._obs(),
-            self.seats.reward(),
-            control.ended.copy(),
-            control.truncated.copy(),
-            infos,
-        )
+        reward = control.team.copy() if joint else self.seats.reward()
+        return self._obs(), reward, control.ended.copy(), control.truncated.copy(), infos
 
     def _check_running(self) -> None:
         """Raise ``ResetNeeded`` if an episode is over."""
@@ -197,42 +190,27 @@ class VectorEnv(Seated, Batch):
         view = self.seats.view(self.engine.finals.obs)
         for lane in np.flatnonzero(ended):
             final_obs[lane] = view[lane]
-        finals = self.engine.finals
         final = {"rewards": control.rewards.copy(), "_rewards": ended.copy()}
-        final |= self._metrics(ended, finals.measures)
-        final |= self._facts(finals, self.engine.final_invalid, self.engine.final_info, ended)
+        final |= self._metrics(ended, self.engine.finals.measures)
+        final |= self._told(ended, final=True)
         infos |= {"final_obs": final_obs, "_final_obs": ended.copy()}
         infos |= {"final_info": final, "_final_info": ended.copy()}
 
     def _metrics(self, where: np.ndarray, measures: np.ndarray) -> dict[str, Any]:
         table: dict[str, Any] = {}
-        for column, name in enumerate(self.engine.spec.metrics):
-            table[name] = np.where(where, measures[:, column], 0.0)
+        for name, values in zip(self.engine.spec.metrics, measures.T, strict=True):
+            table[name] = np.where(where, values, 0.0)
             table[f"_{name}"] = where.copy()
         return {"metrics": table, "_metrics": where.copy()}
 
     def _infos(self) -> dict[str, Any]:
-        engine = self.engine
-        return self._facts(engine.control, engine.control.invalid, engine.info(), self._everywhere)
+        return self._told(self._everywhere)
 
-    def _facts(
-        self,
-        arrays: Control | Finals,
-        invalid: np.ndarray,
-        told: dict[str, np.ndarray],
-        where: np.ndarray,
-    ) -> dict[str, Any]:
+    def _told(self, where: np.ndarray, *, final: bool = False) -> dict[str, Any]:
         """Copies of what the outside is told in the lanes ``where``, now or at an episode's end."""
-        facts: dict[str, np.ndarray] = {}
-        if self.engine.discrete:
-            facts["action_mask"] = self.seats.view(arrays.masks)
-            facts["invalid_actions"] = invalid.copy()
-        if self.engine.falling:
-            facts["alive"] = arrays.alive.copy()
-        if arrays.state.shape[1]:
-            facts["state"] = arrays.state.copy(order="C")
-        facts |= {name: self.seats.view(values) for name, values in told.items()}
-        return facts | {f"_{name}": where.copy() for name in facts}
+        told = self._facts.lanes(final=final)
+        copies = {name: values.copy() for name, values in told.items()}
+        return copies | {f"_{name}": where.copy() for name in copies}
 
     def _obs(self) -> np.ndarray:
         if self.copy or self.seats.ego is not None:
@@ -240,7 +218,7 @@ class VectorEnv(Seated, Batch):
         return self.engine.control.obs
 
     def _out(self, array: np.ndarray) -> np.ndarray:
-        return array.copy(order="K") if self.copy else array  # another order takes much longer
+        return array.copy("K") if self.copy else array  # another order takes much longer
 
 
 def reset_mask(num_envs: int, options: dict[str, Any] | None) -> np.ndarray:

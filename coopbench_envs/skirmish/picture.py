@@ -8,8 +8,7 @@ import numpy as np
 
 from coopbench_envs import rendering
 from coopbench_envs.rendering import BLUE, GREEN, INK, PALE, SKY, VERMILION, mix_colours
-from coopbench_envs.scenes import Battle
-from coopbench_envs.skirmish.scene import battle_of
+from coopbench_envs.skirmish.scene import Battle, battle_of
 
 __all__ = ["HEADER", "picture", "text"]
 

@@ -2,17 +2,22 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.scenes import Battle
+from coopbench_envs.rendering import BLUE, GREEN, SKY, VERMILION
+from coopbench_envs.scenes import Course, Places, css, packed, turns
 from coopbench_envs.skirmish.army import ENERGY, HP, RADIUS, words
 from coopbench_envs.skirmish.army import SHIELD as SHIELDS
 from coopbench_envs.skirmish.features import SIGHT as USUAL_SIGHT
 from coopbench_envs.skirmish.native import SIGHT
 
-__all__ = ["battle_of", "scene"]
+__all__ = ["Battle", "battle_of", "scene"]
+
+_UNIT_BYTES = 11  # of a unit in a step: place, health, reserve, target, whether it lives, heading
+_SHARES = 255  # parts of a health or reserve
 
 _FIELDS = ("x", "y", "hp", "shield", "energy", "living", "target")
 _NATIVE = ("kind", "face_x", "face_y")  # which only version 1 has
@@ -20,6 +25,34 @@ _USUAL = {
     **{"marine": "m", "marauder": "r", "medivac": "v", "stalker": "s", "zealot": "z"},
     **{"colossus": "c", "hydralisk": "h", "zergling": "g", "baneling": "b", "spine_crawler": "p"},
 }
+
+
+class Battle(NamedTuple):
+    """Two armies in the plane. Lengths are in cells; x points right and y up, from a corner.
+
+    Arrays over units hold the agents and then the enemies. ``ground``, ``kinds``, ``letters``,
+    ``reserves``, ``radii``, ``sight`` and ``view`` are the same throughout an episode.
+    """
+
+    ground: np.ndarray  # (rows, columns) bool, cells that can be walked on; row 0 is the lowest
+    num_agents: int
+    kinds: tuple[str, ...]  # (units,) words
+    letters: tuple[str, ...]  # (units,) one for each kind
+    reserves: tuple[str, ...]  # (units,) shield, energy, or nothing: ""
+    radii: np.ndarray  # (units,)
+    places: np.ndarray  # (units, 2) of their centres
+    health: np.ndarray  # (units,) share that is left, in [0, 1]
+    reserve: np.ndarray  # (units,) share that is left of what ``reserves`` names, in [0, 1]
+    living: np.ndarray  # (units,) bool
+    targets: np.ndarray  # (units,) unit that is aimed at; -1: none
+    sight: np.ndarray  # (agents,) how far agents see
+    view: float  # radians that an agent sees, half of them on each side; 2 pi: all around
+    headings: np.ndarray | None = None  # (units,) radians, the middle of the view; None: no matter
+
+    @staticmethod
+    def course(engine: Any) -> Course:
+        """Return what notes an episode for the page."""
+        return BattleCourse(engine)
 
 
 def scene(constants: Any, state: Any, lane: int) -> Battle:
@@ -90,3 +123,64 @@ def _letters(names: tuple[str, ...]) -> tuple[str, ...]:
         free = [letter for letter in name if letter not in letters.values()]
         letters[name] = free[0] if free else name[0]
     return tuple(letters[name].upper() for name in names)
+
+
+class BattleCourse(Course):
+    """Places, health, reserves, targets and deaths of units."""
+
+    file = Path(__file__)
+    followed = "a unit"
+
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
+        self._scenes: list[Any] = []  # of type ``Battle``
+
+    def row_bytes(self) -> int:
+        """Return the bytes of all units."""
+        return _UNIT_BYTES * len(self.drawn().living)
+
+    def note(self, shown: bool) -> None:
+        """Note the battle if it is ``shown``; deaths stay visible until the end."""
+        super().note(shown)
+        if shown:
+            scene = self.drawn()
+            views = scene._asdict().items()
+            copies: dict[str, Any] = {n: v.copy() for n, v in views if isinstance(v, np.ndarray)}
+            self._scenes.append(scene._replace(**copies))
+
+    def stage(self) -> dict[str, Any]:
+        """Return ground, units and their courses as packed arrays."""
+        scene = self._scenes[0]
+        whole = np.array([one.places for one in self._scenes])
+        places, seen = Places(whole), scene.view < 2 * math.pi
+        return {
+            **places.extent(),
+            "ground": packed(scene.ground, "u1"),
+            "size": list(scene.ground.shape[::-1]),
+            "agents": scene.num_agents,
+            "kinds": scene.kinds,
+            "letters": scene.letters,
+            "radii": packed(scene.radii, "<f4"),
+            "positions": places.packed(whole),
+            "health": self._shares("health"),
+            "reserve": self._shares("reserve"),
+            "reserves": scene.reserves,
+            "living": self._packed("living", "u1"),
+            "targets": self._packed("targets", "<i2"),
+            "sight": packed(scene.sight, "<f4"),
+            "view": scene.view,
+            "headings": packed(turns(self._course("headings")), "<u2") if seen else None,
+            "sides": [css(BLUE), css(VERMILION)],
+            "healthColour": css(GREEN),
+            "reserveColour": css(SKY),
+        }
+
+    def _course(self, name: str) -> np.ndarray:
+        return np.array([getattr(scene, name) for scene in self._scenes])
+
+    def _packed(self, name: str, kind: str) -> str:
+        return packed(self._course(name), kind)
+
+    def _shares(self, name: str) -> str:
+        # A unit that is almost dead still shows something.
+        return packed(np.ceil(_SHARES * self._course(name)), "u1")

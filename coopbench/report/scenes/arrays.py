@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coopbench.report.scenes.course import Course, css, packed
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import PALETTE, VERMILION
+from coopbench_envs.scenes import Course, css, packed
 
 _NUMBERS = {"b": "u1", "i": "<i4", "u": "<u4", "f": "<f4"}  # by kind of dtype: how it is stored
 _COLOURS = PALETTE[:5]  # as in the other scenes: vermilion marks
@@ -67,7 +68,8 @@ class ArraysCourse(Course):
 class GridCourse(ArraysCourse):
     """A world of cells: its ground, agents and things."""
 
-    kind = "grid"
+    file = Path(__file__).with_name("grid")
+    followed = "an agent"
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return what changes in a grid."""
@@ -98,7 +100,7 @@ class GridCourse(ArraysCourse):
 class ScriptedCourse(ArraysCourse):
     """A scene whose environment brings the script that draws it."""
 
-    kind = "scripted"
+    followed = "an agent"
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return the arrays that the environment gives."""
@@ -115,6 +117,10 @@ class ScriptedCourse(ArraysCourse):
                 f"script; write it in two parts, for instance '<' + '/script'."
             )
         return text
+
+    def beside(self) -> str:
+        """Return a template of the legend, if there is one."""
+        return '<p class="hint">{{ legend }}</p>' if self.legend() else ""
 
     def legend(self) -> str:
         """Return what the colours and forms mean."""

@@ -1,14 +1,14 @@
 """Panels: numbers of all agents as bars and tables, in games without places."""
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coopbench.report.scenes.course import Course, css, packed
 from coopbench_envs.engine import Engine
 from coopbench_envs.rendering import BLUE, VERMILION
-from coopbench_envs.scenes import Bars, Panels, Table
+from coopbench_envs.scenes import Bars, Course, Panels, Table, css, packed
 
 _MANY = 12  # from more agents on, numbers have no room
 _WORD, _FACTS = 24, 400  # bytes of the number of a bar, and of all facts
@@ -17,7 +17,8 @@ _WORD, _FACTS = 24, 400  # bytes of the number of a bar, and of all facts
 class PanelsCourse(Course):
     """The facts and the panels of every kept step."""
 
-    kind = "panels"
+    file = Path(__file__)
+    followed = "an agent"
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)

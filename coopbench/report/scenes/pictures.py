@@ -3,13 +3,14 @@
 import base64
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coopbench.report.scenes.course import MOST_BYTES, Course
 from coopbench_envs.engine import Engine
 from coopbench_envs.pictures import picture
+from coopbench_envs.scenes import MOST_BYTES, Course
 
 _MOST_PICTURES = 250
 
@@ -17,7 +18,7 @@ _MOST_PICTURES = 250
 class PicturesCourse(Course):
     """Pictures of the game."""
 
-    kind = "pictures"
+    file = Path(__file__)
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -45,6 +46,10 @@ class PicturesCourse(Course):
             self._returns = [self._returns[k] for k in retained]
             self._measures = [self._measures[k] for k in retained]
         return steps
+
+    def beside(self) -> str:
+        """Return nothing: a picture has its own legend."""
+        return ""
 
     def stage(self) -> dict[str, Any]:
         """Return the pictures as addresses that hold them."""
