@@ -190,8 +190,10 @@ def test_cells_whose_worker_dies_are_named_and_the_finished_ones_kept(file, tmp_
 
 def test_all_cells_at_work_are_named_when_a_worker_dies(file, tmp_path):
     policies = [Killed(str(tmp_path), steps=9, times=1), Waits(str(tmp_path))]
-    with pytest.raises(WorkerError, match=r"at work on policy 'waits' .* and policy 'steady' "):
-        coopbench.evaluate(file, policies, tmp_path / "r", "processes", workers=2)
+    jobs = [job for job in _jobs(load_protocol(file), policies) if job.cell.task == "slow"]
+    named = r"at work on policy 'steady' on task 'slow' and policy 'waits' on task 'slow'\. "
+    with pytest.raises(WorkerError, match=named):
+        next(BACKENDS["processes"](jobs, 2, None))
 
 
 def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):

@@ -175,7 +175,7 @@ def results_of(
     queue = in_turn(jobs)[::-1]
     at_work: dict[Future[Answer], int] = {}
     failure: Exception | None = None
-    lost, death = list[Job](), ""
+    lost, death = list[int](), ""
     workers = open_workers()
     try:
         while queue or at_work:
@@ -189,7 +189,7 @@ def results_of(
             for future in done:
                 number = at_work.pop(future)
                 if (error := future.exception()) is not None:
-                    lost.append(jobs[number])
+                    lost.append(number)
                     death = death or workers.death(error)
                 elif (answer := future.result()).error is not None:
                     failure = failure or _error(jobs[number], answer.error, answer.traceback)
@@ -202,7 +202,7 @@ def results_of(
     if failure is not None:
         raise failure
     if lost:
-        raise WorkerError(_of_death(lost, death))
+        raise WorkerError(_of_death([jobs[number] for number in sorted(lost)], death))
 
 
 def in_turn(jobs: Sequence[Job]) -> list[int]:
