@@ -110,6 +110,7 @@ class _Processes(Workers):
         self._told = self._context.SimpleQueue()  # (number of a job, its progress)
         self._pool = ProcessPoolExecutor(most, self._context, _connect, (self._told,))
         self._works = False  # whether a process has begun to work
+        self._status: int | None = None  # with which the first process died
 
     def submit(self, number: int, job: Job) -> Future[Answer]:
         try:
@@ -120,24 +121,36 @@ class _Processes(Workers):
             return future
 
     def progress(self) -> Iterator[tuple[int, float]]:
+        """Also end all work if a process has died: the pool does not notice that of a new one."""
         while not self._told.empty():
             self._works = True
             yield self._told.get()
+        if self._look():
+            self._kill()
 
     def death(self, error: BaseException) -> str:
         """Say how a process died; raises ``WorkerError`` if none of them ever began to work."""
-        self._pool.shutdown()  # ends the others; then the exit statuses are known
-        statuses = [worker.exitcode for worker in self._context.workers]
-        first = [status for status in statuses if status not in (None, 0, -signal.SIGTERM)]
-        status = first[0] if first else None
-        if not self._works or status == _UNGUARDED:
-            raise WorkerError(start_failure(status))
-        return how_ended(status)
+        self._pool.shutdown()  # then all exit statuses are known
+        self._look()
+        if not self._works or self._status == _UNGUARDED:
+            raise WorkerError(start_failure(self._status))
+        return how_ended(self._status)
 
     def stop(self) -> None:
+        self._kill()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _look(self) -> bool:
+        """Note with which status a process died, and return whether one has."""
+        statuses = [worker.exitcode for worker in self._context.workers]
+        ended = [status for status in statuses if status is not None]
+        if self._status is None:  # the pool ends the others with SIGTERM
+            self._status = next((s for s in ended if s != -signal.SIGTERM), None)
+        return bool(ended)
+
+    def _kill(self) -> None:
         for worker in self._context.workers:
             worker.kill()
-        self._pool.shutdown(cancel_futures=True)
 
 
 class WorkerProcess(SpawnProcess):
