@@ -102,7 +102,7 @@ docs-anew:
 ALONE := venv/bin/python ../../.ci/without_numba.py
 wheel: $(VENV)/.test
 	rm -rf build/wheel build/lib build/bdist.* build/kernels && mkdir -p build/wheel
-	$(BIN)/coopbench warmup --workers $(WORKERS) --into build/kernels
+	COOPBENCH_WHEEL=1 COOPBENCH_KERNELS=$(CURDIR)/build/kernels $(BIN)/coopbench warmup --workers $(WORKERS)
 	COOPBENCH_WHEEL_KERNELS=build/kernels $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
