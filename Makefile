@@ -102,7 +102,7 @@ docs-anew:
 ALONE := venv/bin/python ../../.ci/without_numba.py
 wheel: $(VENV)/.test
 	rm -rf build/wheel build/lib build/bdist.* build/kernels && mkdir -p build/wheel
-	$(BIN)/coopbench warmup --workers $(WORKERS) --into build/kernels
+	COOPBENCH_WHEEL=1 COOPBENCH_KERNELS=$(CURDIR)/build/kernels $(BIN)/coopbench warmup --workers $(WORKERS)
 	COOPBENCH_WHEEL_KERNELS=build/kernels $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/wheel/*.whl
@@ -122,6 +122,8 @@ $(EPYMARL):
 
 # Examples with libraries that ask for versions of their own, each in its own virtual environment.
 interop: build/interop/rllib/.ready build/interop/torchrl/.ready $(EPYMARL)
+	build/interop/rllib/bin/python -m pip install --quiet --disable-pip-version-check -c build/interop/rllib/constraints.txt -e ".[test-tools]"
+	build/interop/rllib/bin/python -m pytest -n 0 tests/test_backends.py tests/test_client_snippets.py -k "ray or rllib"
 	PYTHONHASHSEED=0 build/interop/rllib/bin/python examples/rllib_ppo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/torchrl_ippo.py --steps $(STEPS)
 	build/interop/torchrl/bin/python examples/benchmarl_mappo.py --steps $(STEPS)

@@ -3,7 +3,7 @@
 ``pyproject.toml`` holds everything else; setuptools finds packages only where folder and import
 path agree. The type check and the tests read the folders from here.
 
-With COOPBENCH_WHEEL_KERNELS, a folder that ``coopbench warmup --into`` has filled, the wheel holds
+With COOPBENCH_WHEEL_KERNELS, a folder that ``make wheel`` has filled, the wheel holds
 compiled code, for one version of Python and one platform. Without it is a wheel for all of them.
 """
 

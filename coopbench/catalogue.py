@@ -2,13 +2,11 @@
 
 import inspect
 import multiprocessing
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,19 +53,16 @@ def protocol_names() -> tuple[str, ...]:
 def warmup(
     progress: Callable[[str, float, str], None] | None = None,
     workers: int = 1,
-    into: Path | None = None,
 ) -> None:
     """Compile all code of environments and policies now, and store it.
 
     The code is that of environments with their default parameters and with those of protocols, and
-    of policies that compute much: planners, dispatchers, searched rules and networks. With
-    ``into``, the code that wheels contain is written to this folder, for the processor levels of
-    wheels. ``progress`` is called with the name of a part, the share of it that is done, and
-    "plays" or "done". Up to ``workers`` processes compile at the same time.
+    of policies that compute much: planners, dispatchers, searched rules and networks.
+    ``progress`` is called with the name of a part, the share of it that is done, and "plays" or
+    "done". Up to ``workers`` processes compile at the same time. With ``COOPBENCH_WHEEL=1`` in the
+    environment, the code that wheels contain is written to the folder ``COOPBENCH_KERNELS``.
     """
     parts = compilations()
-    if into is not None:  # which processes inherit
-        os.environ |= {"COOPBENCH_KERNELS": str(into.resolve()), "COOPBENCH_WHEEL": "1"}
     if workers == 1:
         for name, compile_part in parts.items():
             if progress is not None:

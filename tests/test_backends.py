@@ -3,15 +3,13 @@
 import json
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ import coopbench
 from coopbench import provenance
 from coopbench.errors import WorkerError
 from coopbench.playing import processes
-from coopbench.playing.jobs import ATTEMPTS, Resources, in_turn
+from coopbench.playing.jobs import Resources, in_turn
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import BACKENDS
@@ -77,18 +75,44 @@ class Raises(Steady):
     """Raises when another cell is at work."""
 
     def happens(self, marks):
-        _wait_for(marks / "playing")
+        _wait_for((marks / "playing").exists)
         raise OddError("this", "that")
 
     def act(self, observations, memory):
         (Path(self.folder) / "playing").touch()
-        _wait_for(Path(self.folder) / "happened-0")
+        _wait_for((Path(self.folder) / "happened-0").exists)
         time.sleep(0.02)
         return super().act(observations, memory)
 
 
-def _wait_for(file):
-    while not file.exists():
+class Waits(Steady):
+    """Plays until its process is ended."""
+
+    name = "waits"
+
+    def act(self, observations, memory):
+        time.sleep(600)
+
+
+@dataclass(frozen=True)
+class Tells:
+    """A job that returns what Ray has reserved for it."""
+
+    resources: Resources
+    cost: float = 1.0
+    kind: str = "tells"
+
+    def __call__(self, tell):
+        import ray
+
+        reserved = ray.get_runtime_context().get_assigned_resources()
+        return os.environ["OMP_NUM_THREADS"], reserved
+
+
+def _wait_for(holds):
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
@@ -140,36 +164,36 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
         assert shares[-1] == 1.0
 
 
-def test_a_dead_worker_is_replaced_and_its_cell_played_again(file, tmp_path):
-    policies = ["random", Killed(str(tmp_path), steps=20, times=ATTEMPTS - 1)]
-    with pytest.warns(RuntimeWarning, match="policy 'steady' on task 'two' died") as caught:
-        report = coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
-    assert len([w for w in caught if w.category is RuntimeWarning]) == ATTEMPTS - 1
-    assert len(report.episodes.blocks) == 6
+def test_a_worker_that_dies_between_two_jobs_is_named(file):
+    jobs = _jobs(load_protocol(file), ["random"])
+    with closing(BACKENDS["processes"](jobs, 1, None)) as results:
+        assert next(results)[0] == 1
+        (worker,) = (p for p in multiprocessing.active_children() if "coopbench" in p.name)
+        worker.kill()
+        worker.join()
+        with pytest.raises(WorkerError, match=r"signal 9.* at work on policy 'random' on task"):
+            next(results)
+
+
+def test_cells_whose_worker_dies_are_named_and_the_finished_ones_kept(file, tmp_path):
+    policies = ["random", Killed(str(tmp_path), steps=9, times=1)]
+    call = file, policies, tmp_path / "r", "processes"
+    with pytest.raises(WorkerError, match=r"signal 9.* at work on policy 'steady' on task 'slow'"):
+        coopbench.evaluate(*call, workers=1)
+    kept = _finished(tmp_path / "r")
+    assert "two/random" in kept
+    assert len(kept) < 6  # after the death no other cell begins
+    assert len(coopbench.evaluate(*call, workers=1).episodes.blocks) == 6
     coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
     assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
 
 
-def test_a_worker_that_dies_between_two_jobs_is_replaced(file):
-    jobs = _jobs(load_protocol(file), ["random"])
-    with closing(BACKENDS["processes"](jobs, 1, None)) as results:
-        numbers = [next(results)[0]]
-        (worker,) = (p for p in multiprocessing.active_children() if "coopbench" in p.name)
-        worker.kill()
-        worker.join(PATIENCE)
-        with pytest.warns(RuntimeWarning, match=r"'random' on task '\w+' died .*is done again"):
-            numbers += [number for number, _ in results]
-    assert sorted(numbers) == [0, 1, 2]
-
-
-def test_a_cell_that_kills_its_worker_is_named(file, tmp_path):
-    policies = [Killed(str(tmp_path), steps=9, times=ATTEMPTS)]
-    with (
-        pytest.warns(RuntimeWarning, match="is done again"),
-        pytest.raises(WorkerError, match=r"3 times with policy 'steady' on task 'slow' .*signal 9"),
-    ):
-        coopbench.evaluate(file, policies, tmp_path / "r", backend="processes", workers=1)
-    assert _finished(tmp_path / "r") == ["two/steady"]  # after the error no other one begins
+def test_all_cells_at_work_are_named_when_a_worker_dies(file, tmp_path):
+    policies = [Killed(str(tmp_path), steps=9, times=1), Waits(str(tmp_path))]
+    jobs = [job for job in _jobs(load_protocol(file), policies) if job.cell.task == "slow"]
+    named = r"at work on policy 'steady' on task 'slow' and policy 'waits' on task 'slow'\. "
+    with pytest.raises(WorkerError, match=named):
+        next(BACKENDS["processes"](jobs, 2, None))
 
 
 def test_an_error_names_its_cell_and_the_running_ones_are_kept(file, tmp_path):
@@ -229,17 +253,10 @@ def test_processes_are_taken_where_they_pay(file, monkeypatch):
     """By cost, cores, workers and whose code it is; a worker takes none of its own."""
     started = []
 
-    class Stands:
-        def __init__(self, most, loads_script):
-            started.append((most, loads_script))
-
-        def stop(self):
-            pass
-
-    def results(workers, jobs, tell):
+    def results(open_workers, jobs, tell):
+        started.append((*open_workers.args, *open_workers.keywords.values()))
         yield from enumerate(["sent"] * len(jobs))
 
-    monkeypatch.setattr(processes, "_Processes", Stands)
     monkeypatch.setattr(processes, "results_of", results)
     monkeypatch.setattr(processes, "usable_cores", lambda: 3)
     protocol = load_protocol(file)
@@ -390,141 +407,73 @@ def test_a_script_that_a_worker_cannot_load_is_refused(file):
     assert not list(file.parent.rglob("meta.json"))
 
 
-# --- Ray, where a stand-in does the tasks in this process -----------------------------------------
+# --- Ray ------------------------------------------------------------------------------------------
 
 
-class FakeRay:
-    """The part of Ray that the backend uses; a task is done when it is waited for."""
-
-    cloudpickle = pickle
-    names = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
-    exceptions = SimpleNamespace(**{name: type(name, (Exception,), {}) for name in names})
-
-    def __init__(self):
-        self.connected = False
-        self.calls, self.options, self.cancelled = Counter(), {}, []
-        self.at_work, self.most = {}, 0
-        self.deaths = []  # names of errors that the tasks to come end with
-
-    def is_initialized(self):
-        return self.connected
-
-    def init(self):
-        self.calls["init"] += 1
-        self.connected = True
-
-    def shutdown(self):
-        self.calls["shutdown"] += 1
-        self.connected = False
-
-    def cluster_resources(self):
-        return {"CPU": 3.0, "memory": 1e9}
-
-    def remote(self, **options):
-        self.options = options
-        return lambda function: SimpleNamespace(remote=lambda *values: self._add(function, values))
-
-    def _add(self, function, values):
-        reference = object()
-        self.at_work[reference] = function, values
-        self.most = max(self.most, len(self.at_work))
-        return reference
-
-    def wait(self, references):
-        return references[-1:], references[:-1]
-
-    def get(self, reference):
-        function, values = self.at_work.pop(reference)
-        if self.deaths:
-            raise getattr(self.exceptions, self.deaths.pop(0))("gone")
-        return function(*values)
-
-    def cancel(self, reference, force):
-        assert force
-        self.cancelled.append(self.at_work.pop(reference))
+@pytest.fixture(scope="module")
+def ray(tmp_path_factory):
+    """A cluster on this machine, whose workers find this module; no secret goes into home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        ray = pytest.importorskip("ray")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield ray
+        ray.shutdown()
 
 
-@pytest.fixture
-def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    return fake
+@pytest.mark.slow("it starts Ray, where it is installed")
+class TestRay:
+    """The real one: results, deaths, errors and the end of the iterator."""
 
+    def test_results(self, file, tmp_path, ray):
+        events = []
+        policies = ["random", Steady()]
+        coopbench.evaluate(file, policies, tmp_path / "serial")
+        coopbench.evaluate(file, policies, tmp_path / "ray", "ray", lambda *e: events.append(e))
+        assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+        assert sum(what == "done" for _, _, what in events) == 6
+        assert ray.is_initialized()  # a cluster that ran before is left running
 
-def test_results_of_ray_tasks(file, tmp_path, fake):
-    events = []
-    policies = ["random", Steady()]
-    coopbench.evaluate(file, policies, tmp_path / "serial")
-    coopbench.evaluate(file, policies, tmp_path / "ray", "ray", lambda *event: events.append(event))
-    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
-    assert fake.most == 3  # one for each core of the cluster
-    assert (fake.options["num_cpus"], fake.options["max_retries"]) == (1, 0)
-    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"1"}
-    assert "NUMBA_NUM_THREADS" in fake.options["runtime_env"]["env_vars"]
-    assert fake.calls == {"init": 1, "shutdown": 1}
-    for cell in {about for about, _, _ in events}:
-        progress = [(done, what) for about, done, what in events if about == cell]
-        assert progress == [(0.0, "plays"), (1.0, "plays"), (1.0, "done")]
-    coopbench.evaluate(file, ["random"], tmp_path / "ray", "ray")
-    assert fake.calls["init"] == 1  # nothing was left to do
+    def test_resources_and_threads(self, ray):
+        job = Tells(Resources(cores=2))
+        with closing(BACKENDS["ray"]([job], 1, None)) as results:
+            number, (threads, resources) = next(results)
+        assert (number, threads) == (0, "2")
+        assert resources["CPU"] == 2
 
+    def test_a_death_names_its_cell_and_the_finished_ones_are_kept(self, file, tmp_path, ray):
+        policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
+        death = r"A worker died \(WorkerCrashedError\) at work on policy 'steady' on task 'two'"
+        with pytest.raises(WorkerError, match=death):
+            coopbench.evaluate(file, policies, tmp_path / "r", "ray", workers=2)
+        kept = {*_finished(tmp_path / "r")}
+        assert kept >= {"two/random", "slow/random"}  # given out before, and finished
+        assert "two/steady" not in kept
+        assert len(coopbench.evaluate(file, policies, tmp_path / "r", "ray").episodes.blocks) == 6
 
-def test_ray_reserves_the_resources_of_a_job_and_leaves_a_connection(file, fake, monkeypatch):
-    monkeypatch.setattr(PlayJob, "resources", Resources(cores=2, gpus=0.5))
-    fake.connected = True
-    coopbench.evaluate(file, ["random"], backend="ray", workers=2)
-    assert (fake.options["num_cpus"], fake.options["num_gpus"]) == (2, 0.5)
-    assert set(fake.options["runtime_env"]["env_vars"].values()) == {"2"}
-    assert fake.calls == {}
-    assert fake.most == 2
+    def test_an_error_names_its_cell(self, file, tmp_path, ray):
+        (tmp_path / "playing").touch()
+        policies = [Raises(str(tmp_path), steps=20, times=1)]
+        with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
+            coopbench.evaluate(file, policies, tmp_path / "r", "ray", workers=1)
+        line, job = caught.value.__notes__
+        assert line.startswith("Your code: test_backends.py, line ")
+        assert job == "It came from policy 'steady' on task 'two'."
+        assert "in happens" in str(caught.value.__cause__)
 
+    def test_tasks_end_with_their_iterator(self, file, tmp_path, ray):
+        jobs = _jobs(load_protocol(file), ["random", Waits(str(tmp_path))])
+        with closing(BACKENDS["ray"](jobs, 2, None)) as results:
+            next(results)
+        _wait_for(lambda: ray.available_resources().get("CPU") == 2)
 
-@pytest.mark.parametrize("name", FakeRay.names)
-def test_a_ray_task_that_kills_its_workers_is_given_out_again_and_named(file, tmp_path, fake, name):
-    fake.deaths = [name] * ATTEMPTS
-    message = rf"{ATTEMPTS} times with policy 'random' on task 'slow' .*{name}"
-    with (
-        pytest.warns(RuntimeWarning, match=rf"on task 'slow' died \({name}\)") as caught,
-        pytest.raises(WorkerError, match=message),
-    ):
-        coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray", workers=2)
-    assert len([w for w in caught if w.category is RuntimeWarning]) == ATTEMPTS - 1
-    assert _finished(tmp_path / "r") == ["two/random"]  # was at work, too
-    assert fake.calls["shutdown"] == 1
-
-
-def test_an_error_of_a_ray_task_names_its_cell(file, tmp_path, fake):
-    (tmp_path / "playing").touch()
-    policies = [Raises(str(tmp_path), steps=20, times=1)]
-    with pytest.raises(RuntimeError, match="OddError: this and that") as caught:
-        coopbench.evaluate(file, policies, tmp_path / "r", backend="ray", workers=1)
-    line, job = caught.value.__notes__
-    assert line.startswith("Your code: test_backends.py, line ")
-    assert "in happens: raise OddError" in line
-    assert job == "It came from policy 'steady' on task 'two'."
-    assert "in happens" in str(caught.value.__cause__)
-    assert _finished(tmp_path / "r") == []
-
-
-def test_ray_tasks_end_with_their_iterator(file, fake):
-    protocol = load_protocol(file)
-    jobs = _jobs(protocol, ["random", "tit_for_tat"])
-    with closing(BACKENDS["ray"](jobs, None, None)) as results:
-        assert not fake.calls  # nothing is started before a result is asked for
-        next(results)
-    assert len(fake.cancelled) == 2
-    assert not fake.at_work
-    assert fake.calls["shutdown"] == 1
-
-
-def test_machines_with_other_versions_are_refused(file, fake, monkeypatch):
-    here = "coopbench.playing.ray_tasks.versions"
-    monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.0"})
-    jobs = _jobs(load_protocol(file), ["random"])[:1]
-    results = BACKENDS["ray"](jobs, None, None)
-    monkeypatch.setattr(here, lambda: {"numba": "1.0", "numpy": "1.1"})
-    with pytest.raises(RuntimeError, match=r"has numpy 1\.1 instead of 1\.0: its results could"):
-        next(results)
+    def test_machines_with_other_versions_are_refused(self, file, ray, monkeypatch):
+        other = {"numpy": "1.0"}
+        monkeypatch.setattr("coopbench.playing.ray_tasks.versions", lambda: other)
+        results = BACKENDS["ray"](_jobs(load_protocol(file), ["random"])[:1], None, None)
+        with pytest.raises(RuntimeError, match=r"lacks numpy 1\.0: results may differ"):
+            next(results)
 
 
 def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
@@ -532,17 +481,3 @@ def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r'pip install "\.\[ray\]"'):
         coopbench.evaluate(file, ["random"], tmp_path / "r", backend="ray")
     assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.slow("it starts Ray, where it is installed")
-def test_ray_itself_is_started_and_stopped(file, tmp_path, monkeypatch):
-    """A worker is killed meanwhile; its workers find this module, and no secret goes into home."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    ray = pytest.importorskip("ray")
-    policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
-    with pytest.warns(RuntimeWarning, match=r"'two' died \(WorkerCrashedError\); it is done again"):
-        coopbench.evaluate(file, policies, tmp_path / "ray", "ray", workers=2)
-    assert not ray.is_initialized()
-    coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
-    assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}

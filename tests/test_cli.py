@@ -85,7 +85,7 @@ def test_everything_is_listed_shown_and_planned(command):
     assert "`horizon`" in command("show", "Routing-v0").out
     assert "fraction" in command("show", "constant").out
     assert "Digest" in command("show", "routing-easy").out
-    planned = command("plan", "cells", "coopetition-standard", "-p", "random", "--only").out
+    planned = command("evaluate", "coopetition-standard", "-p", "random", "--only", "--dry-run").out
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
 
 
@@ -141,8 +141,12 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["merge", "nowhere", "--out", "r"], "nowhere does not exist"),
         (["leaderboard", "nowhere", "--out", "lb.txt"], "has to end in .html; given lb.txt"),
         (["evaluate", "--polcy", "random"], "--polcy"),
-        (["plan", "power", "routing-easy", "--run-sd", "-1"], "greater than or equal to 0"),
+        (["plan", "power", "routing-easy", "--sd", "-1"], "--sd takes RUNS,EPISODES"),
         (["evaluat"], "evaluat"),
+        (["plan", "cells", "routing-easy"], "evaluate PROTOCOL --dry-run"),
+        (["replay", "e.npz", "--gif", "e.gif"], "--out FILE.gif"),
+        (["show", "routing-easy", "--env", "f.py:SPEC"], "--register FILE.py:SPEC"),
+        (["evaluate", *SMALL, "--sed", "1"], "No such option"),
     ],
 )
 def test_wrong_calls_say_what_to_do(command, arguments, message, tmp_path):

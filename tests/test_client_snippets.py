@@ -172,7 +172,7 @@ def test_sacred():
 def test_rllib(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))  # where ray leaves a token
     ray = pytest.importorskip("ray")
-    tune = pytest.importorskip("ray.tune")
+    tune = pytest.importorskip("ray.tune", exc_type=ImportError)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 
     def train(config):

@@ -203,8 +203,8 @@ def test_one_name_has_one_source(tmp_path, added, other_name):
 
 def test_commands_take_code(file, tmp_path, capsys):
     protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task()])
-    app(["plan", "cells", str(protocol), "-p", f"{file}:Half"], standalone_mode=False)
-    assert "pol.py:Half" in capsys.readouterr().out
+    words = ["evaluate", str(protocol), "-p", f"{file}:Half", "--dry-run"]
+    assert "pol.py:Half" in app(words, standalone_mode=False)
     app(["show", f"{file}:quarter"], standalone_mode=False)
     assert load_code(f"{file}:quarter").digest in capsys.readouterr().out
     out = tmp_path / "crossplay"

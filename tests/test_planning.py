@@ -146,11 +146,11 @@ def test_what_cannot_be_planned_is_refused(protocol, changes, message):
 
 
 def test_the_command_power(command):
-    words = ("coopetition-standard", "--group", "focal", "--runs", "5", "--trials", "20")
+    words = ("coopetition-standard", "--group", "focal", "--runs", "5")
     out = " ".join(command("plan", "power", *words, "--effect", "0.5").out.split())
     assert "Power under coopetition-standard" in out
     assert "Spreads of runs and episodes are those of stored reference results" in out
-    given = ("--run-sd", "0.1", "--by-task", "--effect", "0.5")
+    given = ("--sd", "0.1", "--by-task", "--effect", "0.5")
     out = " ".join(command("plan", "power", *words, *given).out.split())
     assert "trust-dilemma.focal 5 0.5" in out
     assert "Given standard deviations: 0.1 for run means" in out

@@ -685,8 +685,8 @@ def test_wrong_options_of_a_gif_are_refused(episode):
 
 def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
     address = f"{results}/routes/routes/greedy/3"
-    options = ("--gif", "e.gif", "--stride", "50", "--size", "200")
-    assert "stride 50" in command("replay", address, "--save", "e.npz", *options).out
+    options = ("--out", "e.gif", "--stride", "50")
+    assert "stride 50" in command("replay", address, "--out", "e.npz", *options).out
     assert {file.name for file in tmp_path.iterdir()} == {"e.npz", "e.gif"}
     command("replay", "e.npz")
     assert (tmp_path / "routes-greedy-episode-3.html").stat().st_size > 30_000
@@ -696,9 +696,9 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
     ("arguments", "message"),
     [
         (["nothing.npz"], "There is no recording"),
-        (["nothing.npz", "--html", "no/where.html"], "There is no folder no"),
-        (["nothing.npz", "--gif", "."], "is a folder"),
-        (["nothing.npz", "--save", "a"], "a is to be a .npz file"),
+        (["nothing.npz", "--out", "no/where.html"], "There is no folder no"),
+        (["nothing.npz", "--out", "."], "is a folder"),
+        (["nothing.npz", "--out", "a"], "a is to end in .html, .gif or .npz"),
     ],
 )
 def test_wrong_calls_say_what_to_do(arguments, message, tmp_path, command):

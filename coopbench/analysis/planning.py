@@ -155,7 +155,7 @@ def _check(plan: Plan, tasks: Sequence[Task], variations: Mapping[str, Variation
     if missing:
         raise ValueError(
             f"the spread of runs on {', '.join(missing)} is unknown: no runs are stored; give "
-            "--run-sd and --episode-sd, or the --results of a pilot"
+            "--sd RUNS,EPISODES, or the --results of a pilot"
         )
 
 

@@ -58,11 +58,31 @@ for group_name, group in {"plan": planning.plan, "rail": rail.rail}.items():
         one.help = one.help or _help(one.callback)
     app.add_typer(group, name=group_name)
 
-# Options that are spelled otherwise, and what to write.
+_REGISTER = "What needs the file of an environment takes --register FILE.py:SPEC."
+# (command, its option or a command below it) that are spelled otherwise, and what to write.
 _SPELLED = {
-    "--env": "An environment is the first argument of evaluate; results that need the file of one "
-    "are read with --register FILE.py:SPEC, and verify executes it with --execute NAME.",
-    "--seed": "Training runs are named by their seeds: --run SEED.",
+    ("evaluate", "--env"): "An environment is the first argument of evaluate.",
+    ("verify", "--env"): "The code of an environment is executed with --execute NAME.",
+    ("show", "--env"): _REGISTER,
+    ("merge", "--env"): _REGISTER,
+    ("report", "--env"): _REGISTER,
+    ("leaderboard", "--env"): _REGISTER,
+    ("export", "--env"): _REGISTER,
+    ("replay", "--env"): _REGISTER,
+    ("train", "--seed"): "Training runs are named by their seeds: --run SEED.",
+    ("train", "--runs"): "Training runs are named by their seeds: --run SEED.",
+    ("import", "--runs"): "The folders of runs are given by --folders PATTERN.",
+    ("replay", "--html"): "The ending says what is written: --out FILE.html.",
+    ("replay", "--gif"): "The ending says what is written: --out FILE.gif.",
+    ("replay", "--save"): "The ending says what is written: --out FILE.npz.",
+    ("replay", "--fps"): "In Python: coopbench.find_episode(EPISODE).to_gif(FILE, fps=...).",
+    ("replay", "--size"): "In Python: coopbench.find_episode(EPISODE).to_gif(FILE, side=...).",
+    ("verify", "--key"): "In Python: coopbench.verify(FOLDER, key=...).",
+    ("warmup", "--into"): "Set COOPBENCH_WHEEL=1 and COOPBENCH_KERNELS to the folder.",
+    ("plan power", "--run-sd"): "Give --sd RUNS,EPISODES.",
+    ("plan power", "--episode-sd"): "Give --sd RUNS,EPISODES; ,0.2 is of episodes alone.",
+    ("plan power", "--trials"): "Every power is that of 200 simulated reports.",
+    ("plan", "cells"): "The cells are listed by 'coopbench evaluate PROTOCOL --dry-run'.",
 }
 # Commands that write finished cells into a folder and resume there.
 _RESUMABLE = {"evaluate", "train", "merge", "crossplay"}
@@ -154,6 +174,11 @@ def _show(error: Any) -> None:
     if helps or sys.stderr.isatty() or not getattr(error, "message", ""):
         error.show()
         return
-    spelled = _SPELLED.get(getattr(error, "option_name", ""), "")
-    usage = error.ctx.get_usage() if getattr(error, "ctx", None) is not None else ""
+    context = getattr(error, "ctx", None)
+    usage = context.get_usage() if context is not None else ""
+    names = list[str]()  # of the command and those above it, but the program
+    while context is not None and context.parent is not None:
+        names, context = [context.info_name, *names], context.parent
+    wrong = getattr(error, "option_name", None) or "".join(error.message.split("'")[1:2])
+    spelled = _SPELLED.get((" ".join(names), wrong), "")
     say(f"{usage}\nError: {error.format_message()} {spelled}".strip(), stderr=True)

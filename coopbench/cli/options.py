@@ -135,6 +135,14 @@ def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:
     return [named_policy(text) for text in policy or protocol.report.fixed]
 
 
+def contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any]:
+    """Return the policies of 'evaluate': those of -p and, unless they play alone, baselines."""
+    from coopbench.playing.contestants import with_baselines
+
+    policies = chosen(policy, protocol)
+    return policies if only else with_baselines(protocol, policies)
+
+
 def named_policy(text: str) -> Any:
     """Return the policy that a text of the command line means; NAME=POLICY gives code a name.
 

@@ -8,12 +8,12 @@ before its results are asked for, and yields (number of the job, result) as jobs
 import pickle
 import sysconfig
 import traceback
-import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from coopbench.errors import WorkerError
 
@@ -21,7 +21,7 @@ Tell = Callable[[float], None]  # progress of a job, in [0, 1]
 TellNumber = Callable[[int, float], None]  # number of a job and its progress
 Results = Generator[tuple[int, Any], None, None]  # number of a job and its result
 
-ATTEMPTS = 3  # at a job whose worker process dies
+_EVERY = 0.1  # seconds between two looks at the progress of jobs
 _REMEDY = (
     "Make the policy a function or an object of a class at the top level of a module, name a "
     "registered policy, or choose backend 'serial'."
@@ -65,24 +65,31 @@ class Job(Protocol):
 
 
 class Answer(NamedTuple):
-    """What a worker says of a job: its progress, its result, its error, or how the worker died."""
+    """What a worker says of a job: its result, or its error and where that came from."""
 
-    what: Literal["progress", "result", "error", "died"]
-    content: Any  # of an error: (exception, traceback)
+    result: Any = None
+    error: Exception | None = None
+    traceback: str = ""
 
 
-class Workers(Protocol):
+class Workers(ABC):
     """Where jobs are done, several at a time: processes, or the machines of a cluster."""
 
-    def start(self, jobs: int) -> None:
-        """Get ready for this number of jobs."""
+    places: int  # how many jobs may be at work at a time; this may change
 
-    def submit(self, number: int, job: Job) -> bool:
-        """Give a job to a free worker; return False if there is none."""
+    @abstractmethod
+    def submit(self, number: int, job: Job) -> Future[Answer]:
+        """Give out a job; the future raises only if its worker dies."""
 
-    def wait(self) -> Iterable[tuple[int, Answer]]:
-        """Wait for news of submitted jobs, and return them with the numbers of the jobs."""
+    def progress(self) -> Iterable[tuple[int, float]]:
+        """Return the numbers of jobs and their progress, told since the last call."""
+        return ()
 
+    def death(self, error: BaseException) -> str:
+        """Say how the worker died whose future raised this error."""
+        return type(error).__name__
+
+    @abstractmethod
     def stop(self) -> None:
         """End all work at once."""
 
@@ -106,9 +113,11 @@ def source_of_error(job: Job) -> str:
 
 def note_own_line(error: Exception) -> None:
     """Add the innermost line of the user's own code that an error passed, if any, as a note."""
+    walked = list(traceback.walk_tb(error.__traceback__))
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in walked]
     lines = [
         frame
-        for frame, module in _frames(error)
+        for frame, module in zip(traceback.extract_tb(error.__traceback__), names, strict=True)
         if module.partition(".")[0] not in _OURS and not frame.filename.startswith(_INSTALLED)
     ]
     if lines:
@@ -119,13 +128,6 @@ def note_own_line(error: Exception) -> None:
 def comes_from_own_code(error: Exception) -> bool:
     """Whether ``note_own_line`` has found a line of the user's own code."""
     return any(note.startswith(_OWN) for note in getattr(error, "__notes__", ()))
-
-
-def _frames(error: Exception) -> Iterator[tuple[traceback.FrameSummary, str]]:
-    """Yield every frame of an error with the name of its module, the innermost last."""
-    walked = traceback.walk_tb(error.__traceback__)
-    names = [str(frame.f_globals.get("__name__")) for frame, _ in walked]
-    yield from zip(traceback.extract_tb(error.__traceback__), names, strict=True)
 
 
 def check_workers(workers: int | None) -> None:
@@ -161,43 +163,46 @@ def one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
 # --- the process that hands out jobs --------------------------------------------------------------
 
 
-def results_of(workers: Workers, jobs: Sequence[Job], tell: TellNumber | None) -> Results:
+def results_of(
+    open_workers: Callable[[], Workers], jobs: Sequence[Job], tell: TellNumber | None
+) -> Results:
     """Do jobs with workers and yield (number, result) as they finish.
 
-    After an error the jobs at work are finished, then it is raised. A job whose worker died is done
-    again, up to ``ATTEMPTS`` times in all, before ``WorkerError`` names it. Closing the iterator
-    ends all work.
+    After an error or the death of a worker the other jobs at work are finished, as far as their
+    workers live, then it is raised; ``WorkerError`` names the jobs whose workers died. Closing the
+    iterator ends all work.
     """
-    queue = deque(in_turn(jobs))
-    at_work, deaths = set[int](), Counter[int]()
+    queue = in_turn(jobs)[::-1]
+    at_work: dict[Future[Answer], int] = {}
     failure: Exception | None = None
+    lost, death = list[int](), ""
+    workers = open_workers()
     try:
-        workers.start(len(jobs))
         while queue or at_work:
-            while queue and workers.submit(queue[0], jobs[queue[0]]):
-                at_work.add(queue[0])
-                _pass_on(tell, queue.popleft(), 0.0)
-            for number, (what, content) in workers.wait():
-                if what == "progress":
-                    _pass_on(tell, number, content)
-                    continue
-                at_work.remove(number)
-                if what == "result":
-                    yield number, content
-                elif what == "error":
-                    failure = failure or _error(jobs[number], *content)
-                elif deaths[number] + 1 == ATTEMPTS:
-                    failure = failure or WorkerError(_last_death(jobs[number], content))
+            while queue and len(at_work) < workers.places:
+                number = queue.pop()
+                _pass_on(tell, number, 0.0)
+                at_work[workers.submit(number, jobs[number])] = number
+            done, _ = wait(at_work, _EVERY, FIRST_COMPLETED)
+            for number, share in workers.progress():
+                _pass_on(tell, number, share)
+            for future in done:
+                number = at_work.pop(future)
+                if (error := future.exception()) is not None:
+                    lost.append(number)
+                    death = death or workers.death(error)
+                elif (answer := future.result()).error is not None:
+                    failure = failure or _error(jobs[number], answer.error, answer.traceback)
                 else:
-                    deaths[number] += 1
-                    _warn_of_death(jobs[number], content)
-                    queue.appendleft(number)
-            if failure is not None:
+                    yield number, answer.result
+            if failure is not None or lost:
                 queue.clear()
     finally:
         workers.stop()
     if failure is not None:
         raise failure
+    if lost:
+        raise WorkerError(_of_death([jobs[number] for number in sorted(lost)], death))
 
 
 def in_turn(jobs: Sequence[Job]) -> list[int]:
@@ -225,18 +230,11 @@ def _error(job: Job, error: Exception, text: str) -> Exception:
     return error
 
 
-def _warn_of_death(job: Job, how: str) -> None:
-    warnings.warn(
-        f"The worker process with {job} died ({how}); it is done again.",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-
-
-def _last_death(job: Job, how: str) -> str:
+def _of_death(lost: Sequence[Job], how: str) -> str:
     return (
-        f"The worker process died {ATTEMPTS} times with {job} (last: {how}). Perhaps there is not "
-        f"enough memory: try fewer workers. With backend 'serial' it runs in this process."
+        f"A worker died ({how}) at work on {' and '.join(map(str, lost))}. Perhaps there is not "
+        f"enough memory: try fewer workers. With backend 'serial' it runs in this process. A "
+        f"results folder keeps what is finished, and the same call resumes there."
     )
 
 
@@ -246,11 +244,11 @@ def _last_death(job: Job, how: str) -> str:
 def answer_to(content: bytes, tell: Tell | None) -> Answer:
     """Do the job that ``content`` holds; return its result, or its error with the traceback."""
     try:
-        return Answer("result", _loaded(content)(tell))
+        return Answer(_loaded(content)(tell))
     except Exception as error:  # of whatever kind: the other side raises it again
         note_own_line(error)
         text = "".join(traceback.format_exception(error))
-        return Answer("error", (_portable(error), text))
+        return Answer(error=_portable(error), traceback=text)
 
 
 def _loaded(content: bytes) -> Job:

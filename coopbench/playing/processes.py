@@ -9,11 +9,11 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
@@ -23,6 +23,7 @@ from coopbench.playing.jobs import (
     Job,
     Results,
     TellNumber,
+    Workers,
     answer_to,
     check_portable,
     check_workers,
@@ -40,7 +41,6 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 _WORTHWHILE = 5_000_000.0  # agent-steps, about five seconds; a process takes one to start
 # Packages whose code every worker can load.
 _REQUIRED = {*sys.stdlib_module_names, "coopbench", "coopbench_envs", "numpy", "pydantic"}
-_EVERY = 0.1  # seconds between two looks at the progress of jobs
 _STEP = 0.01  # share of a job after which its progress is sent again
 
 
@@ -55,7 +55,7 @@ def processes(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     check_workers(workers)
     for job in jobs:
         check_portable(job, pickle.dumps)
-    return results_of(_Processes(workers or usable_cores()), jobs, tell)
+    return results_of(partial(_Processes, workers or usable_cores()), jobs, tell)
 
 
 def where_it_pays(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
@@ -71,7 +71,7 @@ def where_it_pays(jobs: Sequence[Job], workers: int | None, tell: TellNumber | N
     pays = places > 1 and sum(job.cost for job in jobs) >= _WORTHWHILE
     if in_worker or not pays or permitted() or not all(map(_is_ours, jobs)):
         return one_by_one(jobs, tell)
-    return results_of(_Processes(places, loads_script=False), jobs, tell)
+    return results_of(partial(_Processes, places, loads_script=False), jobs, tell)
 
 
 class _OurPickler(pickle.Pickler):
@@ -99,92 +99,58 @@ def _is_ours(job: Job) -> bool:
 # --- the process that hands out jobs --------------------------------------------------------------
 
 
-class _Processes:
-    """Executors of one process each: a process that dies takes no other job with it."""
+class _Processes(Workers):
+    """A pool of processes: if one of them dies, all work ends."""
 
     def __init__(self, most: int, loads_script: bool = True) -> None:
-        self._most, self._loads_script = most, loads_script
-        self._slots: list[_Slot] = []
-
-    def start(self, jobs: int) -> None:
+        self.places, self._context = most, _Context(loads_script)
         if os.name == "posix":
             with _inherited():  # the process that cleans up after the others is started first
                 resource_tracker.ensure_running()
-        self._slots = [_Slot(self._loads_script) for _ in range(min(self._most, jobs))]
+        self._told = self._context.SimpleQueue()  # (number of a job, its progress)
+        self._pool = ProcessPoolExecutor(most, self._context, _connect, (self._told,))
+        self._works = False  # whether a process has begun to work
+        self._status: int | None = None  # with which the first process died
 
-    def submit(self, number: int, job: Job) -> bool:
-        free = next((slot for slot in self._slots if slot.job is None), None)
-        if free is not None:
-            free.submit(number, job)
-        return free is not None
+    def submit(self, number: int, job: Job) -> Future[Answer]:
+        try:
+            return self._pool.submit(_do, number, pickle.dumps(job))
+        except BrokenProcessPool as error:  # a process died while it had nothing to do
+            future: Future[Answer] = Future()
+            future.set_exception(error)
+            return future
 
-    def wait(self) -> list[tuple[int, Answer]]:
-        busy = [slot for slot in self._slots if slot.job is not None]
-        done, _ = wait([slot.future for slot in busy], _EVERY, FIRST_COMPLETED)
-        return [answer for slot in busy for answer in slot.news(slot.future in done)]
+    def progress(self) -> Iterator[tuple[int, float]]:
+        """Also end all work if a process has died: the pool does not notice that of a new one."""
+        while not self._told.empty():
+            self._works = True
+            yield self._told.get()
+        if self._look():
+            self._kill()
+
+    def death(self, error: BaseException) -> str:
+        """Say how a process died; raises ``WorkerError`` if none of them ever began to work."""
+        self._pool.shutdown()  # then all exit statuses are known
+        self._look()
+        if not self._works or self._status == _UNGUARDED:
+            raise WorkerError(start_failure(self._status))
+        return how_ended(self._status)
 
     def stop(self) -> None:
-        for slot in self._slots:  # before the first of them is waited for
-            slot.kill()
-        for slot in self._slots:
-            slot.end()
+        self._kill()
+        self._pool.shutdown(cancel_futures=True)
 
+    def _look(self) -> bool:
+        """Note with which status a process died, and return whether one has."""
+        statuses = [worker.exitcode for worker in self._context.workers]
+        ended = [status for status in statuses if status is not None]
+        if self._status is None:  # the pool ends the others with SIGTERM
+            self._status = next((s for s in ended if s != -signal.SIGTERM), None)
+        return bool(ended)
 
-class _Slot:
-    """An executor of one process, which does one job at a time; a new one follows if it dies."""
-
-    def __init__(self, loads_script: bool) -> None:
-        self.job: int | None = None  # number of the job at work
-        self.future: Future[Answer] = Future()
-        self._loads_script = loads_script
-        self._open()
-
-    def _open(self) -> None:
-        self._context, self._works = _Context(self._loads_script), False
-        self._progress, theirs = self._context.Pipe(duplex=False)
-        self._executor = ProcessPoolExecutor(1, self._context, _connect, (theirs,))
-
-    def submit(self, number: int, job: Job) -> None:
-        self.job = number
-        try:
-            self.future = self._executor.submit(_do, pickle.dumps(job))
-        except BrokenProcessPool as error:  # it died while it had nothing to do
-            self.future = Future()
-            self.future.set_exception(error)
-
-    def news(self, done: bool) -> Iterator[tuple[int, Answer]]:
-        """Yield the progress of the job since the last call, and its end if it is ``done``."""
-        number = self.job
-        if number is None:
-            return
-        while self._progress.poll():
-            self._works = True
-            yield number, Answer("progress", self._progress.recv())
-        if done:
-            self.job, future, self.future = None, self.future, Future()
-            died = isinstance(future.exception(), BrokenProcessPool)
-            yield number, Answer("died", self._replaced()) if died else future.result()
-
-    def _replaced(self) -> str:
-        """Replace the executor whose process has died, and say how it ended.
-
-        Raises ``WorkerError`` if it never began to work.
-        """
-        self.end()
-        status = self._context.workers[-1].exitcode if self._context.workers else None
-        if not self._works or status == _UNGUARDED:
-            raise WorkerError(start_failure(status))
-        self._open()
-        return how_ended(status)
-
-    def kill(self) -> None:
+    def _kill(self) -> None:
         for worker in self._context.workers:
             worker.kill()
-
-    def end(self) -> None:
-        self.kill()
-        self._executor.shutdown(cancel_futures=True)
-        self._progress.close()
 
 
 class WorkerProcess(SpawnProcess):
@@ -285,23 +251,23 @@ def how_ended(status: int | None) -> str:
 
 # --- the process that does them -------------------------------------------------------------------
 
-_pipe: Connection | None = None  # through which a worker tells progress
+_told: Any = None  # queue through which a worker tells progress
 
 
-def _connect(pipe: Connection) -> None:
-    global _pipe
-    _pipe = pipe
+def _connect(told: Any) -> None:
+    global _told
+    _told = told
 
 
-def _do(content: bytes) -> Answer:
+def _do(number: int, content: bytes) -> Answer:
     """Do a job and tell its progress, at most a hundred times."""
-    pipe, told = _pipe, -_STEP
+    last = -_STEP
 
     def tell(share: float) -> None:
-        nonlocal told
-        if pipe is not None and share >= told + _STEP:
-            told = share
-            pipe.send(share)
+        nonlocal last
+        if share >= last + _STEP:
+            last = share
+            _told.put((number, share))
 
     tell(0.0)  # it has begun to work
     return answer_to(content, tell)

@@ -64,7 +64,7 @@ def as_gif(
     return Gif(content, every, len(pictures))
 
 
-def check_options(steps: int, stride: int | None, fps: float, side: int) -> None:
+def check_options(steps: int, stride: int | None, fps: float = 12, side: int = 800) -> None:
     """Raise ``ValueError`` if an option cannot be used for an episode of so many steps."""
     for name, value, low, high in (
         ("stride", 1 if stride is None else stride, 1, math.inf),

@@ -1,6 +1,6 @@
 """Replay: the episode that an address names, played again or read from its file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,38 +135,30 @@ def _recording(text: str) -> Recording:
     return _from_protocol(name, _parsed(text, parts[count:]))
 
 
-def show(
-    address: str,
-    files: Mapping[str, Path | None],
-    stride: int | None,
-    fps: float,
-    side: int,
-    sight: bool,
-) -> Iterator[str]:
-    """Write a page, a GIF and a recording of an episode; yield lines about it.
+def show(address: str, files: Sequence[Path], stride: int | None, sight: bool) -> Iterator[str]:
+    """Write a page, a GIF or a recording of an episode, by the ending of a file; yield lines on it.
 
-    ``files`` are by ending, ``.html``, ``.gif`` and ``.npz``; without any, a page is written that
-    is named like the episode. Paths and options are checked before the episode is played.
+    Without ``files`` a page is written that is named like the episode. Paths and options are
+    checked before the episode is played.
     """
-    paths = {ending: path for ending, path in files.items() if path is not None}
-    for ending, path in (paths or {".html": Path("episode.html")}).items():
+    for path in files or (Path("episode.html"),):
         recording.check_place(path)
-        if path.suffix != ending:
-            raise ReplayError(f"{path} is to be a {ending} file; end its name in {ending}.")
-    check_options(1, stride, fps, side)
+        if path.suffix not in (".html", ".gif", ".npz"):
+            raise ReplayError(f"{path} is to end in .html, .gif or .npz, which says what to write.")
+    check_options(1, stride)
     episode = find_episode(address)
     chosen_options(episode, sight)
     yield f"{episode.title}: {len(episode)} steps, return {episode.team_return:.6g}"
-    if save := paths.get(".npz"):
-        yield f"Episode: {episode.save(save)}"
-    html = paths.get(".html") or (None if paths else Path(f"{episode.name}.html"))
-    if html is not None:
-        yield f"Page: {episode.to_html(html, sight=sight)}"
-    if gif := paths.get(".gif"):
-        drawn = as_gif(episode, stride=stride, fps=fps, side=side, sight=sight)
-        write_bytes(gif, drawn.content)
-        size = f"{len(drawn.content) / 1e6:.1f} MB"
-        yield f"GIF: {gif}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
+    for path in files or (Path(f"{episode.name}.html"),):
+        if path.suffix == ".npz":
+            yield f"Episode: {episode.save(path)}"
+        elif path.suffix == ".html":
+            yield f"Page: {episode.to_html(path, sight=sight)}"
+        else:
+            drawn = as_gif(episode, stride=stride, sight=sight)
+            write_bytes(path, drawn.content)
+            size = f"{len(drawn.content) / 1e6:.1f} MB"
+            yield f"GIF: {path}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
 
 
 def _parsed(text: str, parts: list[str]) -> _Address:

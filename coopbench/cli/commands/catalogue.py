@@ -1,6 +1,5 @@
 """Commands about what exists: list, show, doctor, warmup."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -118,12 +117,6 @@ def warmup(
     workers: Annotated[
         int, typer.Option(min=1, help="How many processes compile at the same time.")
     ] = 1,
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            file_okay=False, help="Folder to write the code of a wheel into, instead of the cache."
-        ),
-    ] = None,
 ) -> None:
     """Compile environments, planners and rules now, so that nothing is compiled later."""
     from coopbench.catalogue import compilations
@@ -134,4 +127,4 @@ def warmup(
         interruption("What is compiled is kept; rerun the same command to go on."),
         Bars(len(compilations()), what="parts") as progress,
     ):
-        run(progress.show, workers, into)
+        run(progress.show, workers)

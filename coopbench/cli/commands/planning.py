@@ -1,44 +1,21 @@
-"""Commands before a study: its cells, what runs can show, and its registration."""
+"""Commands before a study: what runs can show, and its registration."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import Only, Policies, ProtocolName, chosen
+from coopbench.cli.options import Only, Policies, ProtocolName, contestants
 
 EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
 EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
 
 plan = typer.Typer(
-    help="Plan a study: list its cells, estimate its power, or register it.",
+    help="Plan a study: estimate its power, or register it.",
     no_args_is_help=True,
 )
-
-
-@plan.command("cells")
-def cells(protocol: ProtocolName, policy: Policies = None, only: Only = False) -> None:
-    """List the cells (task x policy) that 'evaluate' would play, without playing them."""
-    from coopbench.protocol.loading import load_protocol
-    from coopbench.workflows.evaluation import planned
-
-    loaded = load_protocol(protocol)
-    policies = _contestants(policy, loaded, only)
-    to_play, _ = planned(loaded, policies, reference=not only)
-    for cell, _ in to_play:
-        policy_text = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
-        episodes = loaded.episodes(loaded.task_of(cell.task))
-        say(f"{cell.task:<24}{policy_text:<20}{episodes:>6} episodes")
-    say(f"{len(to_play)} cell{'' if len(to_play) == 1 else 's'}; digest {loaded.digest[:16]}")
-
-
-def _contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any]:
-    """Return the policies of 'evaluate': those of -p and, unless they play alone, baselines."""
-    from coopbench.playing.contestants import with_baselines
-
-    policies = chosen(policy, protocol)
-    return policies if only else with_baselines(protocol, policies)
 
 
 @plan.command("power")
@@ -73,23 +50,15 @@ def power(
         Path | None,
         typer.Option(help="Results folder of a pilot study, which shows the spreads."),
     ] = None,
-    run_sd: Annotated[
-        float | None,
+    sd: Annotated[
+        str | None,
         typer.Option(
-            min=0,
-            help="Standard deviation of run means in normalized score. Default: that of stored "
-            "runs, task by task.",
+            metavar="RUNS,EPISODES",
+            help="Standard deviations in normalized score: of run means, and over episodes of the "
+            "difference between two policies; 0.1, is of runs alone. Default: those of stored "
+            "results, task by task; 0.2 over episodes where none shows it.",
         ),
     ] = None,
-    episode_sd: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Standard deviation over episodes of the difference between two policies, in "
-            "normalized score. Default: that of stored results; 0.2 where none shows it.",
-        ),
-    ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Number of simulated reports.")] = 200,
     by_task: Annotated[
         bool, typer.Option("--by-task", help="Print every task instead of the groups.")
     ] = False,
@@ -105,10 +74,10 @@ def power(
     groups = group or list(loaded.groups)
     for name in groups:
         named("group", name, dict.fromkeys(loaded.groups))
-    spreads, source = _spreads(loaded, results, run_sd, episode_sd)
+    spreads, source = _spreads(loaded, results, *_deviations(sd))
     own = loaded.training.runs if loaded.training is not None else 10
     rows = [
-        prospect(loaded, name, spreads, Plan(count, size, rival, level, failing, trials))
+        prospect(loaded, name, spreads, Plan(count, size, rival, level, failing))
         for name in groups
         for count in runs or [own]
         for size in effect or EFFECTS
@@ -116,6 +85,20 @@ def power(
     ]
     table = task_power_table if by_task else power_table
     print_table(table(loaded, rows, source), console())
+
+
+def _deviations(text: str | None) -> tuple[float | None, float | None]:
+    """Parse RUNS,EPISODES; either may be left out."""
+    runs, _, episodes = (text or "").partition(",")
+    try:
+        given = [float(part) if part.strip() else None for part in (runs, episodes)]
+        if all(value is None or 0 <= value < math.inf for value in given):
+            return given[0], given[1]
+    except ValueError:
+        pass
+    raise ValueError(
+        f"--sd takes RUNS,EPISODES, numbers >= 0, for instance 0.1,0.2; given {text!r}."
+    )
 
 
 def _spreads(
@@ -176,6 +159,6 @@ def register(
     from coopbench.protocol.registration import now, registration, write_registration
 
     loaded = load_protocol(protocol)
-    names = [name_of(loaded_policy(name)) for name in _contestants(policy, loaded, only)]
+    names = [name_of(loaded_policy(name)) for name in contestants(policy, loaded, only)]
     study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")

@@ -16,6 +16,7 @@ from coopbench.cli.options import (
     assignment,
     assignments,
     chosen,
+    contestants,
     learner_names,
     named_policy,
     parameter_names,
@@ -64,6 +65,10 @@ def evaluate(
         ),
     ] = None,
     only: Only = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List the cells that a protocol asks for; play nothing."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -112,7 +117,7 @@ def evaluate(
             help="Play street-map tasks on your own .map files (not a standard report).",
         ),
     ] = None,
-) -> None:
+) -> str | None:
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
     Your policies come first, then the required baselines. Required learners play from the runs that
@@ -132,6 +137,8 @@ def evaluate(
             )
     else:
         source = protocol_with_maps(target, maps)
+        if dry_run:
+            return _cells(source, policy, task, only)
         out = out or Path("results") / "-".join([source.protocol.name, *(task or ())])
     game = {"episodes": episodes, "seed": seed, "partners": partner} | _parameters(target, param)
     policies = [named_policy(text) for text in policy] if policy else None
@@ -152,6 +159,23 @@ def evaluate(
             present(report, out)
         else:
             say("\n".join(report.notes))
+    return None
+
+
+def _cells(protocol: Any, policy: list[str] | None, tasks: list[str] | None, only: bool) -> str:
+    """Return a line for each cell (task x policy) that 'evaluate' would play."""
+    from coopbench.protocol.variants import with_tasks
+    from coopbench.workflows.evaluation import planned
+
+    asked = with_tasks(protocol, tasks or ())
+    to_play, _ = planned(asked, contestants(policy, asked, only), reference=not only)
+    lines = []
+    for cell, _ in to_play:
+        name = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"
+        episodes = asked.episodes(asked.task_of(cell.task))
+        lines.append(f"{cell.task:<24}{name:<20}{episodes:>6} episodes")
+    count = f"{len(to_play)} cell{'' if len(to_play) == 1 else 's'}"
+    return "\n".join((*lines, f"{count}; digest {asked.digest[:16]}"))
 
 
 def train(
@@ -270,20 +294,17 @@ def replay(
             "of coopbench.play_episode; K counts from 0.",
         ),
     ],
-    html: Annotated[
-        Path | None,
+    out: Annotated[
+        list[Path] | None,
         typer.Option(
-            help="File for the page. Default without --gif and --save: named like the episode."
+            help="File to write, by its ending: .html for the page, .gif for an animation, .npz "
+            "for the episode itself; repeat for more. Default: a page named like the episode."
         ),
     ] = None,
-    gif: Annotated[Path | None, typer.Option(help="File for an animated GIF.")] = None,
-    save: Annotated[Path | None, typer.Option(help="File (.npz) for the episode itself.")] = None,
     stride: Annotated[
         int | None,
-        typer.Option(help="With --gif: steps between frames. Default: as few as fit into 4 MB."),
+        typer.Option(help="Of a GIF: steps between frames. Default: as few as fit into 4 MB."),
     ] = None,
-    fps: Annotated[float, typer.Option(help="With --gif: frames per second.")] = 12,
-    size: Annotated[int, typer.Option(help="With --gif: longer side in pixels, at most.")] = 800,
     sight: Annotated[
         bool, typer.Option("--sight", help="Show what agents see, in battles.")
     ] = False,
@@ -296,8 +317,7 @@ def replay(
     from coopbench.workflows.replay import show as run
 
     with interruption("Files listed above are complete; no others were written."):
-        files = {".html": html, ".gif": gif, ".npz": save}
-        for line in run(episode, files, stride, fps, size, sight):
+        for line in run(episode, out or (), stride, sight):
             say(line)
 
 

@@ -73,13 +73,6 @@ def verify(
             "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
         ),
     ] = None,
-    key: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Seed of the random numbers of third-party policies. Default: a new one.",
-        ),
-    ] = None,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
@@ -93,7 +86,7 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Bars() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), execute or (), key)
+        verification = run(folder, backend, workers, progress.cell, trust or (), execute or ())
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())
