@@ -27,7 +27,7 @@ from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_fact
 from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
-from coopbench.report.sections import of_task, pictures, tables
+from coopbench.report.sections import blocks, of_task, pictures
 from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
 from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import (
@@ -37,6 +37,7 @@ from coopbench.report.tables.entries import (
     played_tasks,
     style_order,
 )
+from coopbench.report.tables.model import Table
 from coopbench.report.tables.overview import overview_table
 from coopbench.report.tables.tasks import score_tables, task_table
 
@@ -59,7 +60,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
         Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
     )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
-    blocks: tuple[Block, ...] = (
+    every: tuple[Block, ...] = (
         verdict(findings),
         Facts(identity(findings), FILES),
         *_summary(findings),
@@ -77,7 +78,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
         Section("Seeds and versions", (Facts(provenance(findings)),), "provenance"),
         *_notes(findings),
     )
-    shown = blocks if drawn else _undrawn(blocks)
+    shown = every if drawn else _undrawn(every)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
     return Document(title, shown, names=style_order(findings), footer=_FOOTER)
 
@@ -110,14 +111,15 @@ def _overall(findings: Findings) -> Iterator[Block]:
     runs = runs_table(findings)
     if runs is not None:
         yield runs
-    yield from tables(findings, "overall")
-    for table in tables(findings, "by task"):
-        yield Details(table.title, (table,)) if is_long(findings) else table
+    yield from blocks(findings, "overall")
+    for block in blocks(findings, "by task"):
+        folded = isinstance(block, Table) and is_long(findings)
+        yield Details(block.title, (block,)) if folded else block
 
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    scores, others = summary_tables(findings), tables(findings, "summary")
+    scores, others = summary_tables(findings), tuple(blocks(findings, "summary"))
     if not scores and not others:
         return
     if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:
@@ -125,10 +127,10 @@ def _summary(findings: Findings) -> Iterator[Section]:
     yield Section("Summary", (*scores, *others), "summary", ALWAYS)
 
 
-def _sections(title: str, blocks: tuple[Block, ...], anchor: str) -> Iterator[Section]:
+def _sections(title: str, made: tuple[Block, ...], anchor: str) -> Iterator[Section]:
     """Iterate over the section of some blocks; there is none without them."""
-    if blocks:
-        yield Section(title, blocks, anchor)
+    if made:
+        yield Section(title, made, anchor)
 
 
 def _notes(findings: Findings) -> Iterator[Section]:
@@ -139,8 +141,8 @@ def _notes(findings: Findings) -> Iterator[Section]:
 def _pairs(findings: Findings) -> Iterator[Section]:
     tables = group_tables(findings)
     shown = not is_long(findings) or len(tables) == 1
-    blocks = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
-    return _sections("Comparisons over groups", blocks, "pairs")
+    made = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
+    return _sections("Comparisons over groups", made, "pairs")
 
 
 def _charts(findings: Findings) -> Iterator[Section]:
@@ -161,13 +163,13 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
     played = played_tasks(findings)
     yield Section("Every task", (overview_table(findings),), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
-        blocks = tuple(
+        made = tuple(
             Details(task.id, tuple(_task(findings, task)), "task")
             for task in tasks
             if task in played
         )
         title = f"Tasks of {name}" if name else "Task by task"
-        yield from _sections(title, blocks, f"group-{number}")
+        yield from _sections(title, made, f"group-{number}")
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
@@ -179,13 +181,13 @@ def _task(findings: Findings, task: Task) -> Iterator[Block]:
     yield from of_task(findings, task)
 
 
-def _undrawn(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def _undrawn(every: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return blocks without their plots."""
     return tuple(
         replace(block, blocks=_undrawn(block.blocks))
         if isinstance(block, Row | Details | Section)
         else block
-        for block in blocks
+        for block in every
         if not isinstance(block, Pictures)
     )
 

@@ -16,7 +16,7 @@ from coopbench.analysis.rankings import ProfilePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
-from coopbench.report.sections import parts
+from coopbench.report.sections import further_json, parts
 from coopbench_envs.parameters import named
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
@@ -104,6 +104,7 @@ def contents(findings: Answered) -> dict[str, Any]:
         "profiles": _profiles(findings.profiles),
         "curves": _curves(findings),
         "learning": _learning(findings.learning),
+        **further_json(findings),
     }
     rows = {
         part.name: [finite(vars(row)) for row in findings.rows(part)]

@@ -1,7 +1,7 @@
 """Agents: what each seat of a game earns, as a table below those of every task."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from coopbench.episodes.metrics import agent_values, known_agent_metrics
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.blocks import Block, Details
+from coopbench.report.blocks import Details
 from coopbench.report.numbers import Scale, level_text, scale_of_rows
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
@@ -148,11 +148,10 @@ def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: F
     return replace(number_entry(row.mean, scale), marks=notes.mark(flag))
 
 
-def of_task(findings: Findings, task: Task) -> Iterator[Block]:
-    """Iterate over the folded table of a task."""
+def of_task(findings: Findings, task: Task) -> Details | None:
+    """Return the folded table of a task; None if no policy played it."""
     table = agent_table(findings, task)
-    if table is not None:
-        yield Details("By agent", (table,))
+    return None if table is None else Details("By agent", (table,))
 
 
 AGENTS = Part("agents", agent_estimates)

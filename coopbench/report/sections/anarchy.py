@@ -107,4 +107,4 @@ def anarchy_table(findings: Findings) -> Table | None:
 
 
 PRICES = Part("anarchy", prices_of_anarchy, rare=True)
-SECTION = ReportSection((PRICES,), anarchy_table, "by task")
+SECTION = ReportSection((PRICES,), {"by task": anarchy_table})

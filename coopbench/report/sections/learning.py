@@ -110,4 +110,4 @@ def pictures(findings: Findings) -> Iterator[Picture]:
         yield Picture(name, caption, partial(efficiency, findings, group))
 
 
-SECTION = ReportSection(table=efficiency_table, pictures=pictures, reading=READING)
+SECTION = ReportSection(shows={"overall": efficiency_table}, pictures=pictures, reading=READING)

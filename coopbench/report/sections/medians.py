@@ -249,4 +249,6 @@ def _chart(findings: Findings, label: str, *columns: str) -> LineChart:
 
 FINAL = Part("final_medians", final_medians)
 MEDIANS = Part("medians", median_points, rare=True)
-SECTION = ReportSection((FINAL, MEDIANS), medians_table, pictures=pictures, asked=asked)
+SECTION = ReportSection(
+    (FINAL, MEDIANS), {"overall": medians_table}, pictures=pictures, asked=asked
+)

@@ -44,4 +44,4 @@ def _first_of(names: Sequence[str]) -> str:
     return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
 
-SECTION = ReportSection(table=missing_table, place="summary")
+SECTION = ReportSection(shows={"summary": missing_table})

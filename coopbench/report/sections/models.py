@@ -79,4 +79,4 @@ def model_table(findings: Findings) -> Table | None:
 
 
 ESTIMATES = Part("models", model_estimates)
-SECTION = ReportSection((ESTIMATES,), model_table)
+SECTION = ReportSection((ESTIMATES,), {"overall": model_table})

@@ -145,4 +145,4 @@ def published_table(findings: Findings) -> Table | None:
 
 RETURNS = Part("published", published_returns)
 AGGREGATES = Part("published_aggregates", published_aggregates, RETURNS, rare=True)
-SECTION = ReportSection((RETURNS, AGGREGATES), published_table)
+SECTION = ReportSection((RETURNS, AGGREGATES), {"overall": published_table})

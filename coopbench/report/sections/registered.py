@@ -32,4 +32,4 @@ def registered_table(findings: Findings) -> Table | None:
     )
 
 
-SECTION = ReportSection(table=registered_table, place="summary")
+SECTION = ReportSection(shows={"summary": registered_table})

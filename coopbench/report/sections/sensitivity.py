@@ -107,4 +107,4 @@ def sensitivity_table(findings: Findings) -> Table | None:
 
 
 SENSITIVITY = Part("sensitivity", sensitivities, rare=True)
-SECTION = ReportSection((SENSITIVITY,), sensitivity_table, asked=asked)
+SECTION = ReportSection((SENSITIVITY,), {"overall": sensitivity_table}, asked=asked)
