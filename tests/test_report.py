@@ -38,11 +38,11 @@ from coopbench.report.plots.pictures import group_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
 from coopbench.report.sections.agents import agent_estimates, agent_table
+from coopbench.report.sections.comparisons import NO_COMPARISON, comparison_table
 from coopbench.report.sections.missing import missing_table
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
 from coopbench.report.tables.aggregates import aggregate_table, information_entry
-from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.entries import NO_COMPARISON, SAME, named_count, style_order, unit_text
+from coopbench.report.tables.entries import SAME, named_count, style_order, unit_text
 from coopbench.report.tables.overview import overview_table
 from coopbench.report.tables.tasks import task_table
 from coopbench.report.terminal import as_text, encodable

@@ -16,7 +16,7 @@ import numpy as np
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.charts import chart_points
-from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
+from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
@@ -79,7 +79,6 @@ class Findings:
     comparisons = Part("comparisons", comparisons)
     charts = Part("charts", chart_points)
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
-    effects = Part("effects", effects, rare=True)
     efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
     profiles = Part("profiles", profile_points)
     learning = Part("learning", learning_curves)  # of policies with checkpoints

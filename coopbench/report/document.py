@@ -29,10 +29,8 @@ from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
 from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
-from coopbench.report.tables.comparisons import comparison_table, group_tables
 from coopbench.report.tables.entries import (
     LONG,
-    NO_COMPARISON,
     is_long,
     played_tasks,
     style_order,
@@ -45,7 +43,6 @@ _DIGEST = (
     "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
     "played. A protocol read from this text has the same digest (Protocol.digest in Python)."
 )
-_MOST_COMPARED = 5  # policies whose comparisons with each other fit on a screen
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
 
 
@@ -65,7 +62,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
         Facts(identity(findings), FILES),
         *_summary(findings),
         *_sections("All tasks", tuple(_overall(findings)), "all-tasks"),
-        *_pairs(findings),
+        *_sections("Comparisons over groups", tuple(blocks(findings, "pairs")), "pairs"),
         *_charts(findings),
         *(_folded_tasks(findings) if is_long(findings) else _tasks(findings, alone)),
         Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
@@ -138,13 +135,6 @@ def _notes(findings: Findings) -> Iterator[Section]:
         yield Section("Notes", (Items(findings.notes),), "notes", ALWAYS)
 
 
-def _pairs(findings: Findings) -> Iterator[Section]:
-    tables = group_tables(findings)
-    shown = not is_long(findings) or len(tables) == 1
-    made = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
-    return _sections("Comparisons over groups", made, "pairs")
-
-
 def _charts(findings: Findings) -> Iterator[Section]:
     return _sections(
         "Charts", tuple(_drawn([*group_pictures(findings), *pictures(findings)])), "charts"
@@ -173,11 +163,8 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
-    compared = comparison_table(findings, task)
     yield Facts(task_facts(findings, task))
     yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
-    shown = ALWAYS if len(findings.policies) <= _MOST_COMPARED else FILES
-    yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=shown)
     yield from of_task(findings, task)
 
 

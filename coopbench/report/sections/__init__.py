@@ -22,6 +22,7 @@ _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
     "registered",
     "missing",
+    "comparisons",
     "agents",
     "contexts",
     "models",

@@ -1,20 +1,17 @@
 """Entries of tables and sentences about units of inference and bounds, shared by all tables."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from coopbench.analysis.comparisons import count_decisions
-from coopbench.analysis.constants import EXACT
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
+from coopbench.report.numbers import MISSING, Scale, interval_text, is_point
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group
 
-NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
 
@@ -39,12 +36,6 @@ def policy_text(findings: Findings, policy: str) -> str:
 def policy_entry(findings: Findings, policy: str) -> Entry:
     """Return the entry that begins the row of a policy."""
     return Entry(policy_text(findings, policy), policy)
-
-
-def pair_entry(findings: Findings, first: str, second: str) -> Entry:
-    """Return the entry that begins the row of a comparison of two policies."""
-    text = f"{policy_text(findings, first)} vs {policy_text(findings, second)}"
-    return Entry(text, text)
 
 
 def is_long(findings: Findings) -> bool:
@@ -174,12 +165,6 @@ def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
     return ends_entry(row.low, row.high, scale, notes.mark(flag))
 
 
-def claim_entry(row: Any, p: float) -> Entry:
-    """Return the p value by which a comparison is decided, or "exact"; bold if it is decided."""
-    entry = Entry("exact", p) if row.basis == EXACT else p_entry(p)
-    return dataclasses.replace(entry, strong=row.decided)
-
-
 def decisions_text(findings: Findings) -> str:
     """Say what the decisions of a report are on, and how many of them may be false."""
     alpha = findings.protocol.report.alpha
@@ -191,24 +176,10 @@ def decisions_text(findings: Findings) -> str:
     )
 
 
-def above_entry(row: Any) -> Entry:
-    """Return how many runs of a learner are above a fixed policy, with their share's interval."""
-    if not row.runs:
-        return Entry(MISSING)
-    text = f"{row.above} of {row.runs}"
-    share = f"share {row.above_low:.2f} to {row.above_high:.2f}"
-    return Entry(text, row.above / row.runs, below=share)
-
-
 def ends_entry(low: float, high: float, scale: Scale, marks: tuple[str, ...] = ()) -> Entry:
     """Return an interval, sorted by its width; one that is undefined comes last."""
     width = high - low
     return Entry(interval_text(low, high, scale), width if math.isfinite(width) else None, marks)
-
-
-def p_entry(value: float) -> Entry:
-    """Return a p value; a dash where there is no test."""
-    return Entry(p_text(value), None if math.isnan(value) else value)
 
 
 def has_certified_partners(findings: Findings) -> bool:
