@@ -34,17 +34,21 @@ from coopbench.report.plots.drawing import (
 )
 from coopbench.report.plots.marks import ticks
 from coopbench.report.plots.overall import drawn_pairs
-from coopbench.report.plots.pictures import group_pictures, overall_pictures
+from coopbench.report.plots.pictures import group_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
 from coopbench.report.sections.agents import agent_estimates, agent_table
+from coopbench.report.sections.aggregates import (
+    aggregate,
+    aggregate_table,
+    information_entry,
+    pictures,
+)
 from coopbench.report.sections.comparisons import NO_COMPARISON, comparison_table
+from coopbench.report.sections.estimates import curves, overview_table, scores, task_table
 from coopbench.report.sections.missing import missing_table
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
-from coopbench.report.tables.aggregates import aggregate_table, information_entry
 from coopbench.report.tables.entries import SAME, named_count, style_order, unit_text
-from coopbench.report.tables.overview import overview_table
-from coopbench.report.tables.tasks import task_table
 from coopbench.report.terminal import as_text, encodable
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
@@ -423,12 +427,12 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in (*overall_pictures(many), *group_pictures(many))]
+    drawn = [picture.name for picture in (*pictures(many), *group_pictures(many))]
     assert drawn[:2] == ["scores-few", "scores-large"]
     kinds = ("profiles", "improvements")
     assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
     for statistic in ("trimmed_mean", "optimality_gap"):
-        drawn = plots.aggregate(many, "large", statistic)
+        drawn = aggregate(many, "large", statistic)
         assert drawn.title == "large"
         wanted = ("large", NOISY, statistic)
         row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
@@ -436,7 +440,7 @@ def test_every_group_has_its_plot(many):
     with pytest.raises(ValueError, match="large"):
         plots.profiles(many, "larg")
     with pytest.raises(ValueError, match="trimmed_mean"):
-        plots.aggregate(many, statistic="trimmed")
+        aggregate(many, statistic="trimmed")
 
 
 def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
@@ -626,10 +630,10 @@ def row_of(chart, policy):
 
 
 def test_plots_draw_every_policy_alike(report):
-    charts = plots.aggregate(report), plots.scores(report, "first")
+    charts = aggregate(report), scores(report, "first")
     looks = {tuple((row.label, row.look) for row in chart.rows) for chart in charts}
     (rows,) = looks  # a policy looks the same everywhere
-    lines = plots.curves(report, "first").lines
+    lines = curves(report, "first").lines
     # The fourth policy has no results.
     assert [(line.label, line.look) for line in lines] == list(rows[:3])
     assert len({look for _, look in rows}) == 4
@@ -654,7 +658,7 @@ def test_long_names_that_differ_at_their_ends_differ_in_plots():
 
 
 def test_intervals_are_drawn_only_where_they_are(report):
-    chart = plots.scores(report, "first")
+    chart = scores(report, "first")
     row = next(row for row in report.estimates if row.policy == NOISY)
     assert row_of(chart, NOISY).ends == (row.mean, row.low, row.high)
     assert has_interval(row_of(chart, STILL).ends)  # within a bound
@@ -667,7 +671,7 @@ def test_intervals_are_drawn_only_where_they_are(report):
 
 
 def test_curves_start_after_the_first_step(report):
-    line = next(line for line in plots.curves(report, "first").lines if line.label == STILL)
+    line = next(line for line in curves(report, "first").lines if line.label == STILL)
     assert list(line.x) == [1, 2, 3, 4]
     assert line.y[-1] == 0.5
 

@@ -24,20 +24,16 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
+from coopbench.report.plots.pictures import group_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
-from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
 from coopbench.report.tables.entries import (
-    LONG,
     is_long,
     played_tasks,
     style_order,
 )
 from coopbench.report.tables.model import Table
-from coopbench.report.tables.overview import overview_table
-from coopbench.report.tables.tasks import score_tables, task_table
 
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
@@ -82,7 +78,7 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
 
 def paper(findings: Findings) -> Document:
     """Return the tables for a paper: aggregates, and the score on every task."""
-    protocol, overall = findings.protocol, aggregate_table(findings)
+    protocol = findings.protocol
     facts = {
         "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
     }
@@ -92,8 +88,7 @@ def paper(findings: Findings) -> Document:
         (
             Facts(facts),
             verdict(findings),
-            *([overall] if overall and findings.aggregates else []),
-            *score_tables(findings),
+            *blocks(findings, "paper"),
         ),
         footer=f"Protocol {protocol.name} (SHA-256 {protocol.digest[:12]}).{standing}",
     )
@@ -101,27 +96,19 @@ def paper(findings: Findings) -> Document:
 
 def _overall(findings: Findings) -> Iterator[Block]:
     """Iterate over what is over all tasks; tables with a row for every task fold if many."""
-    aggregates = aggregate_table(findings)
-    if aggregates is not None:
-        yield aggregates
-    yield from _drawn(overall_pictures(findings))
-    runs = runs_table(findings)
-    if runs is not None:
-        yield runs
     yield from blocks(findings, "overall")
     for block in blocks(findings, "by task"):
-        folded = isinstance(block, Table) and is_long(findings)
-        yield Details(block.title, (block,)) if folded else block
+        if isinstance(block, Table) and is_long(findings):
+            yield Details(block.title, (block,))
+        else:
+            yield block
 
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    scores, others = summary_tables(findings), tuple(blocks(findings, "summary"))
-    if not scores and not others:
-        return
-    if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:
-        scores.append(overview_table(findings))
-    yield Section("Summary", (*scores, *others), "summary", ALWAYS)
+    made = tuple(blocks(findings, "summary"))
+    if made:
+        yield Section("Summary", made, "summary", ALWAYS)
 
 
 def _sections(title: str, made: tuple[Block, ...], anchor: str) -> Iterator[Section]:
@@ -151,7 +138,7 @@ def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
 def _folded_tasks(findings: Findings) -> Iterator[Section]:
     """Iterate over the overview and the groups, in which every played task is folded."""
     played = played_tasks(findings)
-    yield Section("Every task", (overview_table(findings),), "tasks")
+    yield from _sections("Every task", tuple(blocks(findings, "every task")), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
         made = tuple(
             Details(task.id, tuple(_task(findings, task)), "task")
@@ -164,7 +151,6 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
     yield Facts(task_facts(findings, task))
-    yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
     yield from of_task(findings, task)
 
 

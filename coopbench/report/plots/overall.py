@@ -1,11 +1,9 @@
 """Plots over several tasks: statistics, profiles, improvement, charts; heat maps of cross-plays."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from coopbench.analysis.aggregates import Aggregate, all_statistics, shown_statistics
+from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.meetings import Meetings
 from coopbench.analysis.rankings import Improvement, ProfilePoint
@@ -13,52 +11,17 @@ from coopbench.protocol.report import Chart
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import scale_of
 from coopbench.report.plots.drawing import (
-    Drawing,
     HeatMap,
     IntervalChart,
-    Line,
     LineChart,
     Row,
-    Sheet,
 )
-from coopbench.report.plots.intervals import rows_of
+from coopbench.report.plots.policies import lines_of
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.tables.entries import style_order
 from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot
-
-
-def aggregate(
-    findings: Findings, group: str | None = None, statistic: str = "mean"
-) -> IntervalChart:
-    """Draw a statistic of every policy over the tasks of a group.
-
-    The group is the protocol's first unless it is named; ``statistic`` is a key of
-    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalized scores from 0
-    to 1 at least.
-    """
-    names = tuple(findings.protocol.groups)
-    group = names[0] if group is None else group
-    named("group", group, findings.protocol.groups)
-    by_key = all_statistics()
-    named("statistic", statistic, by_key)
-    ends = {
-        row.policy: (row.estimate, row.low, row.high)
-        for row in findings.aggregates_of(statistic, group)
-    }
-    reach = [value for row in ends.values() for value in row if math.isfinite(value)]
-    low, high = min([0.0, *reach]), max([1.0, *reach])
-    room = 0.03 * (high - low)
-    label = f"{by_key[statistic].axis} normalized {plain(findings.protocol.report.score)}"
-    title = group if len(names) > 1 else ""
-    return IntervalChart(rows_of(findings, ends), title, label, (low - room, high + room))
-
-
-def statistics(findings: Findings, group: str) -> Drawing:
-    """Draw the statistics that tables show, one below the other."""
-    first, *others = (aggregate(findings, group, key) for key in shown_statistics())
-    return Sheet((first, *(replace(other, title="") for other in others)))
 
 
 def profiles(findings: Findings, group: str, unit: str | None = None) -> LineChart:
@@ -75,7 +38,7 @@ def profiles(findings: Findings, group: str, unit: str | None = None) -> LineCha
         if (point.group, point.unit) == (group, unit):
             by_policy.setdefault(point.policy, []).append(point)
     return LineChart(
-        _lines(findings, by_policy, "threshold"),
+        lines_of(findings, by_policy, "threshold"),
         group or "all tasks",
         f"normalized {plain(findings.protocol.report.score)}",
         f"share of {unit or 'scores'} above",
@@ -143,7 +106,7 @@ def chart(findings: Findings, name: str) -> LineChart:
     rows = {line: [point for point in points if point.policy == line] for line in order}
     per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
     return LineChart(
-        _lines(findings, rows, "at"),
+        lines_of(findings, rows, "at"),
         ", ".join(filter(None, (spec.group, per))) or "all tasks",
         plain(spec.x),
         plain(spec.metric),
@@ -160,24 +123,6 @@ def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
         for spec in findings.protocol.report.chart
         for name, panel in spec.panels(findings.protocol.task).items()
     }
-
-
-def _lines(findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str) -> tuple[Line, ...]:
-    """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
-    looks = styles(style_order(findings))
-    # A method that has a model for every task looks like its first model.
-    first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
-    return tuple(
-        Line(
-            plain(policy),
-            looks[policy if policy in looks else first[policy]],
-            [getattr(row, x) for row in rows],
-            [row.estimate for row in rows],
-            [row.low for row in rows],
-            [row.high for row in rows],
-        )
-        for policy, rows in by_policy.items()
-    )
 
 
 def heat_map(result: Meetings, task: str) -> HeatMap:

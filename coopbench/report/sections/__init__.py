@@ -20,6 +20,9 @@ from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
+    "aggregates",
+    "ranks",
+    "estimates",
     "registered",
     "missing",
     "comparisons",

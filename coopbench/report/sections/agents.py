@@ -28,6 +28,14 @@ from coopbench.report.tables.entries import (
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
+READING = """
+Agents: An agent is one seat of a game; its numbers are means over the episodes in which the
+policy played it.
+{% for name, meaning in agent_metrics.items() %}
+{{ name }}: {{ meaning }}.
+{% endfor %}
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class AgentEstimate(ReportRow):
@@ -155,4 +163,4 @@ def of_task(findings: Findings, task: Task) -> Details | None:
 
 
 AGENTS = Part("agents", agent_estimates)
-SECTION = ReportSection((AGENTS,), of_task=of_task)
+SECTION = ReportSection((AGENTS,), of_task=of_task, reading=READING)

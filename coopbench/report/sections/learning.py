@@ -6,8 +6,9 @@ from functools import partial
 
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.learning import THRESHOLD, Efficiency
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, level_text, scale_of
-from coopbench.report.plots.learning import efficiency
+from coopbench.report.plots.learning import efficiency, learning_curves
 from coopbench.report.plots.style import Picture
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
@@ -110,4 +111,23 @@ def pictures(findings: Findings) -> Iterator[Picture]:
         yield Picture(name, caption, partial(efficiency, findings, group))
 
 
-SECTION = ReportSection(shows={"overall": efficiency_table}, pictures=pictures, reading=READING)
+def task_pictures(findings: Findings, task: Task) -> Iterator[Picture]:
+    """Iterate over the learning curves of a task."""
+    score, level = findings.protocol.report.score, level_text(findings.protocol)
+    if any(curve.task == task.id for curve in findings.learning):
+        caption = (
+            f"Learning curves: mean over runs of the mean {score} at every checkpoint, with the "
+            f"{level} interval of each point, over runs and episodes. Dotted: the evaluation of "
+            "the best fixed policy, and of the best that ignores its observations, with the "
+            f"{level} interval; its episodes are not those of the curves."
+        )
+        draw = partial(learning_curves, findings, task.id)
+        yield Picture(f"learning-{task.id}", caption, draw)
+
+
+SECTION = ReportSection(
+    shows={"overall": efficiency_table},
+    pictures=pictures,
+    task_pictures=task_pictures,
+    reading=READING,
+)

@@ -6,11 +6,12 @@ from typing import Any
 
 from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.rankings import Rank
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import MISSING, Scale, interval_text, is_point
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group
+from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, range_text
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
@@ -188,3 +189,35 @@ def has_certified_partners(findings: Findings) -> bool:
     played = {task for task, _ in findings.episodes.pairs}
     focal = {task.id for task in findings.protocol.task if task.partners} & played
     return bool(focal) and focal <= certified
+
+
+def rank_entry(row: Rank | None, marks: tuple[str, ...] = ()) -> Entry:
+    """Return the interval of a rank, sorted by its middle."""
+    if row is None:
+        return Entry(MISSING)
+    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0, marks)
+
+
+def table_by_group(
+    findings: Findings, title: str, entries: dict[tuple[str, str], Entry], note: str
+) -> Table:
+    """Return a table with a row for every policy and a column for every group."""
+    groups = list(findings.protocol.groups)
+    body = tuple(
+        (
+            policy_entry(findings, policy),
+            *(entries.get((group, policy), Entry(MISSING)) for group in groups),
+        )
+        for policy in findings.episodes.policies
+    )
+    return Table(
+        title=title,
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(group if len(groups) > 1 else "All tasks", title) for group in groups),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit=note,
+        matrix=True,
+    )
