@@ -18,12 +18,10 @@ from coopbench.analysis.aggregates import Aggregate
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
-from coopbench.report import plots
 from coopbench.report.document import document
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall
 from coopbench.report.plots.drawing import (
     HeatMap,
     IntervalChart,
@@ -33,10 +31,9 @@ from coopbench.report.plots.drawing import (
     has_interval,
 )
 from coopbench.report.plots.marks import ticks
-from coopbench.report.plots.overall import drawn_pairs
-from coopbench.report.plots.pictures import group_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
+from coopbench.report.sections import improvements, profiles
 from coopbench.report.sections.agents import agent_estimates, agent_table
 from coopbench.report.sections.aggregates import (
     aggregate,
@@ -427,10 +424,10 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in (*pictures(many), *group_pictures(many))]
-    assert drawn[:2] == ["scores-few", "scores-large"]
-    kinds = ("profiles", "improvements")
-    assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
+    made = (*pictures(many), *profiles.pictures(many), *improvements.pictures(many))
+    kinds = ("scores", "profiles", "improvements")
+    named = [f"{kind}-{group}" for kind in kinds for group in ("few", "large")]
+    assert [picture.name for picture in made] == named
     for statistic in ("trimmed_mean", "optimality_gap"):
         drawn = aggregate(many, "large", statistic)
         assert drawn.title == "large"
@@ -438,18 +435,18 @@ def test_every_group_has_its_plot(many):
         row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
         assert row_of(drawn, NOISY).ends == (row.estimate, row.low, row.high)
     with pytest.raises(ValueError, match="large"):
-        plots.profiles(many, "larg")
+        profiles.profiles(many, "larg")
     with pytest.raises(ValueError, match="trimmed_mean"):
         aggregate(many, statistic="trimmed")
 
 
 def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
-    chart = plots.improvements(many, "large")
+    chart = improvements.chart(many, "large")
     assert [row.label.count("\nover ") for row in chart.rows] == [1] * 3
-    monkeypatch.setattr(overall, "PAIRS", 2)
-    drawn = drawn_pairs(many, "large")
+    monkeypatch.setattr(improvements, "PAIRS", 2)
+    drawn = improvements.drawn_pairs(many, "large")
     assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
-    chart = plots.improvements(many, "large")
+    chart = improvements.chart(many, "large")
     assert chart.rows[0].label == NOISY
     assert STILL in chart.x_label
     # The same pair seen from the other side.
@@ -457,7 +454,7 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     assert (first.first, first.estimate) == (NOISY, 0.0)
     unsure = dataclasses.replace(first, low=0.0, high=0.25)
     rows = tuple(unsure if row is first else row for row in many.improvements)
-    (seen, *_) = drawn_pairs(altered(many, improvements=rows), "large")
+    (seen, *_) = improvements.drawn_pairs(altered(many, improvements=rows), "large")
     assert (seen.estimate, seen.low, seen.high) == (1.0, 0.75, 1.0)
 
 

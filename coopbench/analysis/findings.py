@@ -15,12 +15,11 @@ import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.certificates import certified_tasks
-from coopbench.analysis.charts import chart_points
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.rankings import improvements, profile_points, ranks
+from coopbench.analysis.rankings import ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.episodes.table import Cell, EpisodeTable
@@ -74,13 +73,10 @@ class Findings:
     aggregates = Part("aggregates", aggregates)
     group_comparisons = Part("group_comparisons", group_comparisons)  # of all pairs, by the mean
     ranks = Part("ranks", ranks, group_comparisons)
-    improvements = Part("improvements", improvements)  # of all pairs of policies, over each group
     estimates = Part("estimates", estimates)
     comparisons = Part("comparisons", comparisons)
-    charts = Part("charts", chart_points)
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
     efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
-    profiles = Part("profiles", profile_points)
     learning = Part("learning", learning_curves)  # of policies with checkpoints
 
     def rows(self, part: Part[Row]) -> tuple[Row, ...]:

@@ -24,7 +24,6 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.pictures import group_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
@@ -123,9 +122,7 @@ def _notes(findings: Findings) -> Iterator[Section]:
 
 
 def _charts(findings: Findings) -> Iterator[Section]:
-    return _sections(
-        "Charts", tuple(_drawn([*group_pictures(findings), *pictures(findings)])), "charts"
-    )
+    return _sections("Charts", tuple(_drawn(pictures(findings))), "charts")
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:

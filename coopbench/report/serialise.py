@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,10 +11,10 @@ import numpy as np
 
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.learning import Curve, CurvePoint
-from coopbench.analysis.rankings import ProfilePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
+from coopbench.report.numbers import defined, finite
 from coopbench.report.sections import further_json, parts
 from coopbench_envs.parameters import named
 
@@ -69,8 +68,8 @@ def _fields(column: Sequence[Any]) -> list[str]:
 
 
 def _field(value: Any) -> str:
-    defined = _defined(value)
-    return "" if defined is None else str(defined)
+    shown = defined(value)
+    return "" if shown is None else str(shown)
 
 
 def _quoted(text: str) -> str:
@@ -82,16 +81,6 @@ def plain(value: Any) -> Any:
     return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
-def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with None for every number that is not finite."""
-    return {name: _defined(value) for name, value in row.items()}
-
-
-def _defined(value: Any) -> Any:
-    """Return None for a float that is not finite, which JSON and most CSV readers do not accept."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def as_json(findings: Answered) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
     return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
@@ -101,7 +90,6 @@ def contents(findings: Answered) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
     protocol = findings.protocol
     columnar = {
-        "profiles": _profiles(findings.profiles),
         "curves": _curves(findings),
         "learning": _learning(findings.learning),
         **further_json(findings),
@@ -142,19 +130,6 @@ def _registration(findings: Findings) -> dict[str, Any] | None:
     }
 
 
-def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:
-    """Return performance profiles by column, one entry for each policy and group."""
-    profiles: dict[tuple[str, str], dict[str, Any]] = {}
-    for point in points:
-        row = dataclasses.asdict(point)
-        head = {name: row.pop(name) for name in ("group", "policy", "unit", "flag")}
-        columns = {name: list[Any]() for name in row}
-        profile = profiles.setdefault((point.group, point.policy), head | columns)
-        for name, value in row.items():
-            profile[name].append(_defined(value))
-    return list(profiles.values())
-
-
 def _curves(findings: Findings) -> list[dict[str, Any]]:
     """Return the course of the curve metric; value k is after step k, averaged over episodes."""
     metrics = {task.id: findings.protocol.report.curve_of(task) for task in findings.protocol.task}
@@ -164,7 +139,7 @@ def _curves(findings: Findings) -> list[dict[str, Any]]:
             "policy": block.cell.policy,
             "run": block.cell.run,
             "metric": metric,
-            "values": [_defined(value) for value in block.curves[metric].tolist()],
+            "values": [defined(value) for value in block.curves[metric].tolist()],
         }
         for block in findings.episodes
         if (metric := metrics[block.cell.task]) in block.curves
@@ -176,7 +151,7 @@ def _learning(curves: Iterable[Curve]) -> list[dict[str, Any]]:
     columns = ("steps", "estimate", "low", "high")
     return [
         {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
-        | {name: [_defined(value) for value in getattr(curve, name).tolist()] for name in columns}
+        | {name: [defined(value) for value in getattr(curve, name).tolist()] for name in columns}
         for curve in curves
     ]
 

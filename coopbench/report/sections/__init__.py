@@ -26,6 +26,8 @@ _NAMES = (
     "registered",
     "missing",
     "comparisons",
+    "profiles",
+    "improvements",
     "agents",
     "contexts",
     "models",
@@ -93,6 +95,11 @@ def pictures(findings: Findings, task: Task | None = None) -> tuple[Picture, ...
         for section in sections().values()
     )
     return tuple(itertools.chain.from_iterable(made))
+
+
+def readings() -> list[str]:
+    """Return the templates of how to read the report."""
+    return [section.reading for section in sections().values()]
 
 
 def further_json(findings: Findings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coopbench.analysis.charts import families
+from coopbench.analysis.contrasts import families
 from coopbench.analysis.estimates import Estimate, estimate
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.score_matrix import MODELS, score_scales, units_of
