@@ -7,12 +7,11 @@ import pytest
 from builders import altered, make_block, make_task, protocol_of
 from scipy import stats
 
-from coopbench.analysis import learning as efficiency
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
-from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections import learning as efficiency
 from coopbench.report.sections.learning import NEVER, efficiency_table
 from coopbench.report.sections.medians import final_medians, median_points, medians_table
 from coopbench.report.serialise import as_json, tables_as_csv
@@ -218,10 +217,10 @@ def test_tables_and_plots_show_what_was_found(means):
         row.leads for row in report.final_medians
     ]
     assert stored["efficiency"][0]["area"] == report.efficiency[0].area
-    chart = plots.learning_curves(report, "first")
+    chart = efficiency.task_chart(report, "first")
     assert [line.label for line in chart.lines] == ["mine", "other"]
     assert list(chart.lines[0].x) == STEPS.tolist()
-    chart = plots.efficiency(report)
+    chart = efficiency.efficiency(report)
     assert chart.lines[1].y[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
 
 

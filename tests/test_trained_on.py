@@ -15,7 +15,6 @@ from builders import (
 )
 
 import coopbench
-from coopbench.analysis import learning as efficiency
 from coopbench.analysis.deviations import deviations, missing_runs
 from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
@@ -25,6 +24,7 @@ from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.answers import LACKING, YES
 from coopbench.report.facts import training_text
+from coopbench.report.sections import learning as efficiency
 
 LONGER = {"trained_on": "dilemma", "parameters": {"horizon": 9}}
 FOCAL = {"trained_on": "dilemma", "partners": ["always_defect", "random"]}

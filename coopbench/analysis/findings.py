@@ -6,7 +6,7 @@ their sections, see ``coopbench.report.sections``.
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
@@ -18,7 +18,6 @@ from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, estimates
-from coopbench.analysis.learning import efficiencies, learning_curves
 from coopbench.analysis.rankings import ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
@@ -35,6 +34,7 @@ class Part(Generic[Row]):
 
     ``name`` is that of its CSV file. ``rare``: few reports have such rows, and the files of the
     others leave the part out. ``after`` are other parts, whose rows ``make`` takes as well.
+    ``flat`` makes the lines of the CSV file from a row that stands for several.
     """
 
     def __init__(
@@ -43,12 +43,13 @@ class Part(Generic[Row]):
         make: Callable[..., tuple[Row, ...]],
         *after: "Part[Any]",
         rare: bool = False,
+        flat: Callable[[Any], Iterator[Any]] | None = None,
     ) -> None:
-        self.name, self.make, self.after, self.rare = name, make, after, rare
-        (row, _) = typing.get_args(typing.get_type_hints(make)["return"])
-        self.row: type[Row] = row
-        fields = inspect.cleandoc(row.__doc__ or "")
-        self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{row.__name__}: {fields}"
+        self.name, self.make, self.after, self.rare, self.flat = name, make, after, rare, flat
+        self.row: type[Row] = _first_type(make)
+        self.line = self.row if flat is None else _first_type(flat)
+        fields = inspect.cleandoc(self.row.__doc__ or "")
+        self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{self.row.__name__}: {fields}"
 
     @overload
     def __get__(self, findings: None, owner: type) -> Self: ...
@@ -56,6 +57,11 @@ class Part(Generic[Row]):
     def __get__(self, findings: "Findings", owner: type) -> tuple[Row, ...]: ...
     def __get__(self, findings: "Findings | None", owner: type) -> Self | tuple[Row, ...]:
         return self if findings is None else findings.rows(self)
+
+
+def _first_type(make: Callable[..., Any]) -> Any:
+    """Return the type of what a function returns, or yields, several of."""
+    return typing.get_args(typing.get_type_hints(make)["return"])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +82,6 @@ class Findings:
     estimates = Part("estimates", estimates)
     comparisons = Part("comparisons", comparisons)
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
-    efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
-    learning = Part("learning", learning_curves)  # of policies with checkpoints
 
     def rows(self, part: Part[Row]) -> tuple[Row, ...]:
         """Return the rows of a part, which are made once."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from coopbench.analysis.findings import Findings, Part
-from coopbench.analysis.learning import Curve, CurvePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
 from coopbench.report.answers import Answered
@@ -26,9 +25,12 @@ _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
     """Return one CSV file for each part, {name of the part: content}."""
-    files = {part.name: as_csv(findings.rows(part), part.row) for part in _parts(findings)}
-    points = (point for curve in findings.learning for point in curve.points())
-    return files | {"learning": as_csv(points, CurvePoint)}
+    return {part.name: as_csv(_lines(findings, part), part.line) for part in _parts(findings)}
+
+
+def _lines(findings: Findings, part: Part[Any]) -> Iterable[Any]:
+    rows = findings.rows(part)
+    return rows if part.flat is None else itertools.chain.from_iterable(map(part.flat, rows))
 
 
 def _parts(findings: Findings) -> list[Part[Any]]:
@@ -89,15 +91,11 @@ def as_json(findings: Answered) -> str:
 def contents(findings: Answered) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
     protocol = findings.protocol
-    columnar = {
-        "curves": _curves(findings),
-        "learning": _learning(findings.learning),
-        **further_json(findings),
-    }
+    further = further_json(findings)
     rows = {
         part.name: [finite(vars(row)) for row in findings.rows(part)]
         for part in _parts(findings)
-        if part.name not in columnar
+        if part.name not in further
     }
     return {
         "schema": 3,
@@ -105,55 +103,15 @@ def contents(findings: Answered) -> dict[str, Any]:
         "digest": protocol.digest,
         "standard": findings.is_standard,
         "deviations": list(findings.deviations),
-        "registration": _registration(findings),
         "unit_of_inference": findings.units,
-        "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
         "protocol": protocol.model_dump(mode="json"),
         **rows,
-        **columnar,
+        **further,
         "checklist": [dataclasses.asdict(item) for item in findings.checklist],
         "cards": findings.cards,
         "notes": list(findings.notes),
         "versions": versions(),
     }
-
-
-def _registration(findings: Findings) -> dict[str, Any] | None:
-    """Return the registration with its standing and the outcomes of its hypotheses."""
-    registration = findings.registration
-    if registration is None:
-        return None
-    return {
-        **registration.model_dump(mode="json", by_alias=True),
-        "deviations": list(findings.study_deviations),
-        "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
-    }
-
-
-def _curves(findings: Findings) -> list[dict[str, Any]]:
-    """Return the course of the curve metric; value k is after step k, averaged over episodes."""
-    metrics = {task.id: findings.protocol.report.curve_of(task) for task in findings.protocol.task}
-    return [
-        {
-            "task": block.cell.task,
-            "policy": block.cell.policy,
-            "run": block.cell.run,
-            "metric": metric,
-            "values": [defined(value) for value in block.curves[metric].tolist()],
-        }
-        for block in findings.episodes
-        if (metric := metrics[block.cell.task]) in block.curves
-    ]
-
-
-def _learning(curves: Iterable[Curve]) -> list[dict[str, Any]]:
-    """Return learning curves by column, with the true steps of their points."""
-    columns = ("steps", "estimate", "low", "high")
-    return [
-        {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
-        | {name: [defined(value) for value in getattr(curve, name).tolist()] for name in columns}
-        for curve in curves
-    ]
 
 
 # --- data frames ----------------------------------------------------------------------------------

@@ -1,5 +1,3 @@
 """Plots of a report: drawings whose ``svg`` is the text of a file, and which notebooks show."""
 
 from coopbench.report.plots.drawing import Sheet as Sheet
-from coopbench.report.plots.learning import efficiency as efficiency
-from coopbench.report.plots.learning import learning_curves as learning_curves

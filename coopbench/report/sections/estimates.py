@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,14 @@ from coopbench.analysis.score_matrix import Scale as ScoreScale
 from coopbench.episodes.metrics import known_metrics
 from coopbench.protocol.task import Task
 from coopbench.report.blocks import Pictures, Row
-from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    defined,
+    interval_text,
+    level_text,
+    scale_of_rows,
+)
 from coopbench.report.plots.drawing import IntervalChart, Line, LineChart
 from coopbench.report.plots.policies import open_markers, rows_of
 from coopbench.report.plots.style import Picture, plain, styles
@@ -321,9 +329,26 @@ def above_tasks(findings: Findings) -> Table | None:
     return overview_table(findings) if is_long(findings) else None
 
 
+def courses(findings: Findings) -> list[dict[str, Any]]:
+    """Return the course of the curve metric; value k is after step k, averaged over episodes."""
+    metrics = {task.id: findings.protocol.report.curve_of(task) for task in findings.protocol.task}
+    return [
+        {
+            "task": block.cell.task,
+            "policy": block.cell.policy,
+            "run": block.cell.run,
+            "metric": metric,
+            "values": [defined(value) for value in block.curves[metric].tolist()],
+        }
+        for block in findings.episodes
+        if (metric := metrics[block.cell.task]) in block.curves
+    ]
+
+
 SECTION = ReportSection(
     shows={"summary": summary, "every task": above_tasks, "paper": score_tables},
     of_task=of_task,
     task_pictures=task_pictures,
     reading=READING,
+    json={"curves": courses},
 )

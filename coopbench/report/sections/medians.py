@@ -17,7 +17,7 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import MISSING, scale_of_rows
 from coopbench.report.plots.drawing import Line, LineChart
-from coopbench.report.plots.learning import short
+from coopbench.report.plots.marks import short
 from coopbench.report.plots.style import Picture, plain, styles
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import policy_text, runs_text, style_order

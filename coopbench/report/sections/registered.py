@@ -1,5 +1,8 @@
 """Registered hypotheses, and what became of them."""
 
+import dataclasses
+from typing import Any
+
 from coopbench.analysis.findings import Findings
 from coopbench.report.facts import registration_text
 from coopbench.report.section import ReportSection
@@ -32,4 +35,16 @@ def registered_table(findings: Findings) -> Table | None:
     )
 
 
-SECTION = ReportSection(shows={"summary": registered_table})
+def registration(findings: Findings) -> dict[str, Any] | None:
+    """Return the registration with its standing and the outcomes of its hypotheses."""
+    registered = findings.registration
+    if registered is None:
+        return None
+    return {
+        **registered.model_dump(mode="json", by_alias=True),
+        "deviations": list(findings.study_deviations),
+        "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
+    }
+
+
+SECTION = ReportSection(shows={"summary": registered_table}, json={"registration": registration})
