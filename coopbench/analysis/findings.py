@@ -6,7 +6,7 @@ their sections, see ``coopbench.report.sections``.
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
@@ -21,6 +21,7 @@ from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.rankings import ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
+from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
@@ -145,6 +146,27 @@ class Findings:
         name = self.protocol.protocol.name
         runs = {cell.policy: is_shipped(name, meta) for cell, meta in self.metadata.items()}
         return frozenset(policy for policy, ships in runs.items() if ships)
+
+    @cached_property
+    def learned(self) -> tuple[str, ...]:
+        """The policies that have training runs, failed ones included, or are one trained model."""
+        cells = [block.cell for block in self.episodes]
+        cells += [failure.cell for failure in self.episodes.failures]
+        bare = self.episodes.bare
+        trained = (c.policy for c in cells if c.run is not None or c.policy in bare)
+        return tuple(dict.fromkeys(trained))
+
+    @cached_property
+    def unregistered(self) -> tuple[str, ...]:
+        """The policies without runs that are not in the registry; they may have been trained."""
+        others = [name for name in self.episodes.policies if name not in self.learned]
+        found = {name: entry_of(name) for name in others}
+        return tuple(name for name, entry in found.items() if entry is None or entry.trained)
+
+    def metas(self, names: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return the metadata of every cell of some policies, empty for a cell that has none."""
+        cells = [block.cell for block in self.episodes if block.cell.policy in names]
+        return [self.metadata.get(cell, {}) for cell in cells]
 
     def estimates_of(self, task: str, metric: str) -> list[Estimate]:
         """Return the estimates of a metric on a task, one for each policy that played it."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.task import Task
-from coopbench.report.answers import Answered, checklist_table
 from coopbench.report.blocks import (
     ALWAYS,
     FILES,
@@ -41,16 +40,13 @@ _DIGEST = (
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
 
 
-def document(findings: Answered, *, drawn: bool = True) -> Document:
+def document(findings: Findings, *, drawn: bool = True) -> Document:
     """Return everything that a report shows; plots and episodes are made when rendered.
 
     Without ``drawn`` it has no plots.
     """
     protocol, alone = findings.protocol, len(findings.protocol.task) == 1
     explained = (Facts(explanations(findings)),)
-    policy_cards = tuple(
-        Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
-    )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     every: tuple[Block, ...] = (
         verdict(findings),
@@ -62,8 +58,8 @@ def document(findings: Answered, *, drawn: bool = True) -> Document:
         *(_folded_tasks(findings) if is_long(findings) else _tasks(findings, alone)),
         Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
         Section("How to read it", explained, "reading"),
-        Section("Checklist", (checklist_table(findings),), "checklist"),
-        Section("Policies", policy_cards, "policies"),
+        *_sections("Checklist", tuple(blocks(findings, "checklist")), "checklist"),
+        *_sections("Policies", tuple(blocks(findings, "policies")), "policies"),
         Section(
             "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
         ),

@@ -12,7 +12,6 @@ import numpy as np
 from coopbench.analysis.findings import Findings, Part
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
-from coopbench.report.answers import Answered
 from coopbench.report.numbers import defined, finite
 from coopbench.report.sections import further_json, parts
 from coopbench_envs.parameters import named
@@ -83,12 +82,12 @@ def plain(value: Any) -> Any:
     return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
-def as_json(findings: Answered) -> str:
+def as_json(findings: Findings) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
     return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def contents(findings: Answered) -> dict[str, Any]:
+def contents(findings: Findings) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
     protocol = findings.protocol
     further = further_json(findings)
@@ -107,8 +106,6 @@ def contents(findings: Answered) -> dict[str, Any]:
         "protocol": protocol.model_dump(mode="json"),
         **rows,
         **further,
-        "checklist": [dataclasses.asdict(item) for item in findings.checklist],
-        "cards": findings.cards,
         "notes": list(findings.notes),
         "versions": versions(),
     }

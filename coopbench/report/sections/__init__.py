@@ -40,6 +40,8 @@ _NAMES = (
     "anarchy",
     "interquartile",
     "summary",
+    "checklist",
+    "cards",
 )
 
 
