@@ -176,14 +176,19 @@ def test_late_scores_are_the_highest_late_medians():
     close = values - 0.9 * 200 / 32
     table = make_table({"mine": values, "close": close, "poor": values - 50}, steps)
     protocol = make_protocol(reproduces={"medians": True})
-    rows = {(row.task, row.policy): row for row in final_medians(protocol, table)}
+    rows = {(row.task, row.policy): row for row in finals(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
     without = make_table({"mine": values, "poor": values - 50}, steps)
-    led = [row.policy for row in final_medians(protocol, without) if row.leads]
+    led = [row.policy for row in finals(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
-    assert final_medians(make_protocol(), table) == ()
+    assert finals(make_protocol(), table) == ()
+
+
+def finals(protocol, table):
+    """The final medians."""
+    return final_medians(protocol, table, median_points(protocol, table))
 
 
 def make_report(table, **settings):
@@ -193,8 +198,7 @@ def make_report(table, **settings):
         tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
     )
     curves, rows = learning_of(protocol, table)
-    final = final_medians(protocol, table)
-    points = median_points(protocol, table)
+    final, points = finals(protocol, table), median_points(protocol, table)
     parts = {"learning": curves, "efficiency": rows, "final_medians": final, "medians": points}
     return altered(Report(protocol, table), **parts)
 

@@ -36,9 +36,16 @@ def open_markers(rows: Sequence[Any]) -> str:
 
 
 def lines_of(
-    findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str
+    findings: Findings,
+    by_policy: Mapping[str, Sequence[Any]],
+    x: str,
+    ends: Sequence[str] = ("estimate", "low", "high"),
 ) -> tuple[Line, ...]:
-    """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
+    """Return the points of policies or methods as lines with their bands.
+
+    ``x`` and ``ends`` name fields: the places of the points, and the line with both ends of the
+    band.
+    """
     looks = styles(style_order(findings))
     # A method that has a model for every task looks like its first model.
     first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
@@ -46,10 +53,7 @@ def lines_of(
         Line(
             plain(policy),
             looks[policy if policy in looks else first[policy]],
-            [getattr(row, x) for row in rows],
-            [row.estimate for row in rows],
-            [row.low for row in rows],
-            [row.high for row in rows],
+            *([getattr(row, name) for row in rows] for name in (x, *ends)),
         )
         for policy, rows in by_policy.items()
     )

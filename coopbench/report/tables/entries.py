@@ -1,8 +1,9 @@
 """Entries of tables and sentences about units of inference and bounds, shared by all tables."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
@@ -60,13 +61,47 @@ def group_meanings(protocol: Protocol) -> dict[str, str]:
     }
 
 
+class Field(NamedTuple):
+    """A column that shows a field of rows: a text, a number, or with ``high`` an interval."""
+
+    name: str
+    meaning: str
+    scale: Scale | None = None  # of a number; None of a text
+    high: str = ""  # field with the upper end of the interval that begins with this field
+    flagged: bool = False  # whether the ``flag`` of a row is a footnote here
+
+
+def table_of(
+    rows: Sequence[Any], fields: Mapping[str, Field], title: str, unit: str, by: str = ""
+) -> Table | None:
+    """Return a table of rows in groups by the field ``by``, a column for each of some fields.
+
+    None without rows.
+    """
+    notes = Footnotes()
+
+    def entry(row: Any, name: str, field: Field) -> Entry:
+        value, marks = getattr(row, name), notes.mark(row.flag) if field.flagged else ()
+        if field.scale is None:
+            return Entry(value, value, marks)
+        if field.high:
+            return ends_entry(value, getattr(row, field.high), field.scale, marks)
+        return dataclasses.replace(number_entry(value, field.scale), marks=marks)
+
+    columns = tuple(
+        Column(one.name, one.meaning, numeric=one.scale is not None) for one in fields.values()
+    )
+    groups = groups_of(rows, by, lambda row: tuple(entry(row, *item) for item in fields.items()))
+    return Table(title, columns, groups, notes.all(), unit, by.capitalize()) if rows else None
+
+
 def groups_of(
     rows: Iterable[Any], field: str, entries: Callable[[Any], tuple[Entry, ...]]
 ) -> tuple[Group, ...]:
     """Return the entries of rows in groups, by the value of a field, in the order of the rows."""
     members: dict[str, list[tuple[Entry, ...]]] = {}
     for row in rows:
-        members.setdefault(getattr(row, field), []).append(entries(row))
+        members.setdefault(getattr(row, field) if field else "", []).append(entries(row))
     return tuple(Group(name, "", tuple(body)) for name, body in members.items())
 
 
