@@ -17,7 +17,7 @@ from checkout import ROOT
 from coopbench.protocol.schema import Protocol
 from coopbench.report.markdown import rows_table
 from coopbench.report.plots.drawing import Line, LineChart, Sheet
-from coopbench.report.plots.learning import short
+from coopbench.report.plots.marks import short
 from coopbench.report.plots.style import styles
 from studies.reference import PROFILES
 

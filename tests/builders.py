@@ -22,6 +22,7 @@ from coopbench.baselines.networks.network import Network, NetworkPolicy, percept
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.report.sections import parts
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
@@ -331,8 +332,9 @@ def copied(source: Path, target: Path) -> Path:
 
 def altered(report: Any, **rows: Any) -> Any:
     """Return a report with other rows of some parts, as if it had found these."""
-    other = replace(report)
+    other, made = replace(report), parts()
     vars(other).update(rows)
+    other._made.update({made[name]: value for name, value in rows.items() if name in made})
     return other
 
 

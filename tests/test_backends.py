@@ -170,7 +170,7 @@ def test_a_worker_that_dies_between_two_jobs_is_named(file):
         assert next(results)[0] == 1
         (worker,) = (p for p in multiprocessing.active_children() if "coopbench" in p.name)
         worker.kill()
-        worker.join()
+        worker.join(PATIENCE)
         with pytest.raises(WorkerError, match=r"signal 9.* at work on policy 'random' on task"):
             next(results)
 

@@ -17,7 +17,7 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
-from coopbench.report import plots
+from coopbench.report.crossplay import heat_map
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -111,7 +111,7 @@ def test_files(result, tmp_path):
 
 
 def test_heat_maps_have_a_number_in_every_cell(result):
-    drawn = plots.heat_map(result, "one")
+    drawn = heat_map(result, "one")
     shown = [float(text.replace(",", "")) for text in drawn.texts]
     np.testing.assert_allclose(shown, result.matrix("one").ravel(), rtol=2e-3)
     assert list(drawn.names) == NAMES

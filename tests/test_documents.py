@@ -16,6 +16,7 @@ from coopbench.protocol.task import Bounds
 from coopbench.report.facts import training_text
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections.checklist import checklist
 from coopbench.report.sections.published_return import published_aggregates, published_returns
 from coopbench.report.serialise import as_json
 from coopbench.workflows.training_plan import Scope, runs
@@ -316,6 +317,6 @@ def test_the_checklist_asks_for_code_and_its_optimisations(tmp_path):
     declared = {"code": "https://example.org/mine", "code_level": "scaled rewards"}
     for settings, state in (({"rate": 1}, "missing"), (declared, "yes")):
         report = coopbench.evaluate(protocol, [builders.Invests(0.0, **settings)])
-        states = {item.item: item.state for item in report.checklist}
+        states = {item.item: item.state for item in checklist(report)}
         assert states["Code"] == states["Code-level optimisations"] == state
         assert states["Ablations"] == "missing"

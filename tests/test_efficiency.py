@@ -7,12 +7,11 @@ import pytest
 from builders import altered, make_block, make_task, protocol_of
 from scipy import stats
 
-from coopbench.analysis import learning as efficiency
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
-from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
+from coopbench.report.sections import learning as efficiency
 from coopbench.report.sections.learning import NEVER, efficiency_table
 from coopbench.report.sections.medians import final_medians, median_points, medians_table
 from coopbench.report.serialise import as_json, tables_as_csv
@@ -177,14 +176,19 @@ def test_late_scores_are_the_highest_late_medians():
     close = values - 0.9 * 200 / 32
     table = make_table({"mine": values, "close": close, "poor": values - 50}, steps)
     protocol = make_protocol(reproduces={"medians": True})
-    rows = {(row.task, row.policy): row for row in final_medians(protocol, table)}
+    rows = {(row.task, row.policy): row for row in finals(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
     without = make_table({"mine": values, "poor": values - 50}, steps)
-    led = [row.policy for row in final_medians(protocol, without) if row.leads]
+    led = [row.policy for row in finals(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
-    assert final_medians(make_protocol(), table) == ()
+    assert finals(make_protocol(), table) == ()
+
+
+def finals(protocol, table):
+    """The final medians."""
+    return final_medians(protocol, table, median_points(protocol, table))
 
 
 def make_report(table, **settings):
@@ -194,8 +198,7 @@ def make_report(table, **settings):
         tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
     )
     curves, rows = learning_of(protocol, table)
-    final = final_medians(protocol, table)
-    points = median_points(protocol, table)
+    final, points = finals(protocol, table), median_points(protocol, table)
     parts = {"learning": curves, "efficiency": rows, "final_medians": final, "medians": points}
     return altered(Report(protocol, table), **parts)
 
@@ -218,10 +221,10 @@ def test_tables_and_plots_show_what_was_found(means):
         row.leads for row in report.final_medians
     ]
     assert stored["efficiency"][0]["area"] == report.efficiency[0].area
-    chart = plots.learning_curves(report, "first")
+    chart = efficiency.task_chart(report, "first")
     assert [line.label for line in chart.lines] == ["mine", "other"]
     assert list(chart.lines[0].x) == STEPS.tolist()
-    chart = plots.efficiency(report)
+    chart = efficiency.efficiency(report)
     assert chart.lines[1].y[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
 
 

@@ -9,7 +9,6 @@ from builders import Invests, make_task, small_protocol
 
 import coopbench
 from coopbench.analysis.deviations import deviations
-from coopbench.analysis.learning import CurvePoint
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import EpisodeTable
@@ -18,6 +17,7 @@ from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.leaderboard import Row
 from coopbench.report.sections import parts
+from coopbench.report.sections.learning import CurvePoint
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 

@@ -16,6 +16,7 @@ from coopbench.analysis.contrasts import adjusted
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.report.sections import improvements, profiles
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def scores_of(protocol, table, group, policy):
 def test_improvement_is_the_share_of_pairs_that_win(protocol, table):
     from scipy.stats import mannwhitneyu
 
-    rows = rankings.improvements(protocol, table)
+    rows = improvements.improvements(protocol, table)
     assert [(row.group, row.first, row.second) for row in rows] == [
         (group, one, two)
         for group in ("a", "b")
@@ -55,27 +56,27 @@ def test_a_policy_takes_part_where_it_has_finished_the_group(protocol, table):
     partial = EpisodeTable(
         tuple(b for b in table if (b.cell.task, b.cell.policy) != ("a-two", "middle"))
     )
-    pairs = [(r.group, r.first, r.second) for r in rankings.improvements(protocol, partial)]
+    pairs = [(r.group, r.first, r.second) for r in improvements.improvements(protocol, partial)]
     assert pairs[0] == ("a", "low", "high")
     assert len(pairs) == 1 + 3
     assert {r.contestants for r in Findings(protocol, partial).ranks if r.group == "a"} == {2}
     alone = EpisodeTable(tuple(b for b in table if b.cell.policy == "low"))
     assert Findings(protocol, alone).ranks == ()
-    assert rankings.improvements(protocol, alone) == ()
-    assert {p.policy for p in rankings.profile_points(protocol, alone)} == {"low"}
+    assert improvements.improvements(protocol, alone) == ()
+    assert {p.policy for p in profiles.profile_points(protocol, alone)} == {"low"}
     adhoc = protocol.model_copy(update={"ad_hoc": True})
-    assert rankings.profile_points(adhoc, table) == Findings(adhoc, table).ranks == ()
+    assert profiles.profile_points(adhoc, table) == Findings(adhoc, table).ranks == ()
 
 
 def test_profiles_count_the_scores_above(protocol, table):
-    points = rankings.profile_points(protocol, table)
+    points = profiles.profile_points(protocol, table)
     for group in ("a", "b"):
         for policy in GROUP_LEVELS:
             own = [p for p in points if (p.group, p.policy) == (group, policy)]
             cells = np.concatenate(scores_of(protocol, table, group, policy))
             assert [p.estimate for p in own] == [np.mean(cells > p.threshold) for p in own]
             assert all(p.low <= p.estimate <= p.high for p in own)
-            assert len(own) == rankings.THRESHOLDS
+            assert len(own) == profiles.THRESHOLDS
             taus = [p.threshold for p in own]
             assert min(taus) <= 0.0 < 1.0 <= max(taus)
             assert taus == sorted(taus)
@@ -83,9 +84,9 @@ def test_profiles_count_the_scores_above(protocol, table):
 
 def test_thresholds_reach_as_far_as_scores_but_not_further_than_is_useful():
     inside, outside = np.linspace(0.2, 0.8, 50), np.linspace(-9.0, 9.0, 50)
-    assert rankings._thresholds([inside])[[0, -1]].tolist() == [0.0, 1.0]
-    assert rankings._thresholds([inside, inside - 0.37])[0] == pytest.approx(-0.2)
-    assert rankings._thresholds([outside])[[0, -1]].tolist() == list(rankings.WIDEST)
+    assert profiles._thresholds([inside])[[0, -1]].tolist() == [0.0, 1.0]
+    assert profiles._thresholds([inside, inside - 0.37])[0] == pytest.approx(-0.2)
+    assert profiles._thresholds([outside])[[0, -1]].tolist() == list(profiles.WIDEST)
 
 
 def test_shared_luck_does_not_blur_ranks(protocol, table):
@@ -112,7 +113,7 @@ def test_units_are_not_mixed(protocol):
     failure = Failure(Cell("a-one", "theirs", 903), "out of memory")
     table = EpisodeTable(tuple(blocks), failures=(failure,))
     rows = {
-        (r.first, r.second): r for r in rankings.improvements(protocol, table) if r.group == "a"
+        (r.first, r.second): r for r in improvements.improvements(protocol, table) if r.group == "a"
     }
     assert len(rows) == 10
     mixed = rows["low", "mine"]
@@ -125,14 +126,14 @@ def test_units_are_not_mixed(protocol):
     # Means have one estimand: learners and fixed policies are ranked together.
     ranks = {r.policy: r for r in Findings(protocol, table).ranks if r.group == "a"}
     assert {name: ranks[name].contestants for name in ranks} == dict.fromkeys(ranks, 5)
-    assert {p.unit for p in rankings.profile_points(protocol, table)} == {"episodes", "runs"}
+    assert {p.unit for p in profiles.profile_points(protocol, table)} == {"episodes", "runs"}
 
 
 def test_models_of_one_method_are_not_compared():
     protocol = group_protocol(training=make_training(3, 4, 9, 3, plays="all"))
     names = {"mine:a-one": 3.0, "mine:a-two": 4.0, "other": 5.0}
     table = EpisodeTable(tuple(group_blocks(names)))
-    pairs = {(r.first, r.second) for r in rankings.improvements(protocol, table)}
+    pairs = {(r.first, r.second) for r in improvements.improvements(protocol, table)}
     assert pairs == {("mine:a-one", "other"), ("mine:a-two", "other")}
 
 

@@ -11,7 +11,7 @@ from builders import GROUP_LEVELS, altered, group_blocks, group_protocol
 from coopbench.episodes.table import EpisodeTable
 from coopbench.report import latex
 from coopbench.report.report import Report
-from coopbench.report.tables import tasks
+from coopbench.report.sections import estimates
 
 NASTY = r"50%_of\{$x^2$} ~ <a> & #1|2"
 
@@ -92,7 +92,7 @@ def test_bold_is_the_best_and_what_is_not_significantly_worse(report):
 
 
 def test_wide_and_long_reports_are_cut_to_pages(report, monkeypatch):
-    monkeypatch.setattr(tasks, "TASKS", 1)
+    monkeypatch.setattr(estimates, "TASKS", 1)
     monkeypatch.setattr(latex, "LINES", 4)
     text = report.latex()
     cut = tables_of(text)

@@ -21,9 +21,9 @@ import coopbench
 from coopbench.analysis import aggregates
 from coopbench.baselines import registry
 from coopbench.baselines.networks import kinds
-from coopbench.report import plots
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
+from coopbench.report.sections.aggregates import aggregate
 from coopbench.report.serialise import as_json, tables_as_csv
 from coopbench.workflows.verdicts import BY_INTERVAL, IDENTICAL, REPLAYED, RERUN
 from coopbench.workflows.verification import verify
@@ -153,7 +153,7 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "& Worst task &" in report.latex()
     assert "trimmed mean, worst task and rank" in report.latex()
     assert explanations(report)["Worst task"].endswith("where it is lowest.")
-    chart = plots.aggregate(report, statistic="worst_task")
+    chart = aggregate(report, statistic="worst_task")
     assert chart.x_label.startswith("worst task, mean of normalized")
     (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]
     assert drawn.caption.startswith("Mean, trimmed mean and worst task of")

@@ -20,6 +20,8 @@ from coopbench.protocol.schema import Protocol
 from coopbench.report.document import document
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
+from coopbench.report.sections.cards import cards
+from coopbench.report.sections.checklist import checklist
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
@@ -71,7 +73,7 @@ def page(report):
 
 
 def items(report):
-    return {item.item: item for item in report.checklist}
+    return {item.item: item for item in checklist(report)}
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ def test_the_machine_is_that_of_the_worker(protocol, fixed):
 
 
 def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
-    answers = fixed.checklist
+    answers = checklist(fixed)
     assert {item.state for item in answers if item.topic == "Training"} == {"not needed"}
     assert items(fixed)["Required baselines are there"].state == "no"
     assert "mine" in items(fixed)["Required baselines are there"].known
@@ -197,9 +199,9 @@ def test_the_checklist_knows_what_is_missing(report):
     for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):
         assert (without[name].state, without[name].known) == ("missing", "—")
     assert list(without) == list(answers)  # nothing is left out
-    shown = bare.cards
+    shown = cards(bare)
     assert shown["random"]["Processor"] == "— missing"
-    assert list(shown["random"]) == list(report.cards["random"])
+    assert list(shown["random"]) == list(cards(report)["random"])
 
 
 def test_too_few_runs_and_shared_seeds_are_flagged(report):
@@ -219,7 +221,7 @@ def test_too_few_runs_and_shared_seeds_are_flagged(report):
 
 
 def test_cards_tell_all_policies(report):
-    facts = report.cards
+    facts = cards(report)
     assert list(facts) == ["random", "constant:0.5", "untold", "mine"]
     assert facts["constant:0.5"]["Training"] == "none: a fixed policy"
     assert facts["untold"]["Training"] == facts["untold"]["Hyperparameters"] == "— missing"
@@ -237,7 +239,7 @@ def test_damaged_metadata_are_missing_not_an_error(report):
     }
     damaged = dataclasses.replace(report, metadata=odd)
     assert items(damaged)["Processor"].state == items(damaged)["Versions"].state == "missing"
-    assert damaged.cards["random"]["Evaluation took"] == "— missing"
+    assert cards(damaged)["random"]["Evaluation took"] == "— missing"
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -245,8 +247,8 @@ def test_damaged_metadata_are_missing_not_an_error(report):
 
 def test_the_page_shows_them_and_what_is_missing(report, page):
     text = html.unescape(page)
-    assert all(item.item in text and item.known in text for item in report.checklist)
-    for name, facts in report.cards.items():
+    assert all(item.item in text and item.known in text for item in checklist(report))
+    for name, facts in cards(report).items():
         assert f"<summary>{html.escape(name)}</summary>" in page
         assert all(value in text for value in facts.values())
     assert "out of memory" in text

@@ -32,6 +32,7 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import make_learner, preset
 from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged
+from coopbench.report.sections.cards import cards
 from coopbench.results import store
 from coopbench.workflows.run_folder import RunFolder
 
@@ -294,6 +295,6 @@ def test_a_run_is_trained_stored_and_verified(tmp_path, monkeypatch):
     assert stored.policy.facts["hyperparameters"]["updates_per_episode"] == 0.5
     assert stored.policy.facts["hyperparameters"]["replay"] == 30
     assert stored.meta["training"]["reduced"] == {"replay": 20}
-    card = report.cards["qmix_shared"]
+    card = cards(report)["qmix_shared"]
     assert card["Used instead"] == "replay = 20 on two_steps: more would take too much memory"
     assert coopbench.verify(tmp_path / "out").holds

@@ -18,12 +18,10 @@ from coopbench.analysis.aggregates import Aggregate
 from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.report import numbers as formats
-from coopbench.report import plots
 from coopbench.report.document import document
 from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html
-from coopbench.report.plots import overall
 from coopbench.report.plots.drawing import (
     HeatMap,
     IntervalChart,
@@ -33,18 +31,21 @@ from coopbench.report.plots.drawing import (
     has_interval,
 )
 from coopbench.report.plots.marks import ticks
-from coopbench.report.plots.overall import drawn_pairs
-from coopbench.report.plots.pictures import group_pictures, overall_pictures
 from coopbench.report.plots.style import plain, styles
 from coopbench.report.report import Report
+from coopbench.report.sections import improvements, profiles
 from coopbench.report.sections.agents import agent_estimates, agent_table
+from coopbench.report.sections.aggregates import (
+    aggregate,
+    aggregate_table,
+    information_entry,
+    pictures,
+)
+from coopbench.report.sections.comparisons import NO_COMPARISON, comparison_table
+from coopbench.report.sections.estimates import curves, overview_table, scores, task_table
 from coopbench.report.sections.missing import missing_table
 from coopbench.report.serialise import as_csv, as_json, columns_as_csv
-from coopbench.report.tables.aggregates import aggregate_table, information_entry
-from coopbench.report.tables.comparisons import comparison_table
-from coopbench.report.tables.entries import NO_COMPARISON, SAME, named_count, style_order, unit_text
-from coopbench.report.tables.overview import overview_table
-from coopbench.report.tables.tasks import task_table
+from coopbench.report.tables.entries import SAME, named_count, style_order, unit_text
 from coopbench.report.terminal import as_text, encodable
 
 NASTY = 'a|b $x$ <i>&"[bold]_y*'
@@ -423,29 +424,29 @@ def test_aggregates_are_shown_per_group(many, report):
 
 
 def test_every_group_has_its_plot(many):
-    drawn = [picture.name for picture in (*overall_pictures(many), *group_pictures(many))]
-    assert drawn[:2] == ["scores-few", "scores-large"]
-    kinds = ("profiles", "improvements")
-    assert drawn[2:] == [f"{kind}-{group}" for group in ("few", "large") for kind in kinds]
+    made = (*pictures(many), *profiles.pictures(many), *improvements.pictures(many))
+    kinds = ("scores", "profiles", "improvements")
+    named = [f"{kind}-{group}" for kind in kinds for group in ("few", "large")]
+    assert [picture.name for picture in made] == named
     for statistic in ("trimmed_mean", "optimality_gap"):
-        drawn = plots.aggregate(many, "large", statistic)
+        drawn = aggregate(many, "large", statistic)
         assert drawn.title == "large"
         wanted = ("large", NOISY, statistic)
         row = next(r for r in many.aggregates if (r.group, r.policy, r.statistic) == wanted)
         assert row_of(drawn, NOISY).ends == (row.estimate, row.low, row.high)
     with pytest.raises(ValueError, match="large"):
-        plots.profiles(many, "larg")
+        profiles.profiles(many, "larg")
     with pytest.raises(ValueError, match="trimmed_mean"):
-        plots.aggregate(many, statistic="trimmed")
+        aggregate(many, statistic="trimmed")
 
 
 def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
-    chart = plots.improvements(many, "large")
+    chart = improvements.chart(many, "large")
     assert [row.label.count("\nover ") for row in chart.rows] == [1] * 3
-    monkeypatch.setattr(overall, "PAIRS", 2)
-    drawn = drawn_pairs(many, "large")
+    monkeypatch.setattr(improvements, "PAIRS", 2)
+    drawn = improvements.drawn_pairs(many, "large")
     assert [(row.first, row.second) for row in drawn] == [(STILL, NOISY), (STILL, ALSO_STILL)]
-    chart = plots.improvements(many, "large")
+    chart = improvements.chart(many, "large")
     assert chart.rows[0].label == NOISY
     assert STILL in chart.x_label
     # The same pair seen from the other side.
@@ -453,7 +454,7 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     assert (first.first, first.estimate) == (NOISY, 0.0)
     unsure = dataclasses.replace(first, low=0.0, high=0.25)
     rows = tuple(unsure if row is first else row for row in many.improvements)
-    (seen, *_) = drawn_pairs(altered(many, improvements=rows), "large")
+    (seen, *_) = improvements.drawn_pairs(altered(many, improvements=rows), "large")
     assert (seen.estimate, seen.low, seen.high) == (1.0, 0.75, 1.0)
 
 
@@ -626,10 +627,10 @@ def row_of(chart, policy):
 
 
 def test_plots_draw_every_policy_alike(report):
-    charts = plots.aggregate(report), plots.scores(report, "first")
+    charts = aggregate(report), scores(report, "first")
     looks = {tuple((row.label, row.look) for row in chart.rows) for chart in charts}
     (rows,) = looks  # a policy looks the same everywhere
-    lines = plots.curves(report, "first").lines
+    lines = curves(report, "first").lines
     # The fourth policy has no results.
     assert [(line.label, line.look) for line in lines] == list(rows[:3])
     assert len({look for _, look in rows}) == 4
@@ -654,7 +655,7 @@ def test_long_names_that_differ_at_their_ends_differ_in_plots():
 
 
 def test_intervals_are_drawn_only_where_they_are(report):
-    chart = plots.scores(report, "first")
+    chart = scores(report, "first")
     row = next(row for row in report.estimates if row.policy == NOISY)
     assert row_of(chart, NOISY).ends == (row.mean, row.low, row.high)
     assert has_interval(row_of(chart, STILL).ends)  # within a bound
@@ -667,7 +668,7 @@ def test_intervals_are_drawn_only_where_they_are(report):
 
 
 def test_curves_start_after_the_first_step(report):
-    line = next(line for line in plots.curves(report, "first").lines if line.label == STILL)
+    line = next(line for line in curves(report, "first").lines if line.label == STILL)
     assert list(line.x) == [1, 2, 3, 4]
     assert line.y[-1] == 0.5
 

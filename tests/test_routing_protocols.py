@@ -12,7 +12,6 @@ import pytest
 
 import coopbench
 from coopbench import statistics
-from coopbench.analysis.charts import ChartPoint
 from coopbench.analysis.comparisons import comparisons
 from coopbench.analysis.deviations import deviations
 from coopbench.episodes.metrics import values
@@ -23,8 +22,8 @@ from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.protocol.map_files import checksum
 from coopbench.protocol.task import instance_state
 from coopbench.protocol.variants import maps_text, with_maps
-from coopbench.report import plots
 from coopbench.report.markdown import as_markdown
+from coopbench.report.sections.charts import ChartPoint, chart
 from coopbench.report.serialise import as_csv
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -266,11 +265,11 @@ def test_chart_points_are_interquartile_means_of_task_means(report):
 
 
 def test_charts_are_drawn_and_shown(report):
-    lines = {line.label: line for line in plots.chart(report, "success_rate-by-agents").lines}
+    lines = {line.label: line for line in chart(report, "success_rate-by-agents").lines}
     assert set(lines) == {"random", "greedy", "mine"}
     assert list(lines["greedy"].x) == [2.0, 4.0]
     assert all(line.low is not None for line in lines.values())  # a band each
-    log = plots.chart(report, "return-by-density-agents-2")
+    log = chart(report, "return-by-density-agents-2")
     assert log.log
     assert log.title == "agents = 2"
     rows = as_csv(report.charts, ChartPoint).splitlines()

@@ -49,7 +49,7 @@ def report(tmp_path):
 
 
 def test_a_section_of_another_package_appears_in_every_format(report, monkeypatch):
-    theirs = {"longest": ReportSection((LONGEST,), shown)}
+    theirs = {"longest": ReportSection((LONGEST,), {"overall": shown})}
     monkeypatch.setattr(sections, "installed", lambda group, kind, taken: theirs)
     sections.sections.cache_clear()
     try:
@@ -90,3 +90,12 @@ def test_protocols_ask_for_nothing_that_no_section_gives(name):
     protocol = coopbench.load_protocol(name)
     assert all(sections.asked(protocol).values())
     assert protocol.report.reproduces.sections.keys() <= sections.sections().keys()
+
+
+def test_two_parts_of_one_name_are_refused(monkeypatch):
+    """Each is a CSV file: the second would replace the first."""
+    theirs = ReportSection((Part("agents", longest),))
+    both = sections.sections() | {"theirs": theirs}
+    monkeypatch.setattr(sections, "sections", lambda: both)
+    with pytest.raises(ValueError, match=r"'agents' of the section 'theirs' .* section 'agents'"):
+        sections.parts()

@@ -7,6 +7,7 @@ import coopbench
 from coopbench.episodes.table import Cell
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.variants import with_tasks
+from coopbench.report.sections.cards import cards
 from coopbench.workflows.replay import find_episode
 
 
@@ -31,8 +32,8 @@ def test_what_it_plays_is_verified_and_shown_again(tmp_path):
     report = coopbench.evaluate(protocol, policies, out=tmp_path, only=True)
     wins = {row.policy: row.mean for row in report.estimates if row.metric == "win"}
     assert wins["smac_heuristic_free"] > wins["smac_heuristic"] + 0.2
-    assert report.cards["smac_heuristic_free"]["Acts on"] == "global, with free_orders"
-    assert report.cards["smac_heuristic"]["Acts on"] == "global"
+    assert cards(report)["smac_heuristic_free"]["Acts on"] == "global, with free_orders"
+    assert cards(report)["smac_heuristic"]["Acts on"] == "global"
     assert coopbench.verify(tmp_path).identical
     episode = find_episode(f"{tmp_path}/3m-drawn/smac_heuristic_free/5")
     assert episode.parameters["free_orders"]

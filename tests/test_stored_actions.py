@@ -10,6 +10,7 @@ from coopbench.episodes import actions, fingerprints
 from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.playing.contestants import contestant_of
 from coopbench.protocol.loading import ad_hoc, load_protocol
+from coopbench.report.sections.checklist import checklist
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED
 from coopbench.workflows.verification import verify
 
@@ -74,7 +75,7 @@ def test_the_name_says_where_a_policy_comes_from(protocol, name, origin):
 def test_only_actions_of_others_are_stored(source):
     report = coopbench.load_report(source)
     assert not (source / FIXED / "actions.npz").exists()
-    assert not any("sample of" in item.known for item in report.checklist)
+    assert not any("sample of" in item.known for item in checklist(report))
     assert all(block.trace.actions is None for block in report.episodes)
     stored = unpacked((source / LEARNED / "actions.npz").read_bytes(), 1 << 20)
     block = report.episodes.of("dilemma", "learner", 50)
@@ -107,7 +108,7 @@ def test_a_sample_is_chosen_by_the_results(protocol, tmp_path, monkeypatch):
     (check,) = verify(tmp_path).cells
     assert check.verdict == IDENTICAL
     assert 2 <= check.played < check.episodes
-    words = [item.known for item in coopbench.load_report(tmp_path).checklist]
+    words = [item.known for item in checklist(coopbench.load_report(tmp_path))]
     assert any(f"a sample of {check.played} of {check.episodes}" in text for text in words)
     stored = unpacked((tmp_path / CELL / "actions.npz").read_bytes(), 1 << 20)
     block = coopbench.load_report(tmp_path).episodes.of("dilemma", "mine")

@@ -12,6 +12,7 @@ import coopbench
 from coopbench.cli.main import app
 from coopbench.playing.trained_models import SB3, TORCH, WEIGHTS, trained_kind
 from coopbench.report.loading import load_report
+from coopbench.report.sections.cards import cards
 
 torch = pytest.importorskip("torch")
 FEATURES = 7
@@ -137,7 +138,7 @@ def test_a_bare_module_is_one_run_and_stays_one_without_its_code(protocol, tmp_p
     again = load_report(tmp_path / "r")
     _bare(again, "net")
     assert again.deviations == report.deviations
-    assert "one trained model (torch module)" in again.cards["net"]["Training runs"]
+    assert "one trained model (torch module)" in cards(again)["net"]["Training runs"]
     assert coopbench.verify(tmp_path / "r").identical
 
 

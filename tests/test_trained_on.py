@@ -15,7 +15,6 @@ from builders import (
 )
 
 import coopbench
-from coopbench.analysis import learning as efficiency
 from coopbench.analysis.deviations import deviations, missing_runs
 from coopbench.baselines.match import OWN, seating
 from coopbench.describe import describe_protocol
@@ -25,6 +24,9 @@ from coopbench.playing.plan import plan
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.answers import LACKING, YES
 from coopbench.report.facts import training_text
+from coopbench.report.sections import learning as efficiency
+from coopbench.report.sections.cards import cards
+from coopbench.report.sections.checklist import checklist
 
 LONGER = {"trained_on": "dilemma", "parameters": {"horizon": 9}}
 FOCAL = {"trained_on": "dilemma", "partners": ["always_defect", "random"]}
@@ -308,7 +310,7 @@ def test_nothing_is_missing_where_nothing_is_trained(protocol, report):
 
 
 def answer(report, question):
-    return next((i.state, i.known) for i in report.checklist if i.item == question)
+    return next((i.state, i.known) for i in checklist(report) if i.item == question)
 
 
 def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(report):
@@ -321,7 +323,7 @@ def test_the_card_asks_for_a_choice_on_the_trained_tasks_and_knows_their_steps(r
     bare = replace(report, episodes=replace(report.episodes, progress=()))
     state, text = answer(bare, "Budget of training")
     assert (state, text.split(";")[0]) == (YES, "ippo: 300 steps")
-    assert bare.cards["ippo"]["Training steps"] == "300"
+    assert cards(bare)["ippo"]["Training steps"] == "300"
 
 
 def test_training_on_other_tasks_is_described(protocol):

@@ -28,8 +28,8 @@ from coopbench.episodes.table import Cell
 from coopbench.errors import Diverged, OtherProtocolError, ProtocolError
 from coopbench.playing.rollout import PlayJob
 from coopbench.protocol.loading import load_protocol
-from coopbench.report import plots
 from coopbench.report.facts import training_text
+from coopbench.report.sections.learning import task_chart
 from coopbench.results import store
 from coopbench.results.manifest import write_manifest
 from coopbench.workflows import training_plan
@@ -627,7 +627,7 @@ def test_required_runs_in_the_folder_are_reported(protocol, tmp_path):
     report = coopbench.evaluate(protocol, ["random", "reciprocator"], tmp_path)
     assert {b.cell.policy for b in report.episodes} == {"random", "reciprocator", "steady"}
     # Beside a learning curve stand the best fixed policy and the best that looks at nothing.
-    drawn = plots.learning_curves(report, "trust")
+    drawn = task_chart(report, "trust")
     rulers = {level.ends[0] for level in drawn.levels}
     means = {
         block.returns.mean()

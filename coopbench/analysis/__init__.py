@@ -1,1 +1,1 @@
-"""Analysis: an episode table becomes findings: estimates, comparisons, aggregates, rankings."""
+"""Analysis: an episode table becomes findings: estimates, comparisons, aggregates, ranks."""

@@ -5,7 +5,7 @@ The interval of a difference is for new runs and new episodes. p is the level at
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -334,37 +334,3 @@ def _group_row(
         above_low=share[0],
         above_high=share[1],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Effect(ReportRow):
-    """Cohen's d of the score of two policies on one task."""
-
-    task: str
-    first: str
-    second: str
-    cohens_d: float  # nan where nothing varies
-
-
-def effects(protocol: Protocol, table: EpisodeTable) -> tuple[Effect, ...]:
-    """Return Cohen's d of all pairs of policies on each task, where the protocol asks for it.
-
-    In pooled standard deviations of episodes for two fixed policies, else of runs.
-    """
-    if protocol.report.effect != "cohens_d":
-        return ()
-    return tuple(row for task in protocol.task for row in _of_task(protocol, table, task))
-
-
-def _of_task(protocol: Protocol, table: EpisodeTable, task: Task) -> Iterator[Effect]:
-    """Yield the effects between all pairs of policies on one task."""
-    policies = table.policies_on(task.id)
-    matrices = {p: score_matrix(protocol, table, task, p, protocol.report.score) for p in policies}
-    for one, two in family_pairs(protocol, policies):
-        first, second = matrices[one], matrices[two]
-        value = math.nan
-        if first is not None and second is not None:
-            left, right, standardiser = standardised(first, second)
-            if np.isfinite(left).all() and np.isfinite(right).all():
-                value = statistics.cohens_d(left, right, standardiser=standardiser)
-        yield Effect(task.id, one, two, value)

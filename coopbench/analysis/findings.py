@@ -6,7 +6,7 @@ their sections, see ``coopbench.report.sections``.
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Self, TypeVar, overload
@@ -15,14 +15,13 @@ import numpy as np
 
 from coopbench.analysis.aggregates import Aggregate, aggregates
 from coopbench.analysis.certificates import certified_tasks
-from coopbench.analysis.charts import chart_points
-from coopbench.analysis.comparisons import comparisons, effects, group_comparisons
+from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, estimates
-from coopbench.analysis.learning import efficiencies, learning_curves
-from coopbench.analysis.rankings import improvements, profile_points, ranks
+from coopbench.analysis.rankings import ranks
 from coopbench.analysis.registered import Outcome, outcomes, study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
+from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
@@ -36,6 +35,7 @@ class Part(Generic[Row]):
 
     ``name`` is that of its CSV file. ``rare``: few reports have such rows, and the files of the
     others leave the part out. ``after`` are other parts, whose rows ``make`` takes as well.
+    ``flat`` makes the lines of the CSV file from a row that stands for several.
     """
 
     def __init__(
@@ -44,12 +44,13 @@ class Part(Generic[Row]):
         make: Callable[..., tuple[Row, ...]],
         *after: "Part[Any]",
         rare: bool = False,
+        flat: Callable[[Any], Iterator[Any]] | None = None,
     ) -> None:
-        self.name, self.make, self.after, self.rare = name, make, after, rare
-        (row, _) = typing.get_args(typing.get_type_hints(make)["return"])
-        self.row: type[Row] = row
-        fields = inspect.cleandoc(row.__doc__ or "")
-        self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{row.__name__}: {fields}"
+        self.name, self.make, self.after, self.rare, self.flat = name, make, after, rare, flat
+        self.row: type[Row] = _first_type(make)
+        self.line = self.row if flat is None else _first_type(flat)
+        fields = inspect.cleandoc(self.row.__doc__ or "")
+        self.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{self.row.__name__}: {fields}"
 
     @overload
     def __get__(self, findings: None, owner: type) -> Self: ...
@@ -57,6 +58,11 @@ class Part(Generic[Row]):
     def __get__(self, findings: "Findings", owner: type) -> tuple[Row, ...]: ...
     def __get__(self, findings: "Findings | None", owner: type) -> Self | tuple[Row, ...]:
         return self if findings is None else findings.rows(self)
+
+
+def _first_type(make: Callable[..., Any]) -> Any:
+    """Return the type of what a function returns, or yields, several of."""
+    return typing.get_args(typing.get_type_hints(make)["return"])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +80,9 @@ class Findings:
     aggregates = Part("aggregates", aggregates)
     group_comparisons = Part("group_comparisons", group_comparisons)  # of all pairs, by the mean
     ranks = Part("ranks", ranks, group_comparisons)
-    improvements = Part("improvements", improvements)  # of all pairs of policies, over each group
     estimates = Part("estimates", estimates)
     comparisons = Part("comparisons", comparisons)
-    charts = Part("charts", chart_points)
     certificates = Part("certificates", certified_tasks, rare=True)  # of tasks that have one
-    effects = Part("effects", effects, rare=True)
-    efficiency = Part("efficiency", efficiencies)  # of policies with checkpoints, over each group
-    profiles = Part("profiles", profile_points)
-    learning = Part("learning", learning_curves)  # of policies with checkpoints
 
     def rows(self, part: Part[Row]) -> tuple[Row, ...]:
         """Return the rows of a part, which are made once."""
@@ -146,6 +146,27 @@ class Findings:
         name = self.protocol.protocol.name
         runs = {cell.policy: is_shipped(name, meta) for cell, meta in self.metadata.items()}
         return frozenset(policy for policy, ships in runs.items() if ships)
+
+    @cached_property
+    def learned(self) -> tuple[str, ...]:
+        """The policies that have training runs, failed ones included, or are one trained model."""
+        cells = [block.cell for block in self.episodes]
+        cells += [failure.cell for failure in self.episodes.failures]
+        bare = self.episodes.bare
+        trained = (c.policy for c in cells if c.run is not None or c.policy in bare)
+        return tuple(dict.fromkeys(trained))
+
+    @cached_property
+    def unregistered(self) -> tuple[str, ...]:
+        """The policies without runs that are not in the registry; they may have been trained."""
+        others = [name for name in self.episodes.policies if name not in self.learned]
+        found = {name: entry_of(name) for name in others}
+        return tuple(name for name, entry in found.items() if entry is None or entry.trained)
+
+    def metas(self, names: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return the metadata of every cell of some policies, empty for a cell that has none."""
+        cells = [block.cell for block in self.episodes if block.cell.policy in names]
+        return [self.metadata.get(cell, {}) for cell in cells]
 
     def estimates_of(self, task: str, metric: str) -> list[Estimate]:
         """Return the estimates of a metric on a task, one for each policy that played it."""

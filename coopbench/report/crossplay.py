@@ -11,10 +11,10 @@ from coopbench.files import write_all
 from coopbench.provenance import versions
 from coopbench.report.blocks import ALWAYS, Document, Facts, Pictures, Section, Text
 from coopbench.report.markdown import as_markdown
-from coopbench.report.numbers import MISSING, Scale, is_point, level_text, scale_of
-from coopbench.report.plots.overall import heat_map
-from coopbench.report.plots.style import Picture
-from coopbench.report.serialise import as_csv, finite
+from coopbench.report.numbers import MISSING, Scale, finite, is_point, level_text, scale_of
+from coopbench.report.plots.drawing import HeatMap
+from coopbench.report.plots.style import Picture, plain
+from coopbench.report.serialise import as_csv
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 ROUNDING = "the values differ by rounding only: a width of zero is not certainty"
@@ -91,6 +91,24 @@ def _picture(result: Meetings, task: str) -> Picture:
         f"column {places.column}. Framed: self-play."
     )
     return Picture(f"crossplay-{task}", caption, partial(heat_map, result, task))
+
+
+def heat_map(result: Meetings, task: str) -> HeatMap:
+    """Draw the means of a cross-play on ``task``, numbers in the cells.
+
+    Rows are policies in one seat, columns those in all others, or on the other side; self-play is
+    framed. The colours (cividis) run from the lowest to the highest value.
+    """
+    values = result.matrix(task)
+    scale = scale_of(values.ravel(), ())
+    return HeatMap(
+        tuple(plain(name) for name in result.policies),
+        values,
+        tuple(scale(value) for value in values.flat),
+        f"{task}: mean {result.places.value}",
+        result.places.column,
+        result.places.row,
+    )
 
 
 def as_json(result: Meetings) -> str:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.task import Task
-from coopbench.report.answers import Answered, checklist_table
 from coopbench.report.blocks import (
     ALWAYS,
     FILES,
@@ -24,68 +23,58 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.pictures import group_pictures, overall_pictures, task_pictures
 from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
-from coopbench.report.sections import of_task, pictures, tables
-from coopbench.report.tables.aggregates import aggregate_table, runs_table, summary_tables
-from coopbench.report.tables.comparisons import comparison_table, group_tables
+from coopbench.report.sections import blocks, of_task, pictures
 from coopbench.report.tables.entries import (
-    LONG,
-    NO_COMPARISON,
     is_long,
     played_tasks,
     style_order,
 )
-from coopbench.report.tables.overview import overview_table
-from coopbench.report.tables.tasks import score_tables, task_table
+from coopbench.report.tables.model import Table
 
 _DIGEST = (
     "The digest is the SHA-256 of the parts of this protocol that determine what is trained and "
     "played. A protocol read from this text has the same digest (Protocol.digest in Python)."
 )
-_MOST_COMPARED = 5  # policies whose comparisons with each other fit on a screen
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
 
 
-def document(findings: Answered, *, drawn: bool = True) -> Document:
+def document(findings: Findings, *, drawn: bool = True) -> Document:
     """Return everything that a report shows; plots and episodes are made when rendered.
 
     Without ``drawn`` it has no plots.
     """
     protocol, alone = findings.protocol, len(findings.protocol.task) == 1
     explained = (Facts(explanations(findings)),)
-    policy_cards = tuple(
-        Details(name, (Facts(card),), "card") for name, card in findings.cards.items()
-    )
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
-    blocks: tuple[Block, ...] = (
+    every: tuple[Block, ...] = (
         verdict(findings),
-        *tables(findings, "top"),
+        *blocks(findings, "top"),
         Facts(identity(findings), FILES),
         *_summary(findings),
         *_sections("All tasks", tuple(_overall(findings)), "all-tasks"),
-        *_pairs(findings),
+        *_sections("Comparisons over groups", tuple(blocks(findings, "pairs")), "pairs"),
         *_charts(findings),
         *(_folded_tasks(findings) if is_long(findings) else _tasks(findings, alone)),
         Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
         Section("How to read it", explained, "reading"),
-        Section("Checklist", (checklist_table(findings),), "checklist"),
-        Section("Policies", policy_cards, "policies"),
+        *_sections("Checklist", tuple(blocks(findings, "checklist")), "checklist"),
+        *_sections("Policies", tuple(blocks(findings, "policies")), "policies"),
         Section(
             "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
         ),
         Section("Seeds and versions", (Facts(provenance(findings)),), "provenance"),
         *_notes(findings),
     )
-    shown = blocks if drawn else _undrawn(blocks)
+    shown = every if drawn else _undrawn(every)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
     return Document(title, shown, names=style_order(findings), footer=_FOOTER)
 
 
 def paper(findings: Findings) -> Document:
     """Return the tables for a paper: aggregates, and the score on every task."""
-    protocol, overall = findings.protocol, aggregate_table(findings)
+    protocol = findings.protocol
     facts = {
         "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
     }
@@ -95,9 +84,8 @@ def paper(findings: Findings) -> Document:
         (
             Facts(facts),
             verdict(findings),
-            *tables(findings, "top"),
-            *([overall] if overall and findings.aggregates else []),
-            *score_tables(findings),
+            *blocks(findings, "top"),
+            *blocks(findings, "paper"),
         ),
         footer=f"Protocol {protocol.name} (SHA-256 {protocol.digest[:12]}).{standing}",
     )
@@ -105,32 +93,25 @@ def paper(findings: Findings) -> Document:
 
 def _overall(findings: Findings) -> Iterator[Block]:
     """Iterate over what is over all tasks; tables with a row for every task fold if many."""
-    aggregates = aggregate_table(findings)
-    if aggregates is not None:
-        yield aggregates
-    yield from _drawn(overall_pictures(findings))
-    runs = runs_table(findings)
-    if runs is not None:
-        yield runs
-    yield from tables(findings, "overall")
-    for table in tables(findings, "by task"):
-        yield Details(table.title, (table,)) if is_long(findings) else table
+    yield from blocks(findings, "overall")
+    for block in blocks(findings, "by task"):
+        if isinstance(block, Table) and is_long(findings):
+            yield Details(block.title, (block,))
+        else:
+            yield block
 
 
 def _summary(findings: Findings) -> Iterator[Section]:
     """Iterate over the section that a terminal shows; there is none for a single environment."""
-    scores, others = summary_tables(findings), tables(findings, "summary")
-    if not scores and not others:
-        return
-    if len(findings.protocol.task) > 1 and len(played_tasks(findings)) <= LONG:
-        scores.append(overview_table(findings))
-    yield Section("Summary", (*scores, *others), "summary", ALWAYS)
+    made = tuple(blocks(findings, "summary"))
+    if made:
+        yield Section("Summary", made, "summary", ALWAYS)
 
 
-def _sections(title: str, blocks: tuple[Block, ...], anchor: str) -> Iterator[Section]:
+def _sections(title: str, made: tuple[Block, ...], anchor: str) -> Iterator[Section]:
     """Iterate over the section of some blocks; there is none without them."""
-    if blocks:
-        yield Section(title, blocks, anchor)
+    if made:
+        yield Section(title, made, anchor)
 
 
 def _notes(findings: Findings) -> Iterator[Section]:
@@ -138,17 +119,8 @@ def _notes(findings: Findings) -> Iterator[Section]:
         yield Section("Notes", (Items(findings.notes),), "notes", ALWAYS)
 
 
-def _pairs(findings: Findings) -> Iterator[Section]:
-    tables = group_tables(findings)
-    shown = not is_long(findings) or len(tables) == 1
-    blocks = tuple(Details(table.title, (table,), "pairs", shown) for table in tables)
-    return _sections("Comparisons over groups", blocks, "pairs")
-
-
 def _charts(findings: Findings) -> Iterator[Section]:
-    return _sections(
-        "Charts", tuple(_drawn([*group_pictures(findings), *pictures(findings)])), "charts"
-    )
+    return _sections("Charts", tuple(_drawn(pictures(findings))), "charts")
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
@@ -161,33 +133,29 @@ def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
 def _folded_tasks(findings: Findings) -> Iterator[Section]:
     """Iterate over the overview and the groups, in which every played task is folded."""
     played = played_tasks(findings)
-    yield Section("Every task", (overview_table(findings),), "tasks")
+    yield from _sections("Every task", tuple(blocks(findings, "every task")), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
-        blocks = tuple(
+        made = tuple(
             Details(task.id, tuple(_task(findings, task)), "task")
             for task in tasks
             if task in played
         )
         title = f"Tasks of {name}" if name else "Task by task"
-        yield from _sections(title, blocks, f"group-{number}")
+        yield from _sections(title, made, f"group-{number}")
 
 
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
-    compared = comparison_table(findings, task)
     yield Facts(task_facts(findings, task))
-    yield Row((task_table(findings, task), *_drawn(task_pictures(findings, task))))
-    shown = ALWAYS if len(findings.policies) <= _MOST_COMPARED else FILES
-    yield Section("Pairwise comparisons", (compared or Text(NO_COMPARISON),), shown=shown)
     yield from of_task(findings, task)
 
 
-def _undrawn(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def _undrawn(every: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return blocks without their plots."""
     return tuple(
         replace(block, blocks=_undrawn(block.blocks))
         if isinstance(block, Row | Details | Section)
         else block
-        for block in blocks
+        for block in every
         if not isinstance(block, Pictures)
     )
 

@@ -1,28 +1,26 @@
 """How to read a report: what every number in it means, and what it does not say.
 
-The words are templates of Jinja: ``reading.txt``, and the ``reading`` of each section. A paragraph
-begins with its term and a colon; an empty line ends it.
+The words are templates of Jinja, the ``reading`` of each section. A paragraph begins with its term
+and a colon; an empty line ends it.
 """
 
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from coopbench.analysis.aggregates import BEHIND, IQM, RESAMPLES, shown_statistics
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
-from coopbench.report.sections import sections
+from coopbench.report.sections import readings
 from coopbench.report.tables.entries import decisions_text, has_certified_partners, unit_names
 
 
 def explanations(findings: Findings) -> dict[str, str]:
     """Return how to read the report, as {term: some sentences}."""
-    words, shared = _words(findings), resources.files("coopbench.report") / "reading.txt"
-    templates = shared.read_text(encoding="utf-8"), *(one.reading for one in sections().values())
-    return {term: text for one in templates for term, text in _paragraphs(one, words)}
+    words = _words(findings)
+    return {term: text for one in readings() for term, text in _paragraphs(one, words)}
 
 
 def _words(findings: Findings) -> dict[str, Any]:

@@ -84,3 +84,13 @@ def p_text(value: float) -> str:
     if math.isnan(value):
         return MISSING
     return "< 0.0001" if value < _SMALLEST_P else f"{value:.4f}"
+
+
+def finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with None for every number that is not finite."""
+    return {name: defined(value) for name, value in row.items()}
+
+
+def defined(value: Any) -> Any:
+    """Return None for a float that is not finite, which JSON and most CSV readers do not accept."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,8 +4,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopbench.analysis.findings import Findings
 from coopbench.files import write_all
-from coopbench.report.answers import Answered
 from coopbench.report.blocks import Document
 from coopbench.report.document import document, paper
 from coopbench.report.latex import as_latex
@@ -17,7 +17,7 @@ from coopbench.report.terminal import as_text
 from coopbench.results.folder import check_report, is_results_folder
 
 
-class Report(Answered):
+class Report(Findings):
     """The report of an evaluation: print it, ``save`` it, or read its parts.
 
     ``print`` shows the summary, and ``save`` writes the page and all other files. A part is a tuple

@@ -4,7 +4,7 @@ Every file of ``coopbench/report/sections`` holds one; whatever shows a report i
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from coopbench.analysis.findings import Findings, Part
@@ -12,27 +12,26 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.blocks import Block
 from coopbench.report.plots.style import Picture
-from coopbench.report.tables.model import Table
 
-# Where the table of a section stands: at the top of the report, or in the summary, which a terminal
-# shows as well; under "All tasks"; or there, with rows for every task, so that it is folded where
-# these are many.
-Place = Literal["top", "summary", "overall", "by task"]
+# Where blocks of a section stand: at the top; in the summary, which a terminal shows as well; under
+# "All tasks"; there, too, but folded where there are many tasks, because tables have a row for
+# each; under "Comparisons over groups"; above many tasks; in parts of their own near the end; in
+# the tables for a paper.
+Place = Literal[
+    "top",
+    "summary",
+    "overall",
+    "by task",
+    "pairs",
+    "every task",
+    "checklist",
+    "policies",
+    "paper",
+]
+Shown = Block | Iterable[Block] | None  # what a section has to show: one block, several, nothing
 
 
-def _no_table(findings: Findings) -> Table | None:
-    return None
-
-
-def _no_blocks(findings: Findings, task: Task) -> Iterable[Block]:
-    return ()
-
-
-def _no_pictures(findings: Findings) -> Iterable[Picture]:
-    return ()
-
-
-def _nothing_asked(protocol: Protocol) -> Mapping[str, str]:
+def _nothing(*_: Any) -> Any:
     return {}
 
 
@@ -40,15 +39,16 @@ def _nothing_asked(protocol: Protocol) -> Mapping[str, str]:
 class ReportSection:
     """One statement of a report; what it does not name, it does not have.
 
-    ``table`` returns None, and ``pictures`` nothing, where a report has nothing to show. ``asked``
-    returns what a protocol asks of the section as {label: text}, for the protocol's description; it
-    raises ``ValueError`` where the section cannot give it.
+    ``asked`` returns what a protocol asks of the section as {label: text}, for the protocol's
+    description; it raises ``ValueError`` where the section cannot give it.
     """
 
     parts: tuple[Part[Any], ...] = ()  # its rows, each with the name of its CSV file
-    table: Callable[[Findings], Table | None] = _no_table
-    place: Place = "overall"
-    pictures: Callable[[Findings], Iterable[Picture]] = _no_pictures  # under "Charts"
-    of_task: Callable[[Findings, Task], Iterable[Block]] = _no_blocks  # at the end of every task
+    shows: Mapping[Place, Callable[[Findings], Shown]] = field(default_factory=dict)
+    of_task: Callable[[Findings, Task], Shown] = _nothing  # below the facts of every task
+    pictures: Callable[[Findings], Iterable[Picture]] = _nothing  # under "Charts"
+    task_pictures: Callable[[Findings, Task], Iterable[Picture]] = _nothing  # beside its results
     reading: str = ""  # a template of how to read it, see ``explanations``
-    asked: Callable[[Protocol], Mapping[str, str]] = _nothing_asked
+    asked: Callable[[Protocol], Mapping[str, str]] = _nothing
+    # Values of report.json by key: further ones, or a part's rows in another form.
+    json: Mapping[str, Callable[[Findings], Any]] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from coopbench.analysis.findings import Findings, Part
-from coopbench.analysis.learning import Curve, CurvePoint
-from coopbench.analysis.rankings import ProfilePoint
 from coopbench.episodes.table import Progress
 from coopbench.provenance import versions
-from coopbench.report.answers import Answered
-from coopbench.report.sections import parts
+from coopbench.report.numbers import defined, finite
+from coopbench.report.sections import further_json, parts
 from coopbench_envs.parameters import named
 
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
@@ -27,9 +24,12 @@ _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 def tables_as_csv(findings: Findings) -> dict[str, str]:
     """Return one CSV file for each part, {name of the part: content}."""
-    files = {part.name: as_csv(findings.rows(part), part.row) for part in _parts(findings)}
-    points = (point for curve in findings.learning for point in curve.points())
-    return files | {"learning": as_csv(points, CurvePoint)}
+    return {part.name: as_csv(_lines(findings, part), part.line) for part in _parts(findings)}
+
+
+def _lines(findings: Findings, part: Part[Any]) -> Iterable[Any]:
+    rows = findings.rows(part)
+    return rows if part.flat is None else itertools.chain.from_iterable(map(part.flat, rows))
 
 
 def _parts(findings: Findings) -> list[Part[Any]]:
@@ -69,8 +69,8 @@ def _fields(column: Sequence[Any]) -> list[str]:
 
 
 def _field(value: Any) -> str:
-    defined = _defined(value)
-    return "" if defined is None else str(defined)
+    shown = defined(value)
+    return "" if shown is None else str(shown)
 
 
 def _quoted(text: str) -> str:
@@ -82,33 +82,19 @@ def plain(value: Any) -> Any:
     return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
-def finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with None for every number that is not finite."""
-    return {name: _defined(value) for name, value in row.items()}
-
-
-def _defined(value: Any) -> Any:
-    """Return None for a float that is not finite, which JSON and most CSV readers do not accept."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def as_json(findings: Answered) -> str:
+def as_json(findings: Findings) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
     return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def contents(findings: Answered) -> dict[str, Any]:
+def contents(findings: Findings) -> dict[str, Any]:
     """Return what ``as_json`` writes."""
     protocol = findings.protocol
-    columnar = {
-        "profiles": _profiles(findings.profiles),
-        "curves": _curves(findings),
-        "learning": _learning(findings.learning),
-    }
+    further = further_json(findings)
     rows = {
         part.name: [finite(vars(row)) for row in findings.rows(part)]
         for part in _parts(findings)
-        if part.name not in columnar
+        if part.name not in further
     }
     return {
         "schema": 3,
@@ -116,68 +102,13 @@ def contents(findings: Answered) -> dict[str, Any]:
         "digest": protocol.digest,
         "standard": findings.is_standard,
         "deviations": list(findings.deviations),
-        "registration": _registration(findings),
         "unit_of_inference": findings.units,
-        "missing_runs": [dataclasses.asdict(row) for row in findings.missing_runs],
         "protocol": protocol.model_dump(mode="json"),
         **rows,
-        **columnar,
-        "checklist": [dataclasses.asdict(item) for item in findings.checklist],
-        "cards": findings.cards,
+        **further,
         "notes": list(findings.notes),
         "versions": versions(),
     }
-
-
-def _registration(findings: Findings) -> dict[str, Any] | None:
-    """Return the registration with its standing and the outcomes of its hypotheses."""
-    registration = findings.registration
-    if registration is None:
-        return None
-    return {
-        **registration.model_dump(mode="json", by_alias=True),
-        "deviations": list(findings.study_deviations),
-        "outcomes": [dataclasses.asdict(row) for row in findings.outcomes],
-    }
-
-
-def _profiles(points: Iterable[ProfilePoint]) -> list[dict[str, Any]]:
-    """Return performance profiles by column, one entry for each policy and group."""
-    profiles: dict[tuple[str, str], dict[str, Any]] = {}
-    for point in points:
-        row = dataclasses.asdict(point)
-        head = {name: row.pop(name) for name in ("group", "policy", "unit", "flag")}
-        columns = {name: list[Any]() for name in row}
-        profile = profiles.setdefault((point.group, point.policy), head | columns)
-        for name, value in row.items():
-            profile[name].append(_defined(value))
-    return list(profiles.values())
-
-
-def _curves(findings: Findings) -> list[dict[str, Any]]:
-    """Return the course of the curve metric; value k is after step k, averaged over episodes."""
-    metrics = {task.id: findings.protocol.report.curve_of(task) for task in findings.protocol.task}
-    return [
-        {
-            "task": block.cell.task,
-            "policy": block.cell.policy,
-            "run": block.cell.run,
-            "metric": metric,
-            "values": [_defined(value) for value in block.curves[metric].tolist()],
-        }
-        for block in findings.episodes
-        if (metric := metrics[block.cell.task]) in block.curves
-    ]
-
-
-def _learning(curves: Iterable[Curve]) -> list[dict[str, Any]]:
-    """Return learning curves by column, with the true steps of their points."""
-    columns = ("steps", "estimate", "low", "high")
-    return [
-        {name: getattr(curve, name) for name in ("group", "task", "policy", "runs", "flag")}
-        | {name: [_defined(value) for value in getattr(curve, name).tolist()] for name in columns}
-        for curve in curves
-    ]
 
 
 # --- data frames ----------------------------------------------------------------------------------

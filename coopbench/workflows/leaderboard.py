@@ -20,8 +20,8 @@ from coopbench.playing.plan import check_units
 from coopbench.playing.recording import check_place
 from coopbench.protocol.schema import Protocol
 from coopbench.report.leaderboard import Row, Source, Standings, document
+from coopbench.report.numbers import finite
 from coopbench.report.page import as_html
-from coopbench.report.serialise import finite
 from coopbench.results import store
 from coopbench.results.folder import table_of
 from coopbench.results.protocol_file import check_is_folder

@@ -66,7 +66,7 @@ def power(
     """Simulate reports: how often do they decide a difference?"""
     from coopbench.analysis.planning import LEARNER, SCRIPT, Plan, prospect
     from coopbench.protocol.loading import load_protocol
-    from coopbench.report.tables.comparisons import power_table, task_power_table
+    from coopbench.report.tables.power import power_table, task_power_table
     from coopbench.report.terminal import print_table
     from coopbench_envs.parameters import named
 

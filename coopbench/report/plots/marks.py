@@ -94,6 +94,14 @@ def written(value: float) -> str:
     return f"{value:,.8g}".replace("-", "\u2212")
 
 
+def short(steps: float) -> str:
+    """Write steps in thousands or millions."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(steps) >= size:
+            return f"{steps / size:g} {letter}"
+    return f"{steps:g}"
+
+
 def number(value: float) -> str:
     """Write a length or a place, to a tenth of a point."""
     return f"{value:.1f}".removesuffix(".0")

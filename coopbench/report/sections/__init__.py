@@ -3,7 +3,8 @@
 Other packages name a ``ReportSection`` in the entry-point group ``coopbench.sections``.
 """
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -13,16 +14,21 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.blocks import Block
 from coopbench.report.plots.style import Picture
-from coopbench.report.section import Place, ReportSection
-from coopbench.report.tables.model import Table
+from coopbench.report.section import Place, ReportSection, Shown
 from coopbench_envs.packages import installed
 from coopbench_envs.parameters import named
 
 _GROUP = "coopbench.sections"  # of entry points
 _NAMES = (
     "outside",
+    "aggregates",
+    "ranks",
+    "estimates",
     "registered",
     "missing",
+    "comparisons",
+    "profiles",
+    "improvements",
     "agents",
     "contexts",
     "models",
@@ -35,6 +41,8 @@ _NAMES = (
     "anarchy",
     "interquartile",
     "summary",
+    "checklist",
+    "cards",
 )
 
 
@@ -46,28 +54,62 @@ def sections() -> Mapping[str, ReportSection]:
 
 
 def parts() -> dict[str, Part[Any]]:
-    """Return all parts of a report by name: those that sections share, then those of each."""
-    shared = [part for part in vars(Findings).values() if isinstance(part, Part)]
-    own = [part for section in sections().values() for part in section.parts]
-    return {part.name: part for part in (*shared, *own)}
+    """Return all parts of a report by name: those that sections share, then those of each.
+
+    Raises ``ValueError`` where two have the same name, because each is a CSV file.
+    """
+    owners = {part.name: "Findings" for part in vars(Findings).values() if isinstance(part, Part)}
+    every = {name: getattr(Findings, name) for name in owners}
+    for name, section in sections().items():
+        for part in section.parts:
+            if part.name in every:
+                raise ValueError(
+                    f"The part {part.name!r} of the section {name!r} has the name of a part of "
+                    f"{owners[part.name]}; allowed: a name that no other part has, because its "
+                    f"rows are {part.name}.csv. Rename it."
+                )
+            every[part.name], owners[part.name] = part, f"the section {name!r}"
+    return every
 
 
-def tables(findings: Findings, place: Place) -> list[Table]:
-    """Return the tables that a report has in a place."""
-    made = (one.table(findings) for one in sections().values() if one.place == place)
-    return [table for table in made if table is not None]
-
-
-def pictures(findings: Findings) -> Iterator[Picture]:
-    """Iterate over the pictures of all sections."""
+def blocks(findings: Findings, place: Place) -> Iterator[Block]:
+    """Iterate over what sections show in a place."""
     for section in sections().values():
-        yield from section.pictures(findings)
+        if place in section.shows:
+            yield from _several(section.shows[place](findings))
 
 
 def of_task(findings: Findings, task: Task) -> Iterator[Block]:
-    """Iterate over what sections show at the end of a task."""
+    """Iterate over what sections show of a task."""
     for section in sections().values():
-        yield from section.of_task(findings, task)
+        yield from _several(section.of_task(findings, task))
+
+
+def _several(shown: Shown) -> Iterable[Block]:
+    if shown is None:
+        return ()
+    return shown if isinstance(shown, Iterable) else (shown,)
+
+
+def pictures(findings: Findings, task: Task | None = None) -> tuple[Picture, ...]:
+    """Return the pictures of all sections: those of a task, or without one those over tasks."""
+    made = (
+        section.pictures(findings) if task is None else section.task_pictures(findings, task)
+        for section in sections().values()
+    )
+    return tuple(itertools.chain.from_iterable(made))
+
+
+def readings() -> list[str]:
+    """Return the templates of how to read the report."""
+    return [section.reading for section in sections().values()]
+
+
+def further_json(findings: Findings) -> dict[str, Any]:
+    """Return what sections add to report.json, by key."""
+    return {
+        key: make(findings) for section in sections().values() for key, make in section.json.items()
+    }
 
 
 def lacking(protocol: Protocol) -> list[str]:

@@ -1,7 +1,7 @@
 """Agents: what each seat of a game earns, as a table below those of every task."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from coopbench.episodes.metrics import agent_values, known_agent_metrics
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.blocks import Block, Details
+from coopbench.report.blocks import Details
 from coopbench.report.numbers import Scale, level_text, scale_of_rows
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
@@ -27,6 +27,14 @@ from coopbench.report.tables.entries import (
     unit_text,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+
+READING = """
+Agents: An agent is one seat of a game; its numbers are means over the episodes in which the
+policy played it.
+{% for name, meaning in agent_metrics.items() %}
+{{ name }}: {{ meaning }}.
+{% endfor %}
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +156,11 @@ def _agent_mean(row: AgentEstimate, first: AgentEstimate, scale: Scale, notes: F
     return replace(number_entry(row.mean, scale), marks=notes.mark(flag))
 
 
-def of_task(findings: Findings, task: Task) -> Iterator[Block]:
-    """Iterate over the folded table of a task."""
+def of_task(findings: Findings, task: Task) -> Details | None:
+    """Return the folded table of a task; None if no policy played it."""
     table = agent_table(findings, task)
-    if table is not None:
-        yield Details("By agent", (table,))
+    return None if table is None else Details("By agent", (table,))
 
 
 AGENTS = Part("agents", agent_estimates)
-SECTION = ReportSection((AGENTS,), of_task=of_task)
+SECTION = ReportSection((AGENTS,), of_task=of_task, reading=READING)

@@ -13,8 +13,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import number_entry
-from coopbench.report.tables.model import Column, Entry, Group, Table
+from coopbench.report.tables.entries import Field, table_of
+from coopbench.report.tables.model import Table
 from coopbench_envs.choices import resolved
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import spec
@@ -75,36 +75,22 @@ def _prices() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
 
 def anarchy_table(findings: Findings) -> Table | None:
     """Return what selfish play costs in a step of the published games; None without such games."""
-    rows = findings.rows(PRICES)
-    if not rows:
-        return None
-
-    def entries(row: Anarchy) -> tuple[Entry, ...]:
-        return (
-            Entry(row.task, row.task),
-            Entry(row.nash, row.nash),
-            number_entry(row.nash_welfare, Scale(1)),
-            Entry(row.optimum, row.optimum),
-            number_entry(row.optimum_welfare, Scale(1)),
-            number_entry(row.price, Scale(4)),
-        )
-
-    return Table(
-        title="Price of anarchy of the games",
-        columns=(
-            Column("Task", "what is played", numeric=False),
-            Column("Nash", "units that the agents invest; x 4: four alike", numeric=False),
-            Column("Its welfare", "sum of the private payoffs of a step"),
-            Column("Optimum", "units that the agents invest", numeric=False),
-            Column("Welfare", "sum of the private payoffs of a step"),
-            Column("Price of anarchy", "welfare of the optimum over that of the equilibrium"),
+    fields = {
+        "task": Field("Task", "what is played"),
+        "nash": Field("Nash", "units that the agents invest; x 4: four alike"),
+        "nash_welfare": Field("Its welfare", "sum of the private payoffs of a step", Scale(1)),
+        "optimum": Field("Optimum", "units that the agents invest"),
+        "optimum_welfare": Field("Welfare", "sum of the private payoffs of a step", Scale(1)),
+        "price": Field(
+            "Price of anarchy", "welfare of the optimum over that of the equilibrium", Scale(4)
         ),
-        groups=(Group("", "", tuple(entries(row) for row in rows)),),
-        footnotes=(),
-        unit="The largest welfare of a step over that of its worst Nash equilibrium, by private "
-        "payoffs: 1 means that selfish play loses nothing. It follows from the game alone.",
+    }
+    unit = (
+        "The largest welfare of a step over that of its worst Nash equilibrium, by private "
+        "payoffs: 1 means that selfish play loses nothing. It follows from the game alone."
     )
+    return table_of(findings.rows(PRICES), fields, "Price of anarchy of the games", unit)
 
 
 PRICES = Part("anarchy", prices_of_anarchy, rare=True)
-SECTION = ReportSection((PRICES,), anarchy_table, "by task")
+SECTION = ReportSection((PRICES,), {"by task": anarchy_table})

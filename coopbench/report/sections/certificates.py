@@ -67,4 +67,4 @@ def _certificate_row(row: CertifiedTask) -> tuple[Entry, ...]:
     )
 
 
-SECTION = ReportSection(table=certificate_table, place="by task")
+SECTION = ReportSection(shows={"by task": certificate_table})

@@ -1,13 +1,28 @@
 """Charts of metrics against the axes of the tasks, as a protocol names them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from coopbench.analysis.findings import Findings
+import numpy as np
+
+from coopbench import statistics
+from coopbench.analysis.contrasts import families
+from coopbench.analysis.estimates import FEW, estimate, few_runs, trimmed_over_tasks
+from coopbench.analysis.findings import Findings, Part
+from coopbench.analysis.rows import ReportRow
+from coopbench.analysis.score_matrix import MODELS, ScoreMatrix, defined_matrices
+from coopbench.episodes.table import EpisodeTable
+from coopbench.protocol.report import Chart
+from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import level_text
-from coopbench.report.plots.overall import chart, charts_of
-from coopbench.report.plots.style import Picture
+from coopbench.report.plots.drawing import LineChart
+from coopbench.report.plots.policies import lines_of
+from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
+from coopbench.statistics import TwoWay
 
 READING = """
 {% if findings.charts %}
@@ -18,11 +33,106 @@ charts.csv.
 """
 
 
+@dataclass(frozen=True, eq=False)
+class ChartPoint(ReportRow):
+    """A metric of one policy at one place of an axis of the tasks."""
+
+    chart: str
+    metric: str
+    axis: str
+    at: float
+    policy: str  # of several models: the method
+    estimate: float  # trimmed mean over task means; of models: the mean of theirs
+    low: float  # two-way interval, over runs and episodes; of models: t interval over them
+    high: float
+    tasks: int  # at this place of the axis, taken together
+    count: int  # episodes per task, or models
+    unit: str  # "episodes", "runs" or "models"
+    flag: str
+
+
+def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, ...]:
+    """Estimate every point of the protocol's charts of which all tasks have been played."""
+    points = []
+    for chart in protocol.report.chart:
+        for name, panel in chart.panels(protocol.task).items():
+            for family, policies in families(protocol, table).items():
+                for at in sorted({task.axes[chart.x] for task in panel}):
+                    tasks = [task for task in panel if task.axes[chart.x] == at]
+                    played = [
+                        defined_matrices(protocol, table, tasks, p, chart.metric) for p in policies
+                    ]
+                    if all(len(model) == len(tasks) for model in played):
+                        point = _point(protocol, played, policies != [family])
+                        where = name, chart.metric, chart.x, at, family
+                        points.append(ChartPoint(*where, *point[:3], len(tasks), *point[3:]))
+    return tuple(points)
+
+
+class _Point(NamedTuple):
+    """A point of a chart before it has a place."""
+
+    estimate: float
+    low: float
+    high: float
+    units: int
+    unit: str
+    flag: str
+
+
+def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) -> _Point:
+    """Estimate a point from one list of matrices per model, or of the only policy."""
+    confidence = protocol.report.confidence
+    if models:
+        grids = [TwoWay([one.grid() for one in model]) for model in played]
+        means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
+        row = estimate("", "", "", means, confidence, MODELS)
+        return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
+    matrices = played[0]
+    fixed = matrices[0].fixed
+    finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
+    units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
+    few = not fixed and units < FEW
+    flag = few_runs(f"{units} runs per task") if few else ""
+    return _Point(*trimmed_over_tasks(matrices, confidence), units, matrices[0].unit, flag)
+
+
+def chart(findings: Findings, name: str) -> LineChart:
+    """Draw a chart of the protocol, one line per policy with its band.
+
+    ``name`` is that of the picture, as in ``report.charts``.
+    """
+    spec, panel = charts_of(findings)[name]
+    rows: dict[str, list[ChartPoint]] = {}
+    for point in findings.rows(CHARTS):
+        if point.chart == name:
+            rows.setdefault(point.policy, []).append(point)
+    per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
+    return LineChart(
+        lines_of(findings, rows, "at"),
+        ", ".join(filter(None, (spec.group, per))) or "all tasks",
+        plain(spec.x),
+        plain(spec.metric),
+        shares=True,
+        places=tuple(sorted({task.axes[spec.x] for task in panel})),
+        log=spec.scale == "log2",
+    )
+
+
+def charts_of(findings: Findings) -> dict[str, tuple[Chart, tuple[Task, ...]]]:
+    """Return the charts of the protocol by the names of their pictures, with their tasks."""
+    return {
+        name: (spec, panel)
+        for spec in findings.protocol.report.chart
+        for name, panel in spec.panels(findings.protocol.task).items()
+    }
+
+
 def pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over the charts that have points."""
     level = level_text(findings.protocol)
     for name, (spec, _) in charts_of(findings).items():
-        points = [point for point in findings.charts if point.chart == name]
+        points = [point for point in findings.rows(CHARTS) if point.chart == name]
         if not points:
             continue
         caption = (
@@ -34,4 +144,5 @@ def pictures(findings: Findings) -> Iterator[Picture]:
         yield Picture(f"chart-{name}", caption, partial(chart, findings, name))
 
 
-SECTION = ReportSection(pictures=pictures, reading=READING)
+CHARTS = Part("charts", chart_points)
+SECTION = ReportSection((CHARTS,), pictures=pictures, reading=READING)

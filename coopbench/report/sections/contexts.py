@@ -139,4 +139,4 @@ def _context_row(
 
 
 CONTEXTS = Part("contexts", focal_contexts, rare=True)
-SECTION = ReportSection((CONTEXTS,), context_table)
+SECTION = ReportSection((CONTEXTS,), {"overall": context_table})

@@ -116,4 +116,4 @@ def interquartile_table(findings: Findings) -> Table | None:
 
 
 MEANS = Part("interquartile", interquartile_means, rare=True)
-SECTION = ReportSection((MEANS,), interquartile_table, "by task")
+SECTION = ReportSection((MEANS,), {"by task": interquartile_table})

@@ -3,7 +3,7 @@
 Medians and quartiles describe the runs that were made; they are no intervals for new ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,17 +15,18 @@ from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import Scale, score_scales
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, scale_of_rows
-from coopbench.report.plots.drawing import Line, LineChart
-from coopbench.report.plots.learning import short
-from coopbench.report.plots.style import Picture, plain, styles
+from coopbench.report.plots.drawing import LineChart
+from coopbench.report.plots.marks import short
+from coopbench.report.plots.policies import lines_of
+from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import policy_text, runs_text, style_order
+from coopbench.report.tables.entries import policy_text, runs_text
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 FINAL_STEPS = 250_000  # at the end of training, of which the final medians are
 LEAD = 1 / 32  # normalized score; one of 32 episodes, the least by which shares of wins can differ
-_QUARTILES = (0.25, 0.5, 0.75)
 _AHEAD = f"the highest by at least 1/{1 / LEAD:g} of the normalized"
 
 
@@ -73,89 +74,51 @@ def asked(protocol: Protocol) -> Mapping[str, str]:
     return {"Medians": text} if protocol.report.reproduces.has_asked("medians") else {}
 
 
-def _courses(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, Course]]:
-    """Return the courses of all policies by task; empty where the protocol does not ask."""
-    if not protocol.report.reproduces.has_asked("medians"):
-        return {}
-    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
-    courses: dict[str, dict[str, Course]] = {task.id: {} for task in protocol.task}
-    for task in protocol.task:
-        for name in names:
-            course = course_of(protocol, table, task, name)
-            if course is not None and len(course.steps):
-                courses[task.id][name] = course
-    return courses
-
-
-def _leads(policy: str, medians: Mapping[str, float], width: float) -> bool:
-    """Return whether a policy is ahead of every other one by ``LEAD`` of normalized score."""
-    others = [value for other, value in medians.items() if other != policy]
-    return bool(others) and (medians[policy] - max(others)) / width >= LEAD
-
-
-def final_medians(protocol: Protocol, table: EpisodeTable) -> tuple[FinalMedian, ...]:
-    """Return the best final medians of every policy with checkpoints, where the protocol asks.
-
-    After Samvelyan et al. 2019: the highest median over runs among the checkpoints of the last
-    ``FINAL_STEPS`` of training, with the quartiles there, and who leads by ``LEAD``.
-    """
-    scales, rows = score_scales(protocol, table), []
-    for task, courses in _courses(protocol, table).items():
-        final = {name: _final(course) for name, course in courses.items()}
-        medians = {name: median for name, (_, _, median, _) in final.items()}
-        for name, (step, low, median, high) in final.items():
-            leads, course = _leads(name, medians, scales[task].width), courses[name]
-            tail = (step, len(course.scores), leads, course.flag)
-            rows.append(FinalMedian(task, name, median, low, high, *tail))
-    return tuple(rows)
-
-
-def _final(course: Course) -> tuple[int, float, float, float]:
-    """Return the step of the highest final median over runs, and the quartiles over runs there."""
-    final = course.steps > course.steps[-1] - FINAL_STEPS
-    quartiles = np.quantile(course.scores[:, final], _QUARTILES, axis=0)
-    best = int(np.argmax(quartiles[1]))
-    low, median, high = quartiles[:, best].tolist()
-    return int(course.steps[final][best]), low, median, high
-
-
 def median_points(protocol: Protocol, table: EpisodeTable) -> tuple[MedianPoint, ...]:
     """Return medians and quartiles over runs at every checkpoint, where the protocol asks.
 
     First those of each task, then those of each group and of all tasks, for the policies that are
     trained on all of them, at the steps that all of these have.
     """
-    scales = score_scales(protocol, table)
-    points: dict[tuple[str, str], list[MedianPoint]] = {}
-    for task, courses in _courses(protocol, table).items():
-        for row in _on_task(protocol.task_of(task).group, task, courses, scales[task]):
-            points.setdefault((task, row.policy), []).append(row)
+    if not protocol.report.reproduces.has_asked("medians"):
+        return ()
+    scales, points = score_scales(protocol, table), dict[tuple[str, str], list[MedianPoint]]()
+    names = dict.fromkeys(progress.cell.policy for progress in table.progress)
+    for task in protocol.task:
+        courses = {name: course_of(protocol, table, task, name) for name in names}
+        some = {name: c for name, c in courses.items() if c is not None and len(c.steps)}
+        for row in _on_task(task, some, scales[task.id].width):
+            points.setdefault((task.id, row.policy), []).append(row)
     rows = [row for part in points.values() for row in part]
-    groups = dict(protocol.groups)
+    groups = {} if protocol.ad_hoc else dict(protocol.groups)
     for group, tasks in (groups | ({"": protocol.task} if len(groups) > 1 else {})).items():
         trained = [task.id for task in tasks if task.trained_on is None]
-        for policy in dict.fromkeys(policy for _, policy in points):
+        for policy in names if trained else ():
             parts = [points[task, policy] for task in trained if (task, policy) in points]
-            if parts and len(parts) == len(trained) and not protocol.ad_hoc:
+            if len(parts) == len(trained):
                 rows += _over_tasks(group, parts, scales)
     return tuple(rows)
 
 
-def _on_task(
-    group: str, task: str, courses: Mapping[str, Course], scale: Scale
-) -> Iterator[MedianPoint]:
-    """Iterate over the checkpoints of every policy on one task."""
-    quartiles = {
-        n: np.quantile(c.scores, _QUARTILES, axis=0).T.tolist() for n, c in courses.items()
+def _on_task(task: Task, courses: Mapping[str, Course], width: float) -> Iterator[MedianPoint]:
+    """Iterate over the checkpoints of every policy on a task, whose scores have a ``width``."""
+    at = {
+        name: dict(zip(course.steps.tolist(), quartiles.T.tolist(), strict=True))
+        for name, course in courses.items()
+        for quartiles in [np.quantile(course.scores, (0.25, 0.5, 0.75), axis=0)]
     }
-    at = {n: dict(zip(c.steps.tolist(), quartiles[n], strict=True)) for n, c in courses.items()}
     for name, course in courses.items():
-        size = 1, len(course.scores)
         for step, (low, median, high) in at[name].items():
             medians = {other: ends[step][1] for other, ends in at.items() if step in ends}
-            leads = int(_leads(name, medians, scale.width))
-            head = (group, task, name, step)
-            yield MedianPoint(*head, median, low, high, leads, *size, course.flag)
+            size = int(_leads(name, medians, width)), 1, len(course.scores)
+            head = (task.group, task.id, name, step)
+            yield MedianPoint(*head, median, low, high, *size, course.flag)
+
+
+def _leads(policy: str, medians: Mapping[str, float], width: float) -> bool:
+    """Return whether a policy is ahead of every other one by ``LEAD`` of normalized score."""
+    others = [value for other, value in medians.items() if other != policy]
+    return bool(others) and (medians[policy] - max(others)) / width >= LEAD
 
 
 def _over_tasks(
@@ -174,6 +137,30 @@ def _over_tasks(
         size = sum(r.leads for r in rows), len(rows), min(r.runs for r in rows)
         head = (group, "", rows[0].policy, step)
         yield MedianPoint(*head, median, low, high, *size, "; ".join(flags))
+
+
+def final_medians(
+    protocol: Protocol, table: EpisodeTable, points: Sequence[MedianPoint]
+) -> tuple[FinalMedian, ...]:
+    """Return the best final medians of every policy with checkpoints, where the protocol asks.
+
+    After Samvelyan et al. 2019: the highest of the ``points`` on a task within the last
+    ``FINAL_STEPS`` of training, and who leads by ``LEAD``.
+    """
+    scales, last = score_scales(protocol, table), {(r.task, r.policy): r.step for r in points}
+    best: dict[str, dict[str, MedianPoint]] = {}
+    for row in points:
+        if row.task and row.step > last[row.task, row.policy] - FINAL_STEPS:
+            earlier = best.setdefault(row.task, {}).setdefault(row.policy, row)
+            if row.median > earlier.median:
+                best[row.task][row.policy] = row
+    rows = []
+    for task, members in best.items():
+        medians = {name: row.median for name, row in members.items()}
+        for name, row in members.items():
+            tail = row.step, row.runs, _leads(name, medians, scales[task].width), row.flag
+            rows.append(FinalMedian(task, name, row.median, row.low, row.high, *tail))
+    return tuple(rows)
 
 
 def medians_table(findings: Findings) -> Table | None:
@@ -214,39 +201,35 @@ def medians_table(findings: Findings) -> Table | None:
     )
 
 
-def pictures(findings: Findings) -> Iterable[Picture]:
+def pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over two pictures along the training: the medians of all tasks, and tasks led."""
-    if not any(not row.task for row in findings.rows(MEDIANS)):
+    groups, lines = list(findings.protocol.groups), dict[str, list[MedianPoint]]()
+    for row in findings.rows(MEDIANS):
+        if not row.task and row.group == (groups[0] if len(groups) == 1 else ""):
+            lines.setdefault(row.policy, []).append(row)
+    if not lines:
         return
     score = findings.protocol.report.score
+
+    def chart(label: str, *columns: str) -> LineChart:
+        drawn = lines_of(findings, lines, "step", columns)
+        return LineChart(drawn, "all tasks", "steps trained", label, written=short)
+
     caption = (
         f"Mean over all tasks of the median over runs of the normalized {score} at every "
         "checkpoint; bands: the means of the lower and of the upper quartiles over runs."
     )
     label = f"median normalized {plain(score)}"
-    yield Picture("medians", caption, partial(_chart, findings, label, "median", "low", "high"))
+    yield Picture("medians", caption, partial(chart, label, "median", "low", "high"))
     caption = (
         f"Number of tasks on which the median over runs is {_AHEAD} {score}, at every checkpoint."
     )
     label = f"tasks led, of {len(findings.protocol.trained_tasks)}"
-    yield Picture("tasks-led", caption, partial(_chart, findings, label, *["leads"] * 3))
+    yield Picture("tasks-led", caption, partial(chart, label, *["leads"] * 3))
 
 
-def _chart(findings: Findings, label: str, *columns: str) -> LineChart:
-    """Draw columns of the medians over all tasks, as the line of each policy with its band."""
-    groups, looks = list(findings.protocol.groups), styles(style_order(findings))
-    span = groups[0] if len(groups) == 1 else ""
-    lines: dict[str, list[MedianPoint]] = {}
-    for row in findings.rows(MEDIANS):
-        if not row.task and row.group == span:
-            lines.setdefault(row.policy, []).append(row)
-    drawn = []
-    for policy, rows in lines.items():
-        steps, *ends = ([getattr(r, name) for r in rows] for name in ("step", *columns))
-        drawn.append(Line(plain(policy), looks[policy], steps, *ends))
-    return LineChart(tuple(drawn), "all tasks", "steps trained", label, written=short)
-
-
-FINAL = Part("final_medians", final_medians)
 MEDIANS = Part("medians", median_points, rare=True)
-SECTION = ReportSection((FINAL, MEDIANS), medians_table, pictures=pictures, asked=asked)
+FINAL = Part("final_medians", final_medians, MEDIANS)
+SECTION = ReportSection(
+    (FINAL, MEDIANS), {"overall": medians_table}, pictures=pictures, asked=asked
+)

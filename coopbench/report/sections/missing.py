@@ -1,6 +1,8 @@
 """Missing runs: the training runs that failed, are missing, or are partial."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from coopbench.analysis.findings import Findings
 from coopbench.report.section import ReportSection
@@ -44,4 +46,9 @@ def _first_of(names: Sequence[str]) -> str:
     return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
 
-SECTION = ReportSection(table=missing_table, place="summary")
+def missing_runs(findings: Findings) -> list[dict[str, Any]]:
+    """Return every run that failed, is missing, or is partial."""
+    return [dataclasses.asdict(row) for row in findings.missing_runs]
+
+
+SECTION = ReportSection(shows={"summary": missing_table}, json={"missing_runs": missing_runs})

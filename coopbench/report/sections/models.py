@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coopbench.analysis.charts import families
+from coopbench.analysis.contrasts import families
 from coopbench.analysis.estimates import Estimate, estimate
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.score_matrix import MODELS, score_scales, units_of
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import level_text, scale_of_rows
+from coopbench.report.numbers import Scale, level_text, scale_of_rows
 from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import count_entry, interval_entry, number_entry
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench.report.tables.tasks import estimate_row
 
 
 def model_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
@@ -64,9 +64,7 @@ def model_table(findings: Findings) -> Table | None:
     for name in dict.fromkeys(row.policy for row in findings.rows(ESTIMATES)):
         rows = [row for row in findings.rows(ESTIMATES) if row.policy == name]
         scale = scale_of_rows(rows, "mean")
-        body = tuple(
-            (Entry(r.task, r.task), *estimate_row(r, scale, notes, rows)[1:]) for r in rows
-        )
+        body = tuple(_entries(row, scale, notes, rows) for row in rows)
         groups.append(Group(name, "", body))
     return Table(
         title=f"{score} of methods with several models, over the models",
@@ -78,5 +76,18 @@ def model_table(findings: Findings) -> Table | None:
     )
 
 
+def _entries(
+    row: Estimate, scale: Scale, notes: Footnotes, rows: Sequence[Estimate]
+) -> tuple[Entry, ...]:
+    """Return the entries of one estimate over models; ``rows`` are all of its method."""
+    return (
+        Entry(row.task, row.task),
+        number_entry(row.mean, scale),
+        number_entry(row.std, scale),
+        interval_entry(row, scale, notes),
+        count_entry(row, rows),
+    )
+
+
 ESTIMATES = Part("models", model_estimates)
-SECTION = ReportSection((ESTIMATES,), model_table)
+SECTION = ReportSection((ESTIMATES,), {"overall": model_table})

@@ -63,4 +63,4 @@ def outside_table(findings: Findings) -> Table | None:
 
 
 OUTSIDE = Part("outside", actions_outside, rare=True)
-SECTION = ReportSection((OUTSIDE,), outside_table, "top")
+SECTION = ReportSection((OUTSIDE,), {"top": outside_table})

@@ -14,8 +14,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale, level_text
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import ends_entry, groups_of, number_entry
-from coopbench.report.tables.model import Column, Entry, Footnotes, Table
+from coopbench.report.tables.entries import Field, table_of
+from coopbench.report.tables.model import Table
 
 _EQUAL = "all returns of the report are equal: there is nothing to normalize by"
 _ONE_RUN = "one run: nothing is known of its spread between runs"
@@ -90,59 +90,44 @@ def _aggregate(
     protocol: Protocol, group: str, policy: str, columns: list[np.ndarray]
 ) -> PublishedAggregate:
     """Return the statistics of the runs on some tasks, one array for each."""
-    both, nan = (statistics.iqm, statistics.optimality_gap), math.nan
-    if not all(np.isfinite(column).all() for column in columns):
-        ends, flag = [(nan, nan, nan)] * 2, _EQUAL
-    elif max(len(column) for column in columns) == 1:
-        ends, flag = [(statistic(columns), nan, nan) for statistic in both], _ONE_RUN
+    settings, both = protocol.report, (statistics.iqm, statistics.optimality_gap)
+    sizes = [len(column) for column in columns]
+    if not np.isfinite(np.concatenate(columns)).all():
+        ends, flag = [(math.nan,) * 3] * 2, _EQUAL
+    elif max(sizes) == 1:
+        ends, flag = [(statistic(columns), math.nan, math.nan) for statistic in both], _ONE_RUN
     else:
-        settings = protocol.report
-        reps, level = max(RESAMPLES, settings.resamples), settings.confidence
-        drawn = statistics.bootstrap_intervals(columns, both, reps=reps, confidence=level)
+        reps = max(RESAMPLES, settings.resamples)
+        drawn = statistics.bootstrap_intervals(
+            columns, both, reps=reps, confidence=settings.confidence
+        )
         ends = [(float(one.estimate), float(one.low), float(one.high)) for one in drawn]
         flag = "; ".join(drawn[0].warnings)
-    size = len(columns), min(len(column) for column in columns)
-    return PublishedAggregate(group, policy, *ends[0], *ends[1], *size, flag)
+    return PublishedAggregate(group, policy, *ends[0], *ends[1], len(columns), min(sizes), flag)
 
 
 def published_table(findings: Findings) -> Table | None:
     """Return the returns normalized as published; None where the protocol does not ask for them."""
-    rows, notes, scale = findings.rows(AGGREGATES), Footnotes(), Scale(3)
-    if not rows:
-        return None
-
-    def entries(row: PublishedAggregate) -> tuple[Entry, ...]:
-        return (
-            Entry(row.policy, row.policy),
-            number_entry(row.iqm, scale),
-            ends_entry(row.iqm_low, row.iqm_high, scale, notes.mark(row.flag)),
-            number_entry(row.optimality_gap, scale),
-            ends_entry(row.gap_low, row.gap_high, scale),
-            Entry(f"{row.runs:,}", row.runs),
-            Entry(f"{row.tasks:,}", row.tasks),
-        )
-
-    groups, level = groups_of(rows, "group", entries), level_text(findings.protocol)
-    return Table(
-        title="Normalized return as published",
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            Column("IQM", "interquartile mean of the matrix of runs and tasks"),
-            Column(f"{level} interval", "of the IQM; stratified bootstrap over runs"),
-            Column("Optimality gap", "mean shortfall from 1; less is better"),
-            Column(f"Its {level} interval", "stratified bootstrap over runs"),
-            Column("Runs", "of each task; 1 of a fixed policy"),
-            Column("Tasks", "that the policy has played"),
-        ),
-        groups=groups,
-        footnotes=notes.all(),
-        unit="(G - min) / (max - min), where G is the mean return of a run on a task and min and "
-        "max are over all policies, runs and tasks of this report: adding a policy moves every "
-        "value. For comparisons use the score.",
-        kind="Group",
+    level, three, spread = level_text(findings.protocol), Scale(3), "stratified bootstrap over runs"
+    fields = {
+        "policy": Field("Policy", "who is evaluated"),
+        "iqm": Field("IQM", "interquartile mean of the matrix of runs and tasks", three),
+        "iqm_low": Field(f"{level} interval", f"of the IQM; {spread}", three, "iqm_high", True),
+        "optimality_gap": Field("Optimality gap", "mean shortfall from 1; less is better", three),
+        "gap_low": Field(f"Its {level} interval", spread, three, "gap_high"),
+        "runs": Field("Runs", "of each task; 1 of a fixed policy", Scale(0)),
+        "tasks": Field("Tasks", "that the policy has played", Scale(0)),
+    }
+    unit = (
+        "(G - min) / (max - min), where G is the mean return of a run on a task and min and max "
+        "are over all policies, runs and tasks of this report: adding a policy moves every value. "
+        "For comparisons use the score."
+    )
+    return table_of(
+        findings.rows(AGGREGATES), fields, "Normalized return as published", unit, by="group"
     )
 
 
 RETURNS = Part("published", published_returns)
 AGGREGATES = Part("published_aggregates", published_aggregates, RETURNS, rare=True)
-SECTION = ReportSection((RETURNS, AGGREGATES), published_table)
+SECTION = ReportSection((RETURNS, AGGREGATES), {"overall": published_table})

@@ -11,8 +11,8 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale, scale_of_rows
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import groups_of, number_entry
-from coopbench.report.tables.model import Column, Entry, Table
+from coopbench.report.tables.entries import Field, table_of
+from coopbench.report.tables.model import Table
 from coopbench.statistics.scores import mean_of_defined
 
 
@@ -73,38 +73,24 @@ def _row(
 
 def sensitivity_table(findings: Findings) -> Table | None:
     """Return how much scores depend on parameters of the games; None where nothing varies them."""
-    rows = findings.rows(SENSITIVITY)
-    if not rows:
-        return None
+    rows, score = findings.rows(SENSITIVITY), findings.protocol.report.score
     scale = scale_of_rows(rows, "base")
-
-    def entries(row: Sensitivity) -> tuple[Entry, ...]:
-        return (
-            Entry(row.policy, row.policy),
-            number_entry(row.base, scale),
-            number_entry(row.low, scale),
-            number_entry(row.high, scale),
-            number_entry(row.sensitivity, Scale(3)),
-            Entry(f"{row.variants}", row.variants),
-        )
-
-    return Table(
-        title="Parameter sensitivity",
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            Column("Base", f"mean {findings.protocol.report.score} with the task's parameters"),
-            Column("Lowest", "mean over this task and those that vary its parameters"),
-            Column("Highest", "the same"),
-            Column("Sensitivity", "highest minus lowest, as a share of the base"),
-            Column("Variants", "tasks that vary its parameters"),
+    fields = {
+        "policy": Field("Policy", "who is evaluated"),
+        "base": Field("Base", f"mean {score} with the task's parameters", scale),
+        "low": Field("Lowest", "mean over this task and those that vary its parameters", scale),
+        "high": Field("Highest", "the same", scale),
+        "sensitivity": Field(
+            "Sensitivity", "highest minus lowest, as a share of the base", Scale(3)
         ),
-        groups=groups_of(rows, "task", entries),
-        footnotes=(),
-        unit="Learned policies were trained with the task's own parameters. No intervals: those "
-        "of the means are in the tables of the tasks.",
-        kind="Task",
+        "variants": Field("Variants", "tasks that vary its parameters", Scale(0)),
+    }
+    unit = (
+        "Learned policies were trained with the task's own parameters. No intervals: those of the "
+        "means are in the tables of the tasks."
     )
+    return table_of(rows, fields, "Parameter sensitivity", unit, by="task")
 
 
 SENSITIVITY = Part("sensitivity", sensitivities, rare=True)
-SECTION = ReportSection((SENSITIVITY,), sensitivity_table, asked=asked)
+SECTION = ReportSection((SENSITIVITY,), {"overall": sensitivity_table}, asked=asked)

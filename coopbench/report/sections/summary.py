@@ -81,4 +81,4 @@ def _mean(defined: np.ndarray) -> float:
     return float(defined.mean()) if len(defined) else math.nan
 
 
-SECTION = ReportSection(table=summary_table, place="by task", asked=asked)
+SECTION = ReportSection(shows={"by task": summary_table}, asked=asked)

@@ -2,19 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from coopbench.analysis.comparisons import count_decisions
-from coopbench.analysis.constants import EXACT
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.rankings import Rank
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, p_text
-from coopbench.report.tables.model import Column, Entry, Footnotes, Group
+from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, range_text
+from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
-NO_COMPARISON = "No comparison: fewer than two policies have played this task."
 SAME = "nothing varies: a width of zero is not certainty"
 LONG = 6  # tasks beyond which a reader needs an overview, and single tasks are folded
 
@@ -41,12 +40,6 @@ def policy_entry(findings: Findings, policy: str) -> Entry:
     return Entry(policy_text(findings, policy), policy)
 
 
-def pair_entry(findings: Findings, first: str, second: str) -> Entry:
-    """Return the entry that begins the row of a comparison of two policies."""
-    text = f"{policy_text(findings, first)} vs {policy_text(findings, second)}"
-    return Entry(text, text)
-
-
 def is_long(findings: Findings) -> bool:
     """Whether there are too many tasks to show all of them in full at once."""
     return len(findings.protocol.task) > LONG and not findings.protocol.ad_hoc
@@ -68,13 +61,47 @@ def group_meanings(protocol: Protocol) -> dict[str, str]:
     }
 
 
+class Field(NamedTuple):
+    """A column that shows a field of rows: a text, a number, or with ``high`` an interval."""
+
+    name: str
+    meaning: str
+    scale: Scale | None = None  # of a number; None of a text
+    high: str = ""  # field with the upper end of the interval that begins with this field
+    flagged: bool = False  # whether the ``flag`` of a row is a footnote here
+
+
+def table_of(
+    rows: Sequence[Any], fields: Mapping[str, Field], title: str, unit: str, by: str = ""
+) -> Table | None:
+    """Return a table of rows in groups by the field ``by``, a column for each of some fields.
+
+    None without rows.
+    """
+    notes = Footnotes()
+
+    def entry(row: Any, name: str, field: Field) -> Entry:
+        value, marks = getattr(row, name), notes.mark(row.flag) if field.flagged else ()
+        if field.scale is None:
+            return Entry(value, value, marks)
+        if field.high:
+            return ends_entry(value, getattr(row, field.high), field.scale, marks)
+        return dataclasses.replace(number_entry(value, field.scale), marks=marks)
+
+    columns = tuple(
+        Column(one.name, one.meaning, numeric=one.scale is not None) for one in fields.values()
+    )
+    groups = groups_of(rows, by, lambda row: tuple(entry(row, *item) for item in fields.items()))
+    return Table(title, columns, groups, notes.all(), unit, by.capitalize()) if rows else None
+
+
 def groups_of(
     rows: Iterable[Any], field: str, entries: Callable[[Any], tuple[Entry, ...]]
 ) -> tuple[Group, ...]:
     """Return the entries of rows in groups, by the value of a field, in the order of the rows."""
     members: dict[str, list[tuple[Entry, ...]]] = {}
     for row in rows:
-        members.setdefault(getattr(row, field), []).append(entries(row))
+        members.setdefault(getattr(row, field) if field else "", []).append(entries(row))
     return tuple(Group(name, "", tuple(body)) for name, body in members.items())
 
 
@@ -174,12 +201,6 @@ def interval_entry(row: Any, scale: Scale, notes: Footnotes) -> Entry:
     return ends_entry(row.low, row.high, scale, notes.mark(flag))
 
 
-def claim_entry(row: Any, p: float) -> Entry:
-    """Return the p value by which a comparison is decided, or "exact"; bold if it is decided."""
-    entry = Entry("exact", p) if row.basis == EXACT else p_entry(p)
-    return dataclasses.replace(entry, strong=row.decided)
-
-
 def decisions_text(findings: Findings) -> str:
     """Say what the decisions of a report are on, and how many of them may be false."""
     alpha = findings.protocol.report.alpha
@@ -191,24 +212,10 @@ def decisions_text(findings: Findings) -> str:
     )
 
 
-def above_entry(row: Any) -> Entry:
-    """Return how many runs of a learner are above a fixed policy, with their share's interval."""
-    if not row.runs:
-        return Entry(MISSING)
-    text = f"{row.above} of {row.runs}"
-    share = f"share {row.above_low:.2f} to {row.above_high:.2f}"
-    return Entry(text, row.above / row.runs, below=share)
-
-
 def ends_entry(low: float, high: float, scale: Scale, marks: tuple[str, ...] = ()) -> Entry:
     """Return an interval, sorted by its width; one that is undefined comes last."""
     width = high - low
     return Entry(interval_text(low, high, scale), width if math.isfinite(width) else None, marks)
-
-
-def p_entry(value: float) -> Entry:
-    """Return a p value; a dash where there is no test."""
-    return Entry(p_text(value), None if math.isnan(value) else value)
 
 
 def has_certified_partners(findings: Findings) -> bool:
@@ -217,3 +224,35 @@ def has_certified_partners(findings: Findings) -> bool:
     played = {task for task, _ in findings.episodes.pairs}
     focal = {task.id for task in findings.protocol.task if task.partners} & played
     return bool(focal) and focal <= certified
+
+
+def rank_entry(row: Rank | None, marks: tuple[str, ...] = ()) -> Entry:
+    """Return the interval of a rank, sorted by its middle."""
+    if row is None:
+        return Entry(MISSING)
+    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0, marks)
+
+
+def table_by_group(
+    findings: Findings, title: str, entries: dict[tuple[str, str], Entry], note: str
+) -> Table:
+    """Return a table with a row for every policy and a column for every group."""
+    groups = list(findings.protocol.groups)
+    body = tuple(
+        (
+            policy_entry(findings, policy),
+            *(entries.get((group, policy), Entry(MISSING)) for group in groups),
+        )
+        for policy in findings.episodes.policies
+    )
+    return Table(
+        title=title,
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(group if len(groups) > 1 else "All tasks", title) for group in groups),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit=note,
+        matrix=True,
+    )

@@ -1,8 +1,9 @@
-"""Tables of aggregates: statistics and rank of every policy over groups, and the summary."""
+"""Aggregates: statistics and rank of every policy over groups of tasks, and runs of learners."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,20 +14,24 @@ from coopbench.analysis.aggregates import (
     TWO_WAY,
     Aggregate,
     Statistic,
+    all_statistics,
     shown_statistics,
 )
 from coopbench.analysis.findings import Findings
-from coopbench.analysis.rankings import Rank
 from coopbench.baselines.registry import entry_of
 from coopbench.protocol.loading import protocol_files
+from coopbench.report.blocks import Block, Pictures
 from coopbench.report.numbers import (
     MISSING,
     Scale,
     is_point,
     level_text,
-    range_text,
     scale_of_rows,
 )
+from coopbench.report.plots.drawing import Drawing, IntervalChart, Sheet
+from coopbench.report.plots.policies import finished_groups, open_markers, rows_of
+from coopbench.report.plots.style import Picture, plain
+from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
     bounds_text,
     count_entry,
@@ -37,16 +42,44 @@ from coopbench.report.tables.entries import (
     missing_entries,
     number_entry,
     policy_entry,
+    rank_entry,
+    table_by_group,
     unit_names,
     unit_text,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
+from coopbench_envs.parameters import named
 
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
 _NAMED = 3  # tasks in a footnote
 _DECIMALS = 3  # of the summary, at most
-_ALL = "All tasks"  # heads the column of a protocol without groups
+READING = """
+{% for statistic in statistics %}
+{{ statistic.label }}: {{ statistic.reading }}
+
+{% endfor %}
+{% if iqm_methods %}
+IQM: The mean of the middle half of all run means, pooled over tasks: the score of the typical run
+(Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+NeurIPS 34). Only learners have it.
+{% if iqm_methods != ["two-way"] %}
+As published, its interval is the stratified bootstrap over runs alone, method {{ iqm_methods |
+join(" or ") }}, {{ "{:,}".format(resamples) }} resamples: it leaves out what other episodes would
+change.
+{% endif %}
+
+{% endif %}
+
+{% if "runs" in units %}
+Runs far below: Runs that score more than {{ behind }} below the best run of the same policy on
+the same task.
+{% endif %}
+
+Acts on: What a registered policy bases its actions on: its own observations (local), also what
+others in sight do (neighbours), the whole state (global), or nothing (none). Compare policies
+with those that have the same information.
+"""
 
 
 def aggregate_table(findings: Findings) -> Table | None:
@@ -135,8 +168,10 @@ def _rows(
             )
         ]
         values[0] = replace(values[0], marks=notes.mark(_beyond(findings, group, policy)))
+        rank = ranked.get(policy)
+        places = rank_entry(rank, notes.mark(rank.flag) if rank else ())
         count = count_entry(by_statistic[0][policy], findings.aggregates)
-        return (name, *values, _rank(ranked.get(policy), notes), count, information_entry(policy))
+        return (name, *values, places, count, information_entry(policy))
 
     return tuple(entries_of(policy) for policy in findings.policies)
 
@@ -166,13 +201,6 @@ def _beyond(findings: Findings, group: str, policy: str) -> str:
             far.append(f"{task.id} ({share:.3g})")
     names = ", ".join([*far[:_NAMED], *(["..."] if len(far) > _NAMED else [])])
     return f"scores far outside of the declared bounds: {names}; check the bounds" if far else ""
-
-
-def _rank(row: Rank | None, notes: Footnotes) -> Entry:
-    """Return the interval of a rank, sorted by its middle."""
-    if row is None:
-        return Entry(MISSING)
-    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0, notes.mark(row.flag))
 
 
 def runs_table(findings: Findings) -> Table | None:
@@ -238,61 +266,20 @@ def information_entry(policy: str) -> Entry:
     return Entry(entry.acts_on, entry.acts_on) if entry else Entry(MISSING)
 
 
-def summary_tables(findings: Findings) -> list[Table]:
-    """Return the mean scores, and the ranks, with a column for every group; none if ad hoc."""
+def means_table(findings: Findings) -> Table | None:
+    """Return the mean scores with a column for every group; None if ad hoc."""
     rows = {(row.group, row.policy): row for row in findings.aggregates_of(FIRST)}
     if not rows:
-        return []
+        return None
     scale, score = scale_of_rows(rows.values(), "estimate"), findings.protocol.report.score
     scale = replace(scale, decimals=min(scale.decimals, _DECIMALS))
     means = {place: _mean_entry(row, scale) for place, row in rows.items()}
-    ranks = {(row.group, row.policy): _rank_entry(row) for row in findings.ranks}
     bounds, level = bounds_text(findings), level_text(findings.protocol)
-    tables = [
-        _table(
-            findings,
-            f"Mean normalized {score}",
-            means,
-            f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, "
-            "for new training runs and episodes. No ±: there is no interval, or nothing varies.",
-        )
-    ]
-    if ranks:
-        tables.append(
-            _table(
-                findings,
-                "Rank by the mean",
-                ranks,
-                "Several ranks: the policy may have any of them; the data do not separate policies "
-                "with overlapping ranks.",
-            )
-        )
-    return tables
-
-
-def _table(
-    findings: Findings, title: str, entries: dict[tuple[str, str], Entry], note: str
-) -> Table:
-    """Return a table with a row for every policy and a column for every group."""
-    groups = list(findings.protocol.groups)
-    body = tuple(
-        (
-            policy_entry(findings, policy),
-            *(entries.get((group, policy), Entry(MISSING)) for group in groups),
-        )
-        for policy in findings.episodes.policies
+    note = (
+        f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, for "
+        "new training runs and episodes. No ±: there is no interval, or nothing varies."
     )
-    return Table(
-        title=title,
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            *(Column(group if len(groups) > 1 else _ALL, title) for group in groups),
-        ),
-        groups=(Group("", "", body),),
-        footnotes=(),
-        unit=note,
-        matrix=True,
-    )
+    return table_by_group(findings, f"Mean normalized {score}", means, note)
 
 
 def _mean_entry(row: Aggregate, scale: Scale) -> Entry:
@@ -302,5 +289,66 @@ def _mean_entry(row: Aggregate, scale: Scale) -> Entry:
     return Entry(f"{scale(row.estimate)}{width}", row.estimate)
 
 
-def _rank_entry(row: Rank) -> Entry:
-    return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0)
+def aggregate(
+    findings: Findings, group: str | None = None, statistic: str = "mean"
+) -> IntervalChart:
+    """Draw a statistic of every policy over the tasks of a group.
+
+    The group is the protocol's first unless it is named; ``statistic`` is a key of
+    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalized scores from 0
+    to 1 at least.
+    """
+    names = tuple(findings.protocol.groups)
+    group = names[0] if group is None else group
+    named("group", group, findings.protocol.groups)
+    by_key = all_statistics()
+    named("statistic", statistic, by_key)
+    ends = {
+        row.policy: (row.estimate, row.low, row.high)
+        for row in findings.aggregates_of(statistic, group)
+    }
+    reach = [value for row in ends.values() for value in row if math.isfinite(value)]
+    low, high = min([0.0, *reach]), max([1.0, *reach])
+    room = 0.03 * (high - low)
+    label = f"{by_key[statistic].axis} normalized {plain(findings.protocol.report.score)}"
+    title = group if len(names) > 1 else ""
+    return IntervalChart(rows_of(findings, ends), title, label, (low - room, high + room))
+
+
+def statistics(findings: Findings, group: str) -> Drawing:
+    """Draw the statistics that tables show, one below the other."""
+    first, *others = (aggregate(findings, group, key) for key in shown_statistics())
+    return Sheet((first, *(replace(other, title="") for other in others)))
+
+
+def pictures(findings: Findings) -> list[Picture]:
+    """Return a picture of the statistics of every group that a policy has finished."""
+    shown, drawn = shown_statistics(), []
+    names, level = listed([one.name for one in shown.values()]), level_text(findings.protocol)
+    for group, (end, whose) in finished_groups(findings).items():
+        rows = [row for row in findings.aggregates if row.group == group]
+        caption = f"{names} of normalized scores{whose} with {level} interval."
+        caption += open_markers([row for row in rows if row.statistic in shown])
+        drawn.append(Picture(f"scores{end}", caption, partial(statistics, findings, group)))
+    return drawn
+
+
+def overall(findings: Findings) -> Iterator[Block]:
+    """Iterate over the statistics of all policies, as table and pictures, and runs of learners."""
+    table, drawn, runs = aggregate_table(findings), pictures(findings), runs_table(findings)
+    if table is not None:
+        yield table
+    if drawn:
+        yield Pictures(tuple(drawn))
+    if runs is not None:
+        yield runs
+
+
+def for_paper(findings: Findings) -> Table | None:
+    """Return the table of aggregates; None without any."""
+    return aggregate_table(findings) if findings.aggregates else None
+
+
+SECTION = ReportSection(
+    shows={"summary": means_table, "overall": overall, "paper": for_paper}, reading=READING
+)
