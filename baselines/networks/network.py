@@ -88,7 +88,7 @@ class Layer(NamedTuple):
 
     def as_type(self, kind: type[np.floating[Any]]) -> "Layer":
         """Return the layer with its numbers in another precision."""
-        return self._replace(**{name: array.astype(kind) for name, array in self.parts().items()})
+        return Layer(self.kind, *(array.astype(kind) for array in self.parts().values()))
 
     def parts(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, in the order in which the loop reads them."""
