@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import toy_pennies
+from gymnasium.spaces import Box
 
 from coopbench_envs import compiling, registration, spec
 from coopbench_envs.batches import BatchKernels, integers, uniforms
@@ -66,8 +68,6 @@ def same(one, two):
     ids=["falling", "terminated", "choices of numbers"],
 )
 def test_lanes_are_those_of_the_compiled_driver(batches, env_id, parameters, mode):
-    import toy_pennies
-
     registration.register(replace(toy_pennies.SPEC, id="test/Pennies-v0"))
     options = {"order": "C", "global_state": True, **parameters}
     compiled, batch = (Engine(name, 3, **options) for name in (env_id, batches(env_id)))
@@ -171,3 +171,18 @@ def test_random_numbers_are_those_of_kernels():
             assert chosen[row].tolist() == [integer(two, lane, 10) for _ in range(2)]
     assert (one == two).all()
     assert one[1] == 1 << 63
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:.*Overriding environment")
+@pytest.mark.parametrize("place", [(0, 0, 0), (2, 2, 1)])
+def test_no_number_of_an_action_in_numpy_may_be_infinite(batches, place):
+    kernels = toy_pennies.SPEC.kernels._replace(mask=None)
+    box = Box(-1, 1, (2,))
+    changed = {"id": "test/Boxes-v0", "kernels": kernels, "action_space": lambda p, a: box}
+    registration.register(replace(toy_pennies.SPEC, **changed))
+    engine = Engine(batches("test/Boxes-v0"), 3)
+    engine.reset(np.arange(3, dtype=np.uint64))
+    actions = np.zeros((3, 3, 2))
+    actions[place] = np.inf
+    with pytest.raises(ValueError, match=f"lane {place[0]}, agent 'player_{place[1]}' gave inf"):
+        engine.step(actions)

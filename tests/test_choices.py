@@ -519,3 +519,12 @@ def test_show_and_check_know_the_parameter():
     assert check_environment(TRUST, horizon=5, action_levels=5) == []
     with pytest.raises(ValueError, match="allowed: up to 256"):
         check_environment(ROUTING, action_levels=17)
+
+
+def test_the_lowest_and_the_highest_action_are_those_of_every_agent():
+    """Also of one with fewer choices than another."""
+    spaces = [gymnasium.spaces.Box(1, 5, (1,)), gymnasium.spaces.Box(2, 7, (2,))]
+    choices = choices_of("a game", 3, spaces)
+    assert choices.counts.tolist() == [3, 9]
+    assert choices.low.tolist() == [[1, 0], [2, 2]]
+    assert choices.high.tolist() == [[5, 0], [7, 7]]

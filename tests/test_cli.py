@@ -77,6 +77,15 @@ def test_help_is_the_same_where_python_has_no_docstrings():
     assert builders.run_python("-OO", "-c", code) == builders.run_python("-c", code)
 
 
+def test_a_warning_is_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text("def far(o):\n    return 0 * o[:, :, :1] + 500\n")
+    words = [sys.executable, "-m", "coopbench", "evaluate", *SMALL, "-p", "mine.py:far", "--only"]
+    done = _run([*words, "--out", "r"], tmp_path)
+    (line,) = (line for line in done.stderr.splitlines() if "outside" in line)
+    assert line.startswith("Warning: mine.py:far takes actions outside of the action space")
+    assert "rollout.py" not in done.stderr
+
+
 def test_everything_is_listed_shown_and_planned(command):
     listed = command("list").out
     for name in (*coopbench.environments(), *coopbench.policies(), *coopbench.protocol_names()):

@@ -11,7 +11,7 @@ from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing import rollout
-from coopbench.playing.rollout import play
+from coopbench.playing.rollout import play, play_together
 from coopbench.protocol.schema import Protocol
 from coopbench.report.facts import task_facts
 from coopbench.results import store
@@ -208,3 +208,12 @@ def test_the_order_of_roles_changes_nothing():
     assert one.task[0].partner_names == two.task[0].partner_names
     stored = Protocol.model_validate_json(one.model_dump_json(), strict=False)
     assert stored == one
+
+
+def test_cells_that_are_played_together_keep_their_own_seats():
+    protocol = make_protocol("coopbench/TrustDilemma-v0", count=5)
+    policies = {Cell("one", name): name for name in ("constant:0.25", "tit_for_tat")}
+    for block in play_together(protocol, policies):
+        alone = play(protocol, block.cell, block.cell.policy)
+        np.testing.assert_array_equal(block.returns, alone.returns)
+        np.testing.assert_array_equal(block.seats, alone.seats)

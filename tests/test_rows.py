@@ -148,3 +148,16 @@ def test_what_is_returned_belongs_to_the_caller():
         rows.step(choices(rows, numbers))
     for array, copy in zip(returned, copies, strict=True):
         np.testing.assert_array_equal(array, copy)
+
+
+def test_the_history_of_an_episode_begins_with_its_first_observation():
+    rows, numbers, begun = rows_of(PENNIES, {"horizon": 4}, history=3), np.random.default_rng(0), 0
+    for _ in range(14):
+        step = rows.step(choices(rows, numbers))
+        seen = rows.observe()[:, :, : rows.engine.control.obs.shape[2] * 3]
+        one, two, three = np.split(seen, 3, axis=2)
+        np.testing.assert_array_equal(one[step.over], two[step.over])
+        np.testing.assert_array_equal(one[step.over], three[step.over])
+        begun += step.over.sum()
+    assert begun
+    assert (one != three).any()

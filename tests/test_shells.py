@@ -182,7 +182,7 @@ def test_infos_of_an_end_stay_while_other_lanes_go_on():
     engine.reset(np.arange(2, dtype=np.uint64))
     engine.reset(state=engine.get_state() | {"time": np.array([3, 0])})
     kept = None
-    for step in range(4):
+    for step in range(6):  # the other lane ends in the fifth
         held = engine.state.pennies.copy()
         engine.step(np.full((2, 3), GIVE), SAME_STEP)
         if step == 1:

@@ -3,6 +3,7 @@
 import ast
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from inspect import getdoc, getsource
 from typing import Annotated, Any, NoReturn, cast
@@ -118,6 +119,7 @@ def main() -> None:
     if not wraps():  # frames have a width, too
         layout["terminal_width"] = UNWRAPPED
     app.rich_markup_mode = None if layout else "rich"
+    usual, warnings.formatwarning = warnings.formatwarning, _warning
     try:
         status = app(standalone_mode=False, **layout)
         if status == 130:  # how the command-line library returns an interruption
@@ -131,6 +133,19 @@ def main() -> None:
         sys.exit(stop.exit_code)
     except Exception as error:
         _end(error)
+    finally:
+        warnings.formatwarning = usual
+
+
+def _warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Return a warning as one line, without the place in this package that it comes from."""
+    return f"Warning: {message}\n"
 
 
 def _end(error: Exception) -> NoReturn:
