@@ -18,7 +18,7 @@ from coopbench.analysis.planning import (
     shipped_variation,
     variation,
 )
-from coopbench.analysis.registered import outcomes, study_deviations
+from coopbench.analysis.registered import study_deviations
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
@@ -30,7 +30,7 @@ from coopbench.protocol.registration import (
 )
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
-from coopbench.report.sections.registered import registered_table
+from coopbench.report.sections.registered import outcomes, registered_table
 from coopbench.report.serialise import as_json
 from coopbench_envs.engine import Engine
 from studies.spreads import EFFECT, POWER, RUNS, TRIALS
@@ -213,9 +213,7 @@ def test_printed_power_is_the_share_of_decided_reports(name):
 
 def test_a_registered_study_is_shown_as_such(findings):
     assert registration_text(findings) == f"registered on {DATE} with 4 hypotheses"
-    rows = outcomes(
-        findings.registration, findings.protocol, findings.comparisons, findings.group_comparisons
-    )
+    rows = outcomes(findings)
     assert [row.outcome for row in rows] == ["supported", "refuted", "supported", "supported"]
     shown = [entry.text for row in registered_table(findings).groups[0].rows for entry in row[:2]]
     assert shown[:2] == ["mine > low on a", "supported"]
@@ -226,9 +224,8 @@ def test_a_registered_study_is_shown_as_such(findings):
 
 def test_few_runs_leave_a_hypothesis_open(protocol):
     blocks = group_blocks({"low": 3.0}) + group_blocks({"mine": 8.0}, runs=(900, 901))
-    few = Report(protocol, EpisodeTable(tuple(blocks)))
     study = registration(protocol, ["low", "mine"], ["mine > low on b"], DATE)
-    (row,) = outcomes(study, protocol, few.comparisons, few.group_comparisons)
+    (row,) = outcomes(Report(protocol, EpisodeTable(tuple(blocks)), registration=study))
     assert (row.outcome, row.reason[:7]) == ("not shown", "no test")
 
 

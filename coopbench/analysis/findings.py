@@ -19,7 +19,7 @@ from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.deviations import MissingRun, deviations, missing_learners, missing_runs
 from coopbench.analysis.estimates import Estimate, estimates
 from coopbench.analysis.rankings import ranks
-from coopbench.analysis.registered import Outcome, outcomes, study_deviations
+from coopbench.analysis.registered import study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
@@ -118,14 +118,6 @@ class Findings:
             return ()
         study = self.protocol, self.episodes, self.metadata, self.shipped
         return study_deviations(self.registration, *study)
-
-    @cached_property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """What became of the registered hypotheses; empty without a registration."""
-        if self.registration is None:
-            return ()
-        pairs = self.protocol, self.comparisons, self.group_comparisons
-        return outcomes(self.registration, *pairs)
 
     @cached_property
     def policies(self) -> tuple[str, ...]:

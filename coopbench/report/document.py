@@ -1,6 +1,6 @@
 """The document of a report: its blocks, in the order in which every format shows them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
@@ -23,7 +23,6 @@ from coopbench.report.blocks import (
 )
 from coopbench.report.explanations import explanations
 from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
-from coopbench.report.plots.style import Picture
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
 from coopbench.report.tables.entries import (
@@ -46,26 +45,26 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
     Without ``drawn`` it has no plots.
     """
     protocol, alone = findings.protocol, len(findings.protocol.task) == 1
-    explained = (Facts(explanations(findings)),)
+    explained, charts = (Facts(explanations(findings)),), pictures(findings)
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     every: tuple[Block, ...] = (
         verdict(findings),
         *blocks(findings, "top"),
         Facts(identity(findings), FILES),
-        *_summary(findings),
-        *_sections("All tasks", tuple(_overall(findings)), "all-tasks"),
-        *_sections("Comparisons over groups", tuple(blocks(findings, "pairs")), "pairs"),
-        *_charts(findings),
+        *_sections("Summary", blocks(findings, "summary"), "summary", ALWAYS),
+        *_sections("All tasks", _overall(findings), "all-tasks"),
+        *_sections("Comparisons over groups", blocks(findings, "pairs"), "pairs"),
+        *_sections("Charts", [Pictures(charts)] if charts else (), "charts"),
         *(_folded_tasks(findings) if is_long(findings) else _tasks(findings, alone)),
         Section("Episodes to watch", (Deferred(lambda: replays(findings)),), "replays", PAGE),
         Section("How to read it", explained, "reading"),
-        *_sections("Checklist", tuple(blocks(findings, "checklist")), "checklist"),
-        *_sections("Policies", tuple(blocks(findings, "policies")), "policies"),
+        *_sections("Checklist", blocks(findings, "checklist"), "checklist"),
+        *_sections("Policies", blocks(findings, "policies"), "policies"),
         Section(
             "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
         ),
         Section("Seeds and versions", (Facts(provenance(findings)),), "provenance"),
-        *_notes(findings),
+        *_sections("Notes", [Items(findings.notes)] if findings.notes else (), "notes", ALWAYS),
     )
     shown = every if drawn else _undrawn(every)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
@@ -75,9 +74,7 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
 def paper(findings: Findings) -> Document:
     """Return the tables for a paper: aggregates, and the score on every task."""
     protocol = findings.protocol
-    facts = {
-        "coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}",
-    }
+    facts = {"coopbench report": f"{protocol.name}, SHA-256 {protocol.digest}"}
     standing = "" if findings.is_standard else f" {NOT_STANDARD}."
     return Document(
         protocol.name,
@@ -101,26 +98,13 @@ def _overall(findings: Findings) -> Iterator[Block]:
             yield block
 
 
-def _summary(findings: Findings) -> Iterator[Section]:
-    """Iterate over the section that a terminal shows; there is none for a single environment."""
-    made = tuple(blocks(findings, "summary"))
-    if made:
-        yield Section("Summary", made, "summary", ALWAYS)
-
-
-def _sections(title: str, made: tuple[Block, ...], anchor: str) -> Iterator[Section]:
+def _sections(
+    title: str, made: Iterable[Block], anchor: str, shown: str = FILES
+) -> Iterator[Section]:
     """Iterate over the section of some blocks; there is none without them."""
-    if made:
-        yield Section(title, made, anchor)
-
-
-def _notes(findings: Findings) -> Iterator[Section]:
-    if findings.notes:
-        yield Section("Notes", (Items(findings.notes),), "notes", ALWAYS)
-
-
-def _charts(findings: Findings) -> Iterator[Section]:
-    return _sections("Charts", tuple(_drawn(pictures(findings))), "charts")
+    every = tuple(made)
+    if every:
+        yield Section(title, every, anchor, shown)
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
@@ -133,9 +117,9 @@ def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
 def _folded_tasks(findings: Findings) -> Iterator[Section]:
     """Iterate over the overview and the groups, in which every played task is folded."""
     played = played_tasks(findings)
-    yield from _sections("Every task", tuple(blocks(findings, "every task")), "tasks")
+    yield from _sections("Every task", blocks(findings, "every task"), "tasks")
     for number, (name, tasks) in enumerate(findings.protocol.groups.items(), start=1):
-        made = tuple(
+        made = (
             Details(task.id, tuple(_task(findings, task)), "task")
             for task in tasks
             if task in played
@@ -158,8 +142,3 @@ def _undrawn(every: tuple[Block, ...]) -> tuple[Block, ...]:
         for block in every
         if not isinstance(block, Pictures)
     )
-
-
-def _drawn(pictures: Sequence[Picture]) -> Iterator[Pictures]:
-    if pictures:
-        yield Pictures(tuple(pictures))

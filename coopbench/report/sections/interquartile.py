@@ -79,14 +79,9 @@ def _row(
 def interquartile_table(findings: Findings) -> Table | None:
     """Return the interquartile mean of every metric by task and group; None if not asked for."""
     rows, notes = findings.rows(MEANS), Footnotes()
-    if not rows:
-        return None
-    metrics = tuple(dict.fromkeys(row.metric for row in rows))
+    metrics = dict.fromkeys(row.metric for row in rows)
     scales = {m: scale_of_rows([r for r in rows if r.metric == m], "estimate") for m in metrics}
-    places: dict[str, dict[str, dict[str, InterquartileMean]]] = {}
-    for row in rows:
-        place = row.task or (f"all of {row.group}" if row.group else "all tasks")
-        places.setdefault(place, {}).setdefault(row.policy, {})[row.metric] = row
+    cells = {(row.group, row.task, row.policy, row.metric): row for row in rows}
 
     def entry(row: InterquartileMean | None, scale: Scale) -> Entry:
         if row is None:
@@ -94,25 +89,21 @@ def interquartile_table(findings: Findings) -> Table | None:
         value, interval = number_entry(row.estimate, scale), interval_text(row.low, row.high, scale)
         return replace(value, marks=notes.mark(row.flag), below=interval)
 
-    def entries(policy: str, cells: dict[str, InterquartileMean]) -> tuple[Entry, ...]:
-        return Entry(policy, policy), *(entry(cells.get(m), scale) for m, scale in scales.items())
-
-    return Table(
-        title="Interquartile means of all metrics, by task and group",
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            *(Column(name, "interquartile mean; below it the interval") for name in metrics),
-        ),
-        groups=tuple(
-            Group(place, "", tuple(entries(*member) for member in members.items()))
-            for place, members in places.items()
-        ),
-        footnotes=notes.all(),
-        unit=f"Over the means of runs and tasks: of one run on one task its mean. Below, the "
+    groups: dict[str, list[tuple[Entry, ...]]] = {}
+    for group, task, policy in dict.fromkeys(where[:3] for where in cells):
+        place = task or (f"all of {group}" if group else "all tasks")
+        found = (entry(cells.get((group, task, policy, m)), scales[m]) for m in metrics)
+        groups.setdefault(place, []).append((Entry(policy, policy), *found))
+    unit = (
+        "Over the means of runs and tasks: of one run on one task its mean. Below, the "
         f"{level_text(findings.protocol)} interval for new runs and new episodes. Only metrics "
-        "that all tasks of a group have.",
-        kind="Task",
+        "that all tasks of a group have."
     )
+    meaning = "interquartile mean; below it the interval"
+    columns = Column("Policy", "who is evaluated", False), *(Column(m, meaning) for m in metrics)
+    body = tuple(Group(place, "", tuple(lines)) for place, lines in groups.items())
+    title = "Interquartile means of all metrics, by task and group"
+    return Table(title, columns, body, notes.all(), unit, "Task") if rows else None
 
 
 MEANS = Part("interquartile", interquartile_means, rare=True)
