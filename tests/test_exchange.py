@@ -362,7 +362,7 @@ def test_evaluations_unlike_others_are_left_out_by_name(tmp_path):
 
 def test_progress_as_a_frame(learned):
     first = learned.episodes.progress[0]
-    odd = dataclasses.replace(first, metrics={"return": first.metrics["return"] * np.inf})
+    odd = dataclasses.replace(first, metrics={"return": first.metrics["return"] * np.nan})
     table = dataclasses.replace(learned.episodes, progress=(*learned.episodes.progress, odd))
     report = dataclasses.replace(learned, episodes=table)
     frame = report.to_frame("progress")

@@ -89,7 +89,7 @@ def _on_task(
         run.label: [part[metric] for _, part in _parts(run) if metric in part] for run in members
     }
     values = np.concatenate([*(part for parts in scores.values() for part in parts), np.empty(0)])
-    if scale == "minmax" and values.size and np.ptp(values) == 0.0:
+    if scale == "minmax" and values.size and values.min() == values.max():
         place = f"{members[0].environment} / {members[0].task}"
         return [], [f"{place}, where every {metric} is {values[0]:g} and gives no scale"]
     silent = [f"{label}, without a value of {metric}" for label in scores if not scores[label]]
