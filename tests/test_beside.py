@@ -197,7 +197,9 @@ def test_other_groups_may_share_partners_with_training(tmp_path):
 
 def test_partners_by_role_are_refused_in_training(tmp_path):
     protocol = pooled(tmp_path, met={"firm": ["random"]}, **BUDGET)
-    with pytest.raises(ValueError, match=r"'met' of .* has partners by role, which cannot be used"):
+    with pytest.raises(
+        ValueError, match=r"'met' of .* has partners by role.*evaluated, but not trained"
+    ):
         runs(protocol, "ippo", tmp_path, Scope(), {})
 
 

@@ -52,7 +52,7 @@ def check(frame):
     code = block("From the logs of others", "def current(").partition("\nreport =")[0]
     variables = {}
     exec(code, variables)
-    report = import_results(variables["current"](frame), absolute="last", scale="given")
+    report = import_results(variables["current"](frame), scale="given")
     last = {(b.cell.policy, b.cell.run): b.returns[:, 0].tolist() for b in report.episodes}
     assert last == {run: [score(*run, 400)] for run in RUNS}
     assert {row.policy: row.steps.tolist() for row in report.learning if row.task} == {
@@ -187,6 +187,6 @@ def test_rllib(folder, monkeypatch):
         tune.Tuner(train, param_space=space, run_config=place).fit()
     finally:
         ray.shutdown()
-    report = import_results(execute("RLlib"), absolute="last", scale="given")
+    report = import_results(execute("RLlib"), scale="given")
     last = {b.cell.run: b.returns[:, 0].tolist() for b in report.episodes}
     assert last == {3: [7.0], 4: [8.0]}

@@ -11,13 +11,14 @@ import coopbench
 from coopbench.analysis.deviations import deviations
 from coopbench.analysis.meetings import Meeting
 from coopbench.episodes.metrics import values
-from coopbench.episodes.table import EpisodeTable
+from coopbench.episodes.table import Cell, EpisodeTable, Played
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.report.leaderboard import Row
 from coopbench.report.sections import parts
 from coopbench.report.sections.learning import CurvePoint
+from coopbench.results import store
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -141,6 +142,50 @@ def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, 
     assert _ends(events, "done") == [("platform", "tit_for_tat")]
     assert str(file.parent) in report.notes[0]
     assert not coopbench.load_report(tmp_path / "r").notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (lambda block: {"returns": block.returns + 1e6}, "its rewards add up to"),
+        (lambda block: {"seeds": block.seeds + np.uint64(1)}, "seeds[0] is 1"),
+        (lambda block: {"curves": {k: v + 1 for k, v in block.curves.items()}}, "the curve of"),
+    ],
+)
+def test_a_cell_that_cannot_have_been_played_is_named_and_redone(
+    protocol, tmp_path, changes, reason
+):
+    coopbench.evaluate(protocol, "tit_for_tat", tmp_path, only=True)
+    cell = Cell("platform", "tit_for_tat")
+    honest = store.read(tmp_path, protocol, cell)
+    forged = dataclasses.replace(honest.episodes, **changes(honest.episodes))
+    store.write(tmp_path, Played(forged, None, 1.0), honest.meta, "tit_for_tat")
+    report = coopbench.evaluate(protocol, "tit_for_tat", tmp_path, only=True)
+    (note,) = (note for note in report.notes if "platform/tit_for_tat" in note)
+    assert "redone: platform/tit_for_tat cannot have been played" in note
+    assert reason in note
+    again = store.read(tmp_path, protocol, cell).episodes
+    np.testing.assert_array_equal(again.returns, honest.episodes.returns)
+    np.testing.assert_array_equal(again.seeds, honest.episodes.seeds)
+    assert not coopbench.evaluate(protocol, "tit_for_tat", tmp_path, only=True).notes
+
+
+@pytest.mark.parametrize("reward", [1e308, -2e100])
+def test_numbers_that_cannot_be_averaged_are_refused(tmp_path, reward, recwarn):
+    class Rich(gymnasium.Env):
+        observation_space = action_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
+
+        def reset(self, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), reward, True, False, {}
+
+    with pytest.raises(ValueError, match=r"return of .*random is .*up to 1e[+]100 in size. Scale"):
+        coopbench.evaluate(Rich, "random", tmp_path, episodes=3)
+    assert not [str(warning.message) for warning in recwarn]
+    assert not list(tmp_path.rglob("meta.json"))
 
 
 def test_an_interruption_loses_only_the_cell_at_work(protocol, tmp_path):

@@ -142,6 +142,18 @@ def test_verification_plays_cells_together(protocol, tmp_path, monkeypatch):
     assert [check.verdict for check in fixed] == ["identical"] * 8
 
 
+def test_verification_names_random_numbers_that_are_denied(protocol, tmp_path):
+    coopbench.evaluate(protocol, FIXED, tmp_path)
+    cell = Cell("focal", "random")
+    one = store.read(tmp_path, protocol, cell)
+    assert one.episodes.drawn
+    denied = replace(one.episodes, drawn=False)
+    store.write(tmp_path, Played(denied, None, 1.0), one.meta | {"drawn": False})
+    checks = {check.what: check for check in coopbench.verify(tmp_path).cells}
+    assert checks["focal/random"].verdict == "different"
+    assert any("'drawn' is false" in reason for reason in checks["focal/random"].reasons)
+
+
 def test_verification_of_a_group_names_the_changed_cell_alone(protocol, tmp_path):
     coopbench.evaluate(protocol, FIXED, tmp_path)
     cell = Cell("focal", "random")

@@ -73,6 +73,7 @@ _SPELLED = {
     ("train", "--seed"): "Training runs are named by their seeds: --run SEED.",
     ("train", "--runs"): "Training runs are named by their seeds: --run SEED.",
     ("import", "--runs"): "The folders of runs are given by --folders PATTERN.",
+    ("import", "--absolute"): "A note of the report says what the file's scores are.",
     ("replay", "--html"): "The ending says what is written: --out FILE.html.",
     ("replay", "--gif"): "The ending says what is written: --out FILE.gif.",
     ("replay", "--save"): "The ending says what is written: --out FILE.npz.",

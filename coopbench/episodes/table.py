@@ -15,6 +15,7 @@ from coopbench.statistics.scores import mean_of_defined
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
 _LONGEST = 60  # characters of a longer name that are used, or of one with other characters
+LARGEST = 1e100  # of a result in size: squares of sums of such numbers are finite
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class Episodes:
     # Who acted by numbers in a game of choices and played the nearest ones: name -> "N choices".
     nearest: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _check_size(self.cell, {"return": self.returns} | self.metrics | self.agent_metrics)
+
     def __len__(self) -> int:
         return len(self.seeds)
 
@@ -107,6 +111,9 @@ class Progress:
     steps: np.ndarray  # (checkpoints,) int64, steps of the environment trained so far, increasing
     metrics: dict[str, np.ndarray]  # (checkpoints, episodes) float64; always has "return"
 
+    def __post_init__(self) -> None:
+        _check_size(self.cell, self.metrics)
+
     def __len__(self) -> int:
         return len(self.steps)
 
@@ -123,6 +130,17 @@ class Progress:
     def best(self, score: str) -> int:
         """Number of the best checkpoint by the mean of a metric, see ``best_checkpoint``."""
         return best_checkpoint(self.means(score))
+
+
+def _check_size(cell: Cell, results: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` for a number that is too large to be averaged; nan is undefined."""
+    for name, numbers in results.items():
+        beyond = np.abs(numbers) > LARGEST
+        if beyond.any():
+            raise ValueError(
+                f"{name} of {cell.folder} is {numbers[beyond][0]:g} in an episode; allowed are "
+                f"numbers up to {LARGEST:g} in size. Scale the rewards of the environment."
+            )
 
 
 def best_checkpoint(means: np.ndarray) -> int:

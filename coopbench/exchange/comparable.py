@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from coopbench.exchange.runs import ABSOLUTE, Evaluation, FoundRun, Reading, Run, Samples
+from coopbench.exchange.runs import Evaluation, FoundRun, Reading, Run, Samples
 
 _PARTS = (20, 10, 5, 2, 1)  # of the training, over which irregular values are averaged
 _ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
@@ -46,23 +46,20 @@ def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ..
     return tuple(runs), notes
 
 
-def check_kind(runs: Iterable[Run], absolute: str, where: str) -> None:
-    """Raise ``ValueError`` if the absolute metrics cannot be what they are said to be."""
+def kind_of(runs: Iterable[Run], last: bool) -> str:
+    """Say what runs are judged by, as far as that can be seen; ``last``: by their last evaluation.
+
+    The format does not say it, and other programs write different quantities under one name.
+    """
+    if last:
+        return "Scores are those of the last evaluation of each run."
     tested = [run for run in runs if run.absolute and len(run.steps) > 1]
-    others = [run for run in tested if not _is_highest(run)]
-    kinds = f"Allowed kinds: {', '.join(ABSOLUTE)}."
-    if absolute == "max_episode" and others:
-        run = others[0]
-        raise ValueError(
-            f"{where}: {run.environment} / {run.task} / {run.algorithm} / {run.name}: the absolute "
-            f"metrics are not the highest values of the evaluations, so they are no 'max_episode'. "
-            f"{kinds}"
+    if tested and all(map(_is_highest, tested)):
+        return (
+            "Absolute metrics are the highest single value of all evaluations of each run, which "
+            "is optimistic: do not compare them with scores of fresh episodes."
         )
-    if absolute == "best_checkpoint" and tested and not others:
-        raise ValueError(
-            f"{where}: the absolute metrics of all runs are the highest single values of their "
-            f"evaluations: that is 'max_episode', not 'best_checkpoint'. {kinds}"
-        )
+    return "Absolute metrics are those of the file, which does not say what they are."
 
 
 def _is_highest(run: Run) -> bool:
@@ -89,7 +86,7 @@ def _on_task(
         run.label: [part[metric] for _, part in _parts(run) if metric in part] for run in members
     }
     values = np.concatenate([*(part for parts in scores.values() for part in parts), np.empty(0)])
-    if scale == "minmax" and values.size and np.ptp(values) == 0.0:
+    if scale == "minmax" and values.size and values.min() == values.max():
         place = f"{members[0].environment} / {members[0].task}"
         return [], [f"{place}, where every {metric} is {values[0]:g} and gives no scale"]
     silent = [f"{label}, without a value of {metric}" for label in scores if not scores[label]]

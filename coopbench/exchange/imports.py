@@ -19,11 +19,10 @@ from pydantic import ValidationError
 from coopbench.episodes.metrics import COMMON
 from coopbench.episodes.names import one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
-from coopbench.exchange.comparable import check_kind, comparable
+from coopbench.exchange.comparable import comparable, kind_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
 from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
 from coopbench.exchange.runs import (
-    ABSOLUTE,
     LABELS,
     Options,
     Reading,
@@ -53,7 +52,6 @@ _SHOWN = 20  # lines about what was left out; of more only the number
 def import_results(
     source: Any,
     metric: str = "return",
-    absolute: str = "unknown",
     scale: str = "minmax",
     *,
     columns: Mapping[str, str] | None = None,
@@ -63,10 +61,10 @@ def import_results(
 
     ``source`` is a data frame of pandas in long form, or the path of a .csv file, of a .json file
     of marl-eval, or of a folder with .json files of marl-eval or event files of TensorBoard.
-    ``metric`` is the score that is compared and aggregated. ``absolute`` says what the source's
-    absolute metrics are, a key of ``ABSOLUTE``. With the ``scale`` "minmax" 0 and 1 are the lowest
-    and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all algorithms,
-    runs and evaluations (Gorsane et al. 2022); with "given" scores are normalized already.
+    ``metric`` is the score that is compared and aggregated. With the ``scale`` "minmax" 0 and 1 are
+    the lowest and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all
+    algorithms, runs and evaluations (Gorsane et al. 2022); with "given" scores are normalized
+    already.
     Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task", "run", "step"
     or "episode": its name there}; ``folders`` is the pattern of the folders of TensorBoard. What
     cannot be compared with the rest is left out, and named in the report's notes.
@@ -78,7 +76,6 @@ def import_results(
             and if nothing is left.
     """
     named("scale", scale, dict.fromkeys(SCALES))
-    named("kind of absolute metric", absolute, ABSOLUTE)
     for label in columns or {}:
         named("column", label, dict.fromkeys((*LABELS, *PLACES)))
     options = Options(metric, columns or {}, folders)
@@ -91,18 +88,11 @@ def import_results(
             f"source was a {type(source).__name__}; allowed: a path, or a DataFrame of pandas "
             f"(polars: frame.to_pandas())."
         )
-    if reading.last and absolute not in ("unknown", "last"):
-        raise ValueError(
-            f"{place} has no episodes of the kind {absolute!r}; its scores are {ABSOLUTE['last']} "
-            f"(last)."
-        )
-    kind = "last" if reading.last else absolute
     _check(reading, metric, place)
     runs, left_out = comparable(reading, metric, scale)
     if not any(run.absolute for run in runs):
         reasons = "; ".join(left_out[:_SHOWN]) or "no run has absolute metrics"
         raise ValueError(f"Nothing is left to compare: {reasons}.")
-    check_kind(runs, kind, place)
     names = _metric_names(runs, metric)
     left_out += [f"{old!r} is called {new}" for old, new in names.items() if old != new]
     renamed = [
@@ -113,7 +103,7 @@ def import_results(
         )
         for run in runs
     ]
-    notes = [_ORIGIN, f"Absolute metrics are {ABSOLUTE[kind]} ({kind})."]
+    notes = [_ORIGIN, kind_of(runs, reading.last)]
     notes += [_MOVING] if scale == "minmax" else []
     notes += _listed(left_out)
     content = _converted(renamed, names[metric], scale, one_line(Path(place).name))

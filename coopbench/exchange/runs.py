@@ -12,13 +12,6 @@ from coopbench.episodes.names import one_line
 from coopbench_envs.reading import read_regular
 
 _LIMIT = 1 << 29  # bytes; the largest published experiments have less
-# What ``absolute_metrics`` of a file hold. The format has no place for it, so the reader says it.
-ABSOLUTE = {
-    "best_checkpoint": "the best checkpoint of each run, played on fresh episodes",
-    "max_episode": "the highest single value of all evaluations of each run, which is optimistic",
-    "last": "the policy at the end of each run",
-    "unknown": "of unknown kind: neither the file nor --absolute names it",
-}
 LABELS = ("algorithm", "task", "run")  # of a run
 Samples: TypeAlias = Mapping[str, np.ndarray]  # metric -> (values,) float64
 

@@ -205,6 +205,7 @@ def play_again(
     watch = _Watch(engine, Game.of(engine), cell, seats, prints, longest)
     _watched(match, [watch], progress)
     episodes = watch.episodes([rows.index(k) for k in recorded])
+    episodes = replace(episodes, drawn=episodes.drawn or task.instances is not None)
     played = None
     if isinstance(actor, Actions):
         played = prints.actions(np.arange(len(rows)), episodes.lengths)
@@ -253,7 +254,8 @@ class _Watch:
         self._outside += int(beyond.sum())
         self._recorder.note()
         self.prints.note()
-        self._course.append(control.measures.mean(axis=0))
+        with np.errstate(over="ignore"):  # numbers that large are refused in the end
+            self._course.append(control.measures.mean(axis=0))
         if self.is_over:  # other lanes may go on, and these too if they are not over by themselves
             self._result = self._outcome()
 

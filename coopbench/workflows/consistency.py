@@ -77,6 +77,15 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
             yield Discrepancy(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
 
 
+def return_discrepancies(block: Episodes) -> Iterator[Discrepancy]:
+    """Yield recorded episodes whose rewards do not add up to their returns."""
+    for k, (_, rewards) in trace_of(block).recorded.items():
+        if not np.allclose(rewards.sum(axis=0), block.returns[k], RELATIVE, ABSOLUTE, True):
+            paid = rewards.sum(axis=0).tolist()
+            text = f"the returns of episode {k} are {block.returns[k].tolist()}; its rewards add up"
+            yield Discrepancy(f"{text} to {paid}", episodes=(k,))
+
+
 # --- the metadata and the checkpoints -------------------------------------------------------------
 
 

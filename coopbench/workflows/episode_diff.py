@@ -49,6 +49,8 @@ def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterat
     yield from differences(columns(block), columns(again), numbers)
     yield from differences(_curves(block), _curves(again), None)
     yield from _recorded(block, again, numbers)
+    if again.drawn and not block.drawn:
+        yield Discrepancy("'drawn' is false, but random numbers are drawn, or starts differ")
 
 
 def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Discrepancy]:

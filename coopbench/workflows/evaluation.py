@@ -42,6 +42,11 @@ from coopbench.results.folder import (
 )
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
+from coopbench.workflows.consistency import (
+    episode_discrepancies,
+    metadata_discrepancies,
+    return_discrepancies,
+)
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import name_of_function
 
@@ -356,6 +361,9 @@ def _finished(
         notes.append(f"redone: {error}")
         return failed
     _check_same_run(root, cell, contestant, stored)
+    if (reason := _inconsistency(protocol, cell, stored)) is not None:
+        notes.append(f"redone: {cell.folder} cannot have been played: {reason}")
+        return failed
     env = protocol.played_in(cell).env
     if stored is not None and _has_other_code(env, stored):
         notes.append(f"redone: {cell.folder} was played with other code of {env}.")
@@ -363,6 +371,19 @@ def _finished(
     if isinstance(model, Failed):
         return stored if stored is not None and stored.failure == failure else failed
     return stored if stored is not None and _is_of(stored, contestant) else None
+
+
+def _inconsistency(protocol: Protocol, cell: Cell, stored: store.Stored | None) -> str | None:
+    """Say why a cell cannot be of its protocol, as far as that is seen without playing it."""
+    if stored is None or stored.episodes is None:
+        return None
+    task = protocol.played_in(cell)
+    found = [
+        *episode_discrepancies(protocol, task, stored.episodes),
+        *metadata_discrepancies(protocol, stored),
+        *return_discrepancies(stored.episodes),
+    ]
+    return found[0].text if found else None
 
 
 def _has_other_code(env: str, stored: store.Stored) -> bool:

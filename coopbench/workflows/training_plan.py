@@ -253,9 +253,11 @@ def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
     if seated is not None:
         raise ValueError(
-            f"Task {seated.id!r} of {protocol.name} has partners by role, which cannot be "
-            f"used in training; name other tasks, or say in the protocol which model plays it "
-            f"(trained_on)."
+            f"Task {seated.id!r} of {protocol.name} has partners by role. It can be evaluated, but "
+            f"not trained on: a learner meets all of its partners in all seats, and has no "
+            f"hyperparameter for who sits in which role. Train on other tasks (--task), and give "
+            f"this one 'trained_on' in a protocol of your own: their models then play it beside "
+            f"these partners. Partners that fit every role can be named in one list."
         )
     return chosen
 

@@ -184,13 +184,6 @@ def import_results(
             "TensorBoard."
         ),
     ],
-    absolute: Annotated[
-        str,
-        typer.Option(
-            help="What the absolute metrics of the file are: best_checkpoint, max_episode, last or "
-            "unknown."
-        ),
-    ] = "unknown",
     metric: Annotated[str, typer.Option(help="Metric to use as the score.")] = "return",
     scale: Annotated[
         str,
@@ -231,7 +224,7 @@ def import_results(
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
-        chosen = read(file, metric, absolute, scale, columns=_pairs(columns), folders=folders)
+        chosen = read(file, metric, scale, columns=_pairs(columns), folders=folders)
         if out is not None:
             chosen.save(out)
         present(chosen, out)
