@@ -86,7 +86,7 @@ class Stub:
 
 def parts_of(learner: Any, steps: int) -> Iterator[tuple[Any, np.ndarray, Any, np.ndarray]]:
     """Yield every model, its inputs, its seats, and what its policy that is read again says."""
-    policy = learner.policy()
+    policy = NetworkPolicy(learner.network(), learner.facts())  # as trained, not rounded
     again = read_policy(policy.pack())
     assert again.facts == policy.facts
     assert again.facts["steps"] == steps

@@ -212,7 +212,7 @@ def test_without_memory_a_policy_knows_the_present_and_its_last_choice(torch):
     (model,) = learner.models
     inputs = np.random.default_rng(0).normal(size=(5, 2, network.layers[0].inputs))
     inputs = inputs.astype(np.float32)
-    outputs, hidden = network.step(inputs, np.zeros((5, 2, 0), np.float32))
+    outputs, hidden = learner.network().step(inputs, np.zeros((5, 2, 0), np.float32))
     assert hidden.shape == (5, 2, 0)
     expected = model(torch.from_numpy(inputs).flatten(0, 1))
     np.testing.assert_allclose(outputs, expected.detach().reshape(5, 2, -1), atol=1e-5)
