@@ -4,6 +4,7 @@ Parts that several sections of a report share are lines of ``Findings``; the oth
 their sections, see ``coopbench.report.sections``.
 """
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.results.packed_runs import is_shipped
 
 Row = TypeVar("Row")
+Made = TypeVar("Made")
 
 
 class Part(Generic[Row]):
@@ -75,7 +77,7 @@ class Findings:
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
-    _made: dict[Part[Any], tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False)
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # by its maker
 
     aggregates = Part("aggregates", aggregates)
     group_comparisons = Part("group_comparisons", group_comparisons)  # of all pairs, by the mean
@@ -89,7 +91,8 @@ class Findings:
         if part not in self._made:
             earlier = (self.rows(other) for other in part.after)
             self._made[part] = part.make(self.protocol, self.episodes, *earlier)
-        return self._made[part]
+        rows: tuple[Row, ...] = self._made[part]
+        return rows
 
     @cached_property
     def deviations(self) -> tuple[str, ...]:
@@ -182,3 +185,16 @@ class Findings:
             raw = units_of(*where, self.protocol.report.score)
             scores.setdefault(policy, {})[task] = scales[task].normalise(raw)
         return scores
+
+
+def once(make: Callable[[Findings], Made]) -> Callable[[Findings], Made]:
+    """Let a function of findings be called once for each; later calls return what it returned."""
+
+    @functools.wraps(make)
+    def kept(findings: Findings) -> Made:
+        if make not in findings._made:
+            findings._made[make] = make(findings)
+        made: Made = findings._made[make]
+        return made
+
+    return kept

@@ -6,7 +6,7 @@ What protocol and results do not say is shown as missing.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from coopbench.analysis.findings import Findings
+from coopbench.analysis.findings import Findings, once
 from coopbench.baselines.registry import entry_of
 from coopbench.report.answers import (
     ACTS_ON,
@@ -35,6 +35,7 @@ SHIPPED = "shipped with coopbench; not trained for this report"
 _MOST = 5  # different values of a hyperparameter that are written out
 
 
+@once
 def cards(findings: Findings) -> dict[str, dict[str, str]]:
     """Return facts about every policy, {policy: {label: text}}; unknown ones are marked."""
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbench.analysis.deviations import choosing
-from coopbench.analysis.findings import Findings
+from coopbench.analysis.findings import Findings, once
 from coopbench.episodes.actions import stored_episodes
 from coopbench.episodes.table import Episodes
 from coopbench.playing.contestants import contestant_of
@@ -66,6 +66,7 @@ class Item:
     known: str
 
 
+@once
 def checklist(findings: Findings) -> tuple[Item, ...]:
     """Return the checklist of a study."""
     return tuple(
