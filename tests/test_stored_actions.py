@@ -14,6 +14,8 @@ from coopbench.report.sections.checklist import checklist
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED
 from coopbench.workflows.verification import verify
 
+pytestmark = pytest.mark.filterwarnings("ignore:mine takes actions outside")  # up to 99 of 1
+
 CELL = "dilemma/mine"
 
 
