@@ -7,6 +7,8 @@
 
 import importlib
 import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -15,7 +17,17 @@ __version__ = "0.1.0"
 # instead of the installed one, which has them inside.
 _PARENT, _FOLDER = os.path.split(os.path.dirname(__file__))
 if not os.path.isdir(os.path.join(_PARENT, _FOLDER, "baselines")):
-    __path__.append(_PARENT)
+
+    class _Checkout:
+        """Finds the two parts of this package that lie beside it."""
+
+        @staticmethod
+        def find_spec(name: str, *_: Any) -> ModuleSpec | None:
+            if name in ("coopbench.baselines", "coopbench.protocols"):
+                return PathFinder.find_spec(name, [_PARENT])
+            return None
+
+    sys.meta_path.append(_Checkout)
 
 # Loaded when first used, so that importing the package costs nothing and no cycle can arise.
 _PUBLIC = {

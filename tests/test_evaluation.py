@@ -19,6 +19,7 @@ from coopbench.report.leaderboard import Row
 from coopbench.report.sections import parts
 from coopbench.report.sections.learning import CurvePoint
 from coopbench.results import store
+from coopbench.workflows import consistency
 
 POLICIES = ["random", "constant:0.5", "tit_for_tat"]
 
@@ -168,6 +169,16 @@ def test_a_cell_that_cannot_have_been_played_is_named_and_redone(
     np.testing.assert_array_equal(again.returns, honest.episodes.returns)
     np.testing.assert_array_equal(again.seeds, honest.episodes.seeds)
     assert not coopbench.evaluate(protocol, "tit_for_tat", tmp_path, only=True).notes
+
+
+def test_returns_that_cancel_add_up_but_for_rounding():
+    rewards = np.random.default_rng(0).normal(size=(50, 2)) * 1e6
+    rewards[-1] = -rewards[:-1].sum(axis=0)
+    sums = rewards.sum(axis=0)
+    assert consistency._adds_up(sums + 1e-8, rewards)  # as they are in another order
+    assert not consistency._adds_up(sums + 1e3, rewards)
+    assert consistency._adds_up(np.array([np.nan]), np.array([[np.nan], [1.0]]))
+    assert not consistency._adds_up(np.array([np.nan]), np.ones((2, 1)))
 
 
 @pytest.mark.parametrize("reward", [1e308, -2e100])

@@ -245,7 +245,7 @@ def test_names_that_give_one_id_are_numbered(tmp_path):
 
 def test_absolute_metrics_that_are_highest_values_are_called_optimistic(tmp_path):
     raw = _raw()
-    optimistic = "highest single value of all evaluations"
+    optimistic = "equals the highest of its evaluations"
     assert optimistic not in " ".join(import_results(_written(tmp_path, raw)).notes)
     for runs in raw["Hills"]["up"].values():
         for run in runs.values():

@@ -209,7 +209,8 @@ class Odd(gym.Env):
     def __init__(self, fault):
         discrete = gym.spaces.Discrete(2)
         self.observation_space = gym.spaces.Box(0, 1, (1,))
-        self.action_space = gym.spaces.Sequence(discrete) if fault == "sequence" else discrete
+        odd = {"sequence": gym.spaces.Sequence(discrete), "text": gym.spaces.Text(3)}
+        self.action_space = odd.get(fault, discrete)
         self.told = {"hash": 10**400, "small": 2} if fault == "huge" else {}
         if fault == "seed":
             self.reset = lambda: (np.zeros(1, np.float32), {})
@@ -225,7 +226,8 @@ class Odd(gym.Env):
     ("fault", "message"),
     [
         ("seed", r"reset\(seed=...\) of .*Odd cannot be called: .* Give reset the keywords seed"),
-        ("sequence", "actions of 'agent_0' in .*Odd, Sequence.* have no fixed length"),
+        ("sequence", "actions of 'agent_0' in .*Odd, Sequence.* are no fixed count of numbers"),
+        ("text", "actions of 'agent_0' in .*Odd, Text.* are no fixed count of numbers"),
     ],
 )
 def test_what_cannot_be_called_or_stored_is_named_with_its_cure(fault, message):

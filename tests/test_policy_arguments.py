@@ -250,6 +250,7 @@ def test_check_names_actions_outside_of_the_space(command, tmp_path):
         printed = command(*words, "mine.py:fifty", status=1)
     assert "took 12 of its actions (100 %) outside of the action space" in printed.out
     assert "no fault found" in command(*words, "mine.py:fine").out
+    assert "no fault found" in command(*words, "named=mine.py:fine").out
 
 
 def test_models_predict_without_exploration():

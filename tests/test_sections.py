@@ -92,6 +92,15 @@ def test_protocols_ask_for_nothing_that_no_section_gives(name):
     assert protocol.report.reproduces.sections.keys() <= sections.sections().keys()
 
 
+@pytest.mark.parametrize("key", ["standard", "cards", "agents"])
+def test_a_section_writes_to_no_other_key_of_the_file(report, monkeypatch, key):
+    theirs = ReportSection(json={key: lambda findings: True})
+    both = sections.sections() | {"theirs": theirs}
+    monkeypatch.setattr(sections, "sections", lambda: both)
+    with pytest.raises(ValueError, match=f"{key}.* to report.json"):
+        contents(report)
+
+
 def test_two_parts_of_one_name_are_refused(monkeypatch):
     """Each is a CSV file: the second would replace the first."""
     theirs = ReportSection((Part("agents", longest),))

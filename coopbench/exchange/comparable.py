@@ -56,8 +56,8 @@ def kind_of(runs: Iterable[Run], last: bool) -> str:
     tested = [run for run in runs if run.absolute and len(run.steps) > 1]
     if tested and all(map(_is_highest, tested)):
         return (
-            "Absolute metrics are the highest single value of all evaluations of each run, which "
-            "is optimistic: do not compare them with scores of fresh episodes."
+            "The absolute metric of each run equals the highest of its evaluations. If it was "
+            "chosen so, it is optimistic: do not compare it with scores of fresh episodes."
         )
     return "Absolute metrics are those of the file, which does not say what they are."
 

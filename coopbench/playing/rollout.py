@@ -286,13 +286,11 @@ class _Watch:
         )
 
     def _outcome(self) -> Episodes:
-        engine, outside = self.engine, self._outside
+        engine = self.engine
         course = np.array(self._course).T.copy()
-        if self._game.choices:
-            outside = int(engine.control.invalid[self._seats == OWN].sum())
         episodes = outcome(engine, self.cell, self._seeds, self._seats, self._recorder)
         curves = dict(zip(engine.spec.metrics, course, strict=True))
-        return replace(episodes, curves=curves, outside=outside, drawn=_has_drawn(engine))
+        return replace(episodes, curves=curves, outside=self._outside, drawn=_has_drawn(engine))
 
 
 def _watched(match: Match, watches: Sequence[_Watch], progress: Tell | None) -> None:

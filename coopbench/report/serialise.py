@@ -96,7 +96,7 @@ def contents(findings: Findings) -> dict[str, Any]:
         for part in _parts(findings)
         if part.name not in further
     }
-    return {
+    head = {
         "schema": 3,
         "name": protocol.name,
         "digest": protocol.digest,
@@ -104,11 +104,15 @@ def contents(findings: Findings) -> dict[str, Any]:
         "deviations": list(findings.deviations),
         "unit_of_inference": findings.units,
         "protocol": protocol.model_dump(mode="json"),
-        **rows,
-        **further,
-        "notes": list(findings.notes),
-        "versions": versions(),
     }
+    tail = {"notes": list(findings.notes), "versions": versions()}
+    both = {*head, *tail} & {*rows, *further}
+    if both:
+        raise ValueError(
+            f"Sections write {', '.join(sorted(both))} to report.json, which every report has; "
+            f"allowed: keys of their own. Rename them."
+        )
+    return head | rows | further | tail
 
 
 # --- data frames ----------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
         if course.shape != (longest + 1,):
             text = f"the curve of {name} has {course.size} points; allowed: {longest + 1}"
             yield Discrepancy(text)
-        elif not np.isclose(course[-1], block.metrics[name].mean(), RELATIVE, ABSOLUTE, True):
+        elif not _adds_up(course[-1] * len(block), block.metrics[name]):
             mean = block.metrics[name].mean()
             yield Discrepancy(f"the curve of {name} ends at {course[-1]}; its mean is {mean}")
 
@@ -80,10 +80,17 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
 def return_discrepancies(block: Episodes) -> Iterator[Discrepancy]:
     """Yield recorded episodes whose rewards do not add up to their returns."""
     for k, (_, rewards) in trace_of(block).recorded.items():
-        if not np.allclose(rewards.sum(axis=0), block.returns[k], RELATIVE, ABSOLUTE, True):
+        if not _adds_up(block.returns[k], rewards):
             paid = rewards.sum(axis=0).tolist()
             text = f"the returns of episode {k} are {block.returns[k].tolist()}; its rewards add up"
             yield Discrepancy(f"{text} to {paid}", episodes=(k,))
+
+
+def _adds_up(sums: np.ndarray, parts: np.ndarray) -> bool:
+    """Whether sums are those of ``parts`` over axis 0, but for the rounding of large parts."""
+    rounding = RELATIVE * np.abs(parts).sum(axis=0)
+    near = np.abs(parts.sum(axis=0) - sums) <= ABSOLUTE + rounding
+    return bool((near | np.isnan(sums) & np.isnan(parts).any(axis=0)).all())
 
 
 # --- the metadata and the checkpoints -------------------------------------------------------------

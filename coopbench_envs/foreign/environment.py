@@ -123,17 +123,25 @@ def _made(
         world.close()
 
 
+def _is_of_numbers(space: gym.Space[Any]) -> bool:
+    """Whether every value of a space is the same count of numbers."""
+    if isinstance(space, gym.spaces.Dict):
+        return all(map(_is_of_numbers, space.spaces.values()))
+    if isinstance(space, gym.spaces.Tuple):
+        return all(map(_is_of_numbers, space.spaces))
+    kinds = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiBinary, gym.spaces.MultiDiscrete
+    return isinstance(space, kinds)
+
+
 def _codec(name: str, world: World) -> Codec:
     """Return the codec of an environment; ``ValueError`` for actions that no array can hold."""
     for agent, space in zip(world.agents, world.action_spaces, strict=True):
-        try:
-            gym.spaces.flatdim(space)
-        except (NotImplementedError, ValueError):
+        if not _is_of_numbers(space):
             raise ValueError(
-                f"The actions of {agent!r} in {name}, {space}, have no fixed length, so that they "
-                f"cannot be stored. Allowed: Box, Discrete, MultiBinary, MultiDiscrete, and Dict "
-                f"and Tuple of them; wrap the environment."
-            ) from None
+                f"The actions of {agent!r} in {name}, {space}, are no fixed count of numbers, so "
+                f"that they cannot be stored. Allowed: Box, Discrete, MultiBinary, MultiDiscrete, "
+                f"and Dict and Tuple of them; wrap the environment."
+            )
     return Codec(world.agents, world.observation_spaces, world.action_spaces)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Environments, assignment
+from coopbench.cli.options import Environments, assignment, named_policy
 
 
 def list_all() -> None:
@@ -88,11 +88,12 @@ def _actions_outside(env: str, policies: list[str], values: dict[str, Any]) -> l
     from coopbench.report.sections.outside import OUTSIDE
     from coopbench.workflows.evaluation import evaluate
 
-    played = evaluate(env, policies, backend="serial", episodes=1, only=True, **values)
+    named = [named_policy(text) for text in policies]
+    played = evaluate(env, named, backend="serial", episodes=1, only=True, **values)
     return [
         f"{row.policy} took {row.actions:,} of its actions ({100 * row.share:.3g} %) outside of "
-        f"the action space: numbers beyond the bounds are clipped, and illegal choices replaced by "
-        f"doing nothing."
+        f"the action space: numbers beyond the bounds are clipped, and choices that do not exist "
+        f"replaced by doing nothing."
         for row in played.rows(OUTSIDE)
     ]
 

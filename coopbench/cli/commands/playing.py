@@ -130,6 +130,11 @@ def evaluate(
     if only and not policy:
         raise ValueError("--only plays the policies of -p alone; name one with -p.")
     source: Any = target
+    if dry_run and (names_environment(target) or shard or any((episodes, seed, param, partner))):
+        raise ValueError(
+            "--dry-run lists the cells of a protocol; allowed with it: --policy, --task, --only, "
+            "--maps and --out."
+        )
     if names_environment(target):
         if maps is not None:
             raise ValueError(

@@ -106,10 +106,21 @@ def readings() -> list[str]:
 
 
 def further_json(findings: Findings) -> dict[str, Any]:
-    """Return what sections add to report.json, by key."""
-    return {
-        key: make(findings) for section in sections().values() for key, make in section.json.items()
-    }
+    """Return what sections add to report.json, by key.
+
+    Raises ``ValueError`` where a key is that of another section, or of its rows.
+    """
+    made: dict[str, Any] = {}
+    for name, section in sections().items():
+        others = {*made, *parts()} - {part.name for part in section.parts}
+        for key, make in section.json.items():
+            if key in others:
+                raise ValueError(
+                    f"The section {name!r} writes {key!r} to report.json, which another part of "
+                    f"the report writes; allowed: a key of its own. Rename it."
+                )
+            made[key] = make(findings)
+    return made
 
 
 def lacking(protocol: Protocol) -> list[str]:
