@@ -109,6 +109,21 @@ class Tells:
         return os.environ["OMP_NUM_THREADS"], reserved
 
 
+@dataclass(frozen=True)
+class Acts:
+    """A job that does what ``how`` names."""
+
+    how: str
+    resources = Resources()
+    cost: float = 1.0
+    kind: str = "acts"
+
+    def __call__(self, tell):
+        if self.how == "SIGTERM":
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(600)
+
+
 def _wait_for(holds):
     deadline = time.monotonic() + 60
     while not holds():
@@ -173,6 +188,22 @@ def test_a_worker_that_dies_between_two_jobs_is_named(file):
         worker.join(PATIENCE)
         with pytest.raises(WorkerError, match=r"signal 9.* at work on policy 'random' on task"):
             next(results)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_worker_that_is_ended_from_outside_is_named_with_that_signal():
+    job = Acts("SIGTERM")
+    with pytest.raises(WorkerError, match=r"signal 15.* at work on .*SIGTERM"):
+        list(BACKENDS["processes"]([job, Acts("sleep")], 2, None))
+
+
+def test_the_error_of_a_process_that_cannot_be_started_is_kept(monkeypatch):
+    def fail(worker):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(processes.WorkerProcess, "start", fail)
+    with pytest.raises(OSError, match="no more processes"):
+        list(BACKENDS["processes"]([Acts("sleep")], 1, None))
 
 
 def test_cells_whose_worker_dies_are_named_and_the_finished_ones_kept(file, tmp_path):

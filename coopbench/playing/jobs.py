@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 class Workers(ABC):
     """Where jobs are done, several at a time: processes, or the machines of a cluster."""
 
-    places: int  # how many jobs may be at work at a time; this may change
+    places: int  # how many jobs may be at work at a time
 
     @abstractmethod
     def submit(self, number: int, job: Job) -> Future[Answer]:

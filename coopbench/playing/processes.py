@@ -137,20 +137,23 @@ class _Processes(Workers):
         return how_ended(self._status)
 
     def stop(self) -> None:
-        self._kill()
-        self._pool.shutdown(cancel_futures=True)
+        try:
+            self._kill()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
 
     def _look(self) -> bool:
         """Note with which status a process died, and return whether one has."""
         statuses = [worker.exitcode for worker in self._context.workers]
         ended = [status for status in statuses if status is not None]
-        if self._status is None:  # the pool ends the others with SIGTERM
-            self._status = next((s for s in ended if s != -signal.SIGTERM), None)
+        if self._status is None and ended:  # the pool ends the others with SIGTERM
+            self._status = next((s for s in ended if s != -signal.SIGTERM), ended[0])
         return bool(ended)
 
     def _kill(self) -> None:
         for worker in self._context.workers:
-            worker.kill()
+            if worker.pid is not None:  # else it could not be started
+                worker.kill()
 
 
 class WorkerProcess(SpawnProcess):
