@@ -109,6 +109,17 @@ class Tells:
         return os.environ["OMP_NUM_THREADS"], reserved
 
 
+class Unloadable:
+    """Can be pickled, but not loaded."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise ValueError("refuses to be loaded")
+
+
 @dataclass(frozen=True)
 class Acts:
     """A job that does what ``how`` names."""
@@ -121,6 +132,12 @@ class Acts:
     def __call__(self, tell):
         if self.how == "SIGTERM":
             os.kill(os.getpid(), signal.SIGTERM)
+        if self.how == "exit":
+            sys.exit(3)
+        if self.how == "unpicklable":
+            return lambda: 1
+        if self.how == "unloadable":
+            return Unloadable()
         time.sleep(600)
 
 
@@ -195,6 +212,17 @@ def test_a_worker_that_is_ended_from_outside_is_named_with_that_signal():
     job = Acts("SIGTERM")
     with pytest.raises(WorkerError, match=r"signal 15.* at work on .*SIGTERM"):
         list(BACKENDS["processes"]([job, Acts("sleep")], 2, None))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [("exit", "SystemExit: 3"), ("unpicklable", "lambda"), ("unloadable", "refuses to be loaded")],
+)
+def test_an_exit_or_a_result_that_cannot_be_sent_is_an_error_of_its_job(how, message):
+    with pytest.raises(Exception, match=message) as caught:
+        list(BACKENDS["processes"]([Acts(how)], 1, None))
+    assert not isinstance(caught.value, WorkerError)
+    assert caught.value.__notes__[-1] == f"It came from {Acts(how)}."
 
 
 def test_the_error_of_a_process_that_cannot_be_started_is_kept(monkeypatch):
@@ -475,7 +503,9 @@ class TestRay:
 
     def test_a_death_names_its_cell_and_the_finished_ones_are_kept(self, file, tmp_path, ray):
         policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
-        death = r"A worker died \(WorkerCrashedError\) at work on policy 'steady' on task 'two'"
+        death = (
+            r"(?s)A worker died \(WorkerCrashedError: .*\) at work on policy 'steady' on task 'two'"
+        )
         with pytest.raises(WorkerError, match=death):
             coopbench.evaluate(file, policies, tmp_path / "r", "ray", workers=2)
         kept = {*_finished(tmp_path / "r")}
