@@ -109,6 +109,38 @@ class Tells:
         return os.environ["OMP_NUM_THREADS"], reserved
 
 
+class Unloadable:
+    """Can be pickled, but not loaded."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise ValueError("refuses to be loaded")
+
+
+@dataclass(frozen=True)
+class Acts:
+    """A job that does what ``how`` names."""
+
+    how: str
+    resources = Resources()
+    cost: float = 1.0
+    kind: str = "acts"
+
+    def __call__(self, tell):
+        if self.how == "SIGTERM":
+            os.kill(os.getpid(), signal.SIGTERM)
+        if self.how == "exit":
+            sys.exit(3)
+        if self.how == "unpicklable":
+            return lambda: 1
+        if self.how == "unloadable":
+            return Unloadable()
+        time.sleep(600)
+
+
 def _wait_for(holds):
     deadline = time.monotonic() + 60
     while not holds():
@@ -173,6 +205,33 @@ def test_a_worker_that_dies_between_two_jobs_is_named(file):
         worker.join(PATIENCE)
         with pytest.raises(WorkerError, match=r"signal 9.* at work on policy 'random' on task"):
             next(results)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_worker_that_is_ended_from_outside_is_named_with_that_signal():
+    job = Acts("SIGTERM")
+    with pytest.raises(WorkerError, match=r"signal 15.* at work on .*SIGTERM"):
+        list(BACKENDS["processes"]([job, Acts("sleep")], 2, None))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [("exit", "SystemExit: 3"), ("unpicklable", "lambda"), ("unloadable", "refuses to be loaded")],
+)
+def test_an_exit_or_a_result_that_cannot_be_sent_is_an_error_of_its_job(how, message):
+    with pytest.raises(Exception, match=message) as caught:
+        list(BACKENDS["processes"]([Acts(how)], 1, None))
+    assert not isinstance(caught.value, WorkerError)
+    assert caught.value.__notes__[-1] == f"It came from {Acts(how)}."
+
+
+def test_the_error_of_a_process_that_cannot_be_started_is_kept(monkeypatch):
+    def fail(worker):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(processes.WorkerProcess, "start", fail)
+    with pytest.raises(OSError, match="no more processes"):
+        list(BACKENDS["processes"]([Acts("sleep")], 1, None))
 
 
 def test_cells_whose_worker_dies_are_named_and_the_finished_ones_kept(file, tmp_path):
@@ -444,7 +503,9 @@ class TestRay:
 
     def test_a_death_names_its_cell_and_the_finished_ones_are_kept(self, file, tmp_path, ray):
         policies = ["random", Killed(str(tmp_path), steps=20, times=1)]
-        death = r"A worker died \(WorkerCrashedError\) at work on policy 'steady' on task 'two'"
+        death = (
+            r"(?s)A worker died \(WorkerCrashedError: .*\) at work on policy 'steady' on task 'two'"
+        )
         with pytest.raises(WorkerError, match=death):
             coopbench.evaluate(file, policies, tmp_path / "r", "ray", workers=2)
         kept = {*_finished(tmp_path / "r")}

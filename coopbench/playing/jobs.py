@@ -75,11 +75,12 @@ class Answer(NamedTuple):
 class Workers(ABC):
     """Where jobs are done, several at a time: processes, or the machines of a cluster."""
 
-    places: int  # how many jobs may be at work at a time; this may change
+    places: int  # how many jobs may be at work at a time
+    deaths: tuple[type[BaseException], ...]  # errors of futures whose workers died
 
     @abstractmethod
-    def submit(self, number: int, job: Job) -> Future[Answer]:
-        """Give out a job; the future raises only if its worker dies."""
+    def submit(self, number: int, job: Job) -> Future[bytes]:
+        """Give out a job; the future has what ``answer_to`` returns, or an error of the backend."""
 
     def progress(self) -> Iterable[tuple[int, float]]:
         """Return the numbers of jobs and their progress, told since the last call."""
@@ -87,7 +88,7 @@ class Workers(ABC):
 
     def death(self, error: BaseException) -> str:
         """Say how the worker died whose future raised this error."""
-        return type(error).__name__
+        return f"{type(error).__name__}: {error}"
 
     @abstractmethod
     def stop(self) -> None:
@@ -111,7 +112,7 @@ def source_of_error(job: Job) -> str:
     return f"It came from {job}."
 
 
-def note_own_line(error: Exception) -> None:
+def note_own_line(error: BaseException) -> None:
     """Add the innermost line of the user's own code that an error passed, if any, as a note."""
     walked = list(traceback.walk_tb(error.__traceback__))
     names = [str(frame.f_globals.get("__name__")) for frame, _ in walked]
@@ -173,7 +174,7 @@ def results_of(
     iterator ends all work.
     """
     queue = in_turn(jobs)[::-1]
-    at_work: dict[Future[Answer], int] = {}
+    at_work: dict[Future[bytes], int] = {}
     failure: Exception | None = None
     lost, death = list[int](), ""
     workers = open_workers()
@@ -188,10 +189,11 @@ def results_of(
                 _pass_on(tell, number, share)
             for future in done:
                 number = at_work.pop(future)
-                if (error := future.exception()) is not None:
+                error = future.exception()
+                if isinstance(error, workers.deaths):
                     lost.append(number)
                     death = death or workers.death(error)
-                elif (answer := future.result()).error is not None:
+                elif (answer := _answer_of(future)).error is not None:
                     failure = failure or _error(jobs[number], answer.error, answer.traceback)
                 else:
                     yield number, answer.result
@@ -223,9 +225,18 @@ def _pass_on(tell: TellNumber | None, number: int, share: float) -> None:
         tell(number, share)
 
 
+def _answer_of(future: Future[bytes]) -> Answer:
+    try:
+        answer: Answer = pickle.loads(future.result())
+    except Exception as error:  # of the backend, or of a result that cannot be loaded
+        return Answer(error=error)
+    return answer
+
+
 def _error(job: Job, error: Exception, text: str) -> Exception:
-    """Return the error of a job with the traceback of its worker."""
-    error.__cause__ = WorkerTraceback(text)
+    """Return the error of a job with the traceback of its worker, if it comes from there."""
+    if text:
+        error.__cause__ = WorkerTraceback(text)
     error.add_note(source_of_error(job))
     return error
 
@@ -241,14 +252,19 @@ def _of_death(lost: Sequence[Job], how: str) -> str:
 # --- the process that does them -------------------------------------------------------------------
 
 
-def answer_to(content: bytes, tell: Tell | None) -> Answer:
-    """Do the job that ``content`` holds; return its result, or its error with the traceback."""
+def answer_to(
+    content: bytes, tell: Tell | None, dumps: Callable[[Any], bytes] = pickle.dumps
+) -> bytes:
+    """Do the job that ``content`` holds; return its ``Answer``, pickled by ``dumps``.
+
+    That has the result, or the error with its traceback: also of a result that cannot be pickled.
+    """
     try:
-        return Answer(_loaded(content)(tell))
-    except Exception as error:  # of whatever kind: the other side raises it again
+        return dumps(Answer(_loaded(content)(tell)))
+    except (Exception, SystemExit) as error:  # the other side raises it again
         note_own_line(error)
         text = "".join(traceback.format_exception(error))
-        return Answer(error=_portable(error), traceback=text)
+        return dumps(Answer(error=_portable(error), traceback=text))
 
 
 def _loaded(content: bytes) -> Job:
@@ -259,12 +275,15 @@ def _loaded(content: bytes) -> Job:
     return job
 
 
-def _portable(error: Exception) -> Exception:
-    """Return the error, or one with its text if it cannot be pickled and loaded again."""
+def _portable(error: Exception | SystemExit) -> Exception:
+    """Return the error, or one with its text if it is an exit or cannot be pickled and loaded."""
     try:
-        copy: Exception = pickle.loads(pickle.dumps(error))
+        if isinstance(error, Exception):
+            copy: Exception = pickle.loads(pickle.dumps(error))
+            return copy
     except Exception:  # whatever its class raises
-        copy = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in getattr(error, "__notes__", ()):
-            copy.add_note(note)
+        pass
+    copy = RuntimeError(f"{type(error).__name__}: {error}")
+    for note in getattr(error, "__notes__", ()):
+        copy.add_note(note)
     return copy

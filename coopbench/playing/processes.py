@@ -19,7 +19,6 @@ from typing import Any
 
 from coopbench.errors import WorkerError
 from coopbench.playing.jobs import (
-    Answer,
     Job,
     Results,
     TellNumber,
@@ -102,6 +101,8 @@ def _is_ours(job: Job) -> bool:
 class _Processes(Workers):
     """A pool of processes: if one of them dies, all work ends."""
 
+    deaths = (BrokenProcessPool,)
+
     def __init__(self, most: int, loads_script: bool = True) -> None:
         self.places, self._context = most, _Context(loads_script)
         if os.name == "posix":
@@ -112,11 +113,11 @@ class _Processes(Workers):
         self._works = False  # whether a process has begun to work
         self._status: int | None = None  # with which the first process died
 
-    def submit(self, number: int, job: Job) -> Future[Answer]:
+    def submit(self, number: int, job: Job) -> Future[bytes]:
         try:
             return self._pool.submit(_do, number, pickle.dumps(job))
         except BrokenProcessPool as error:  # a process died while it had nothing to do
-            future: Future[Answer] = Future()
+            future: Future[bytes] = Future()
             future.set_exception(error)
             return future
 
@@ -137,20 +138,23 @@ class _Processes(Workers):
         return how_ended(self._status)
 
     def stop(self) -> None:
-        self._kill()
-        self._pool.shutdown(cancel_futures=True)
+        try:
+            self._kill()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
 
     def _look(self) -> bool:
         """Note with which status a process died, and return whether one has."""
         statuses = [worker.exitcode for worker in self._context.workers]
         ended = [status for status in statuses if status is not None]
-        if self._status is None:  # the pool ends the others with SIGTERM
-            self._status = next((s for s in ended if s != -signal.SIGTERM), None)
+        if self._status is None and ended:  # the pool ends the others with SIGTERM
+            self._status = next((s for s in ended if s != -signal.SIGTERM), ended[0])
         return bool(ended)
 
     def _kill(self) -> None:
         for worker in self._context.workers:
-            worker.kill()
+            if worker.pid is not None:  # else it could not be started
+                worker.kill()
 
 
 class WorkerProcess(SpawnProcess):
@@ -259,7 +263,7 @@ def _connect(told: Any) -> None:
     _told = told
 
 
-def _do(number: int, content: bytes) -> Answer:
+def _do(number: int, content: bytes) -> bytes:
     """Do a job and tell its progress, at most a hundred times."""
     last = -_STEP
 

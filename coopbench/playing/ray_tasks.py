@@ -1,5 +1,6 @@
 """The backend 'ray': each job is a task of Ray, on the machines of a cluster."""
 
+import pickle
 import platform
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -30,16 +31,23 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
 
 class _RayTasks(work.Workers):
     def __init__(self, ray: Any, most: int | None) -> None:
-        self._ray, self._tasks = ray, dict[Future[work.Answer], Any]()
+        self._ray, self._tasks = ray, dict[Future[bytes], Any]()
+        failed = ray.exceptions
+        self.deaths = (
+            failed.WorkerCrashedError,
+            failed.NodeDiedError,
+            failed.LocalRayletDiedError,
+            failed.OutOfMemoryError,
+        )
         self._started = not ray.is_initialized() and ray.init() is not None
         self.places = most or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
-    def submit(self, number: int, job: Job) -> Future[work.Answer]:
+    def submit(self, number: int, job: Job) -> Future[bytes]:
         cores, gpus = job.resources
         threads = {"env_vars": work.thread_limits(cores)}
         remote = self._ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=0, runtime_env=threads)
         task = remote(_task).remote(self._ray.cloudpickle.dumps(job), versions())
-        future: Future[work.Answer] = task.future()
+        future: Future[bytes] = task.future()
         self._tasks[future] = task
         future.add_done_callback(self._tasks.pop)
         return future
@@ -51,10 +59,13 @@ class _RayTasks(work.Workers):
             self._ray.shutdown()
 
 
-def _task(content: bytes, expected: dict[str, str]) -> work.Answer:
+def _task(content: bytes, expected: dict[str, str]) -> bytes:
     """Do a job where the versions are those of the machine that gave it out."""
+    import ray
+
     installed = versions()
     if installed == expected:
-        return work.answer_to(content, None)
+        return work.answer_to(content, None, ray.cloudpickle.dumps)
     needed = ", ".join(f"{name} {n}" for name, n in sorted(expected.items() - installed.items()))
-    return work.Answer(error=RuntimeError(f"{platform.node()} lacks {needed}: results may differ."))
+    error = RuntimeError(f"{platform.node()} lacks {needed}: results may differ.")
+    return pickle.dumps(work.Answer(error=error))
