@@ -32,7 +32,9 @@ from coopbench.playing.runner import Event
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.report.loading import load_report
+from coopbench.results.folder import stored_cells
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs, shipped_file
+from coopbench.results.packed_scores import pack_scores
 from coopbench.workflows.training_plan import budget_of
 from coopbench.workflows.training_run import cell_of
 from studies.exploit import exploit
@@ -80,6 +82,8 @@ FIXED: dict[str, tuple[str, ...]] = {
     "rail-scaling": DISPATCHERS,
     "coopetition-standard": REACTIVE,
 }
+# Protocols whose runs ship with scores: to play all of them takes 15 minutes.
+SCORED = ("coopetition-standard",)
 PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
 # Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
 SHOWN: dict[str, tuple[str, ...]] = {
@@ -275,8 +279,8 @@ def resume(training: Training) -> None:
 def keep(training: Training, protocol: Protocol) -> None:
     """Pack the seeds of a learner that have trained on all tasks into one file, if there are any.
 
-    The file ships where the protocol requires the learner and no run of it is missing; it is
-    unfinished where runs are missing.
+    The file ships where the protocol requires the learner and no run of it is missing, with scores
+    of its runs if the protocol is ``SCORED``; it is unfinished where runs are missing.
     """
     name, learner = training.protocol, training.learner
     kept = UNFINISHED / name / f"{learner}{SUFFIX}"
@@ -292,6 +296,9 @@ def keep(training: Training, protocol: Protocol) -> None:
         place = shipped_file(name, learner) if required and whole else RUNS / name / kept.name
         place.parent.mkdir(parents=True, exist_ok=True)
         kept = kept.replace(place)
+        if place.parent.parent == SHIPPED and name in SCORED:
+            pairs = stored_cells(EPISODES / name, protocol, [])
+            pack_scores(protocol, [pair for pair in pairs if pair[0].policy == learner], place)
     print(f"{kept.relative_to(ROOT)}: {kept.stat().st_size / 1e6:.2f} MB", flush=True)
 
 
@@ -312,8 +319,8 @@ def play(name: str) -> None:
     """Play fixed policies and packed runs of learners, as far as results are missing."""
     kept = sorted((RUNS / name).glob(f"*{SUFFIX}"))
     models = [f"{file.name.removesuffix(SUFFIX)}:{file}" for file in kept]
-    policies = [*FIXED[name], *models]
-    coopbench.evaluate(source(name), policies, EPISODES / name, "processes", tell)
+    policies, folder = [*FIXED[name], *models], EPISODES / name
+    coopbench.evaluate(source(name), policies, folder, "processes", tell, play_shipped=True)
 
 
 def tables(name: str) -> dict[str, str]:

@@ -14,7 +14,9 @@ from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import OtherProtocolError
 from coopbench.protocol.variants import with_tasks
-from coopbench.results import packed_runs
+from coopbench.report.serialise import as_json
+from coopbench.results import packed_runs, packed_scores
+from coopbench.results.folder import stored_cells
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs
 from coopbench_envs.arrays import pack, unpack
 from coopbench_envs.registration import register, spec
@@ -69,8 +71,9 @@ def shipped(made, monkeypatch):
     """The protocol, results of the trained runs, and their file, which ships with the package."""
     protocol, results, file = made
     known, none = (protocol.protocol.name, "ippo"), file.with_name("none")
-    monkeypatch.setattr(packed_runs, "shipped_file", lambda *of: file if of == known else none)
-    packed_runs._digest.cache_clear()
+    for module in (packed_runs, packed_scores):
+        monkeypatch.setattr(module, "shipped_file", lambda *of: file if of == known else none)
+    packed_runs.digest_of_shipped.cache_clear()
     return protocol, results, file
 
 
@@ -245,3 +248,175 @@ def test_what_ships_is_of_its_protocol():
         models = read_runs(file, protocol)
         assert file.name == f"{models.name}{SUFFIX}"
         assert models.name in protocol.report.learned
+
+
+# --- scores of the runs, which ship as well -------------------------------------------------------
+
+
+def pack_own_scores(protocol, results, file):
+    """Write the scores of the runs of ippo in a results folder next to their file."""
+    cells = [pair for pair in stored_cells(results, protocol, []) if pair[0].policy == "ippo"]
+    place = packed_scores.pack_scores(protocol, cells, file)
+    packed_runs.digest_of_shipped.cache_clear()
+    return place
+
+
+@pytest.fixture
+def scored(shipped):
+    """The protocol, results of shipped runs, and the file of their scores, which ships as well."""
+    protocol, results, file = shipped
+    place = pack_own_scores(protocol, results, file)
+    yield protocol, results, place
+    place.unlink()
+
+
+def own_returns(report):
+    """Return the mean score of ippo on every task."""
+    rows = [row for row in report.estimates if (row.policy, row.metric) == ("ippo", "own_return")]
+    return {row.task: row.mean for row in rows}
+
+
+def test_shipped_scores_take_the_place_of_play(scored, tmp_path, command):
+    protocol, results, _ = scored
+    report = coopbench.evaluate(protocol, ["random"], tmp_path)
+    own = coopbench.load_report(results)
+    assert own_returns(report) == pytest.approx(own_returns(own), rel=1e-7)
+    assert report.deviations == own.deviations
+    assert report.shipped == {"ippo"}
+    assert any(
+        note.startswith("Scores of ippo ship") and "runs 50, 51." in note for note in report.notes
+    )
+    lengths = [row for row in report.estimates if (row.policy, row.metric) == ("ippo", "length")]
+    assert {row.mean for row in lengths} == {
+        row.mean for row in own.estimates if (row.policy, row.metric) == ("ippo", "length")
+    }
+    assert [row for row in report.agents if row.policy == "ippo"] == []
+    (mean,) = {
+        row.count
+        for row in report.estimates
+        if (row.policy, row.metric) == ("ippo", "cooperation_rate")
+    }
+    assert mean == 0  # undefined, as nothing but the score ships
+    assert [p.steps.tolist() for p in report.episodes.progress_of("dilemma", "ippo")] == [
+        [10, 20]
+    ] * len(RUNS)
+    assert not any(tmp_path.glob("*/ippo*"))  # nothing was played
+    again = coopbench.load_report(tmp_path)
+    assert as_json(again) == as_json(replace(report, notes=()))
+    assert "2 cells" not in (shown := command("verify", tmp_path).out)
+    assert shown.count("shipped with coopbench") == 4
+    assert "80 episodes have the scores that ship with coopbench" in shown
+
+
+def test_shipped_scores_belong_to_a_choice_of_tasks(scored, tmp_path, monkeypatch):
+    protocol, _, _ = scored
+    monkeypatch.setattr(packed_scores, "whole_of", lambda part: protocol)
+    report = coopbench.evaluate(protocol, ["random"], tmp_path, tasks=["dilemma"])
+    assert [block.cell.run for block in report.episodes.runs("dilemma", "ippo")] == [*RUNS]
+    assert coopbench.verify(tmp_path, backend="serial").holds
+
+
+def test_shipped_runs_can_be_played_in_place_of_their_scores(scored, tmp_path, command):
+    protocol, results, _ = scored
+    source = results.parent / "small.toml"
+    command("evaluate", source, "-p", "random", "--play-shipped", "--out", tmp_path)
+    report = coopbench.load_report(tmp_path)
+    assert report.estimates == coopbench.load_report(results).estimates
+    shutil.rmtree(tmp_path / "focal" / "ippo" / "run-51")
+    report = coopbench.evaluate(protocol, ["random"], tmp_path)  # plays what is missing
+    assert len(report.episodes.of("focal", "ippo", 51)) == 20
+    assert not (tmp_path / "shipped.json").exists()
+
+
+def test_cells_of_a_learner_take_the_place_of_its_shipped_scores(scored, tmp_path):
+    protocol, _, _ = scored
+    coopbench.evaluate(protocol, ["random"], tmp_path)
+    models = {"dilemma": {50: trained("dilemma", 50)}}
+    coopbench.evaluate(protocol, [coopbench.TrainedRuns("ippo", models)], tmp_path)
+    report = coopbench.load_report(tmp_path)
+    assert {b.cell.run for b in report.episodes if b.cell.policy == "ippo"} == {50}
+    assert report.shipped == set()
+    verdicts = {check.verdict for check in coopbench.verify(tmp_path, backend="serial").cells}
+    assert "shipped with coopbench" not in verdicts
+
+
+def test_a_later_evaluation_and_a_merge_keep_shipped_scores(scored, tmp_path):
+    protocol, _, _ = scored
+    for number in (1, 2):
+        coopbench.evaluate(protocol, ["random"], tmp_path / "parts", shard=(number, 2))
+    merged = coopbench.merge([tmp_path / "parts"], tmp_path / "merged")
+    later = coopbench.evaluate(protocol, ["cooperator"], tmp_path / "merged", only=True)
+    for report in (merged, later):
+        assert {b.cell.run for b in report.episodes if b.cell.policy == "ippo"} == {*RUNS}
+    assert later.results == coopbench.load_report(tmp_path / "merged").results
+    (tmp_path / "merged" / "shipped.json").unlink()
+    checks = {c.what: c.verdict for c in coopbench.verify(tmp_path / "merged", "serial").checks}
+    assert checks["shipped.json"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "cannot be read"),
+        ('{"schema": 2, "scores": {}}', "its schema is 2"),
+        ('{"schema": 1, "scores": [1]}', "cannot be read"),
+        ('{"schema": 1, "scores": {"ippo": "00"}}', "does not have"),
+        ('{"schema": 1, "scores": {"isac": ""}}', "does not have"),
+    ],
+)
+def test_other_scores_than_those_of_this_package_are_left_out(scored, tmp_path, content, reason):
+    protocol, _, _ = scored
+    coopbench.evaluate(protocol, ["random"], tmp_path)
+    (tmp_path / "shipped.json").write_text(content)
+    report = coopbench.load_report(tmp_path)
+    assert "ippo" not in report.episodes.policies
+    assert any(note.startswith("left out: ") and reason in note for note in report.notes)
+    checks = {check.what: check for check in coopbench.verify(tmp_path, backend="serial").checks}
+    assert checks["shipped.json"].verdict == "different"
+    assert any(reason in text for text in checks["shipped.json"].reasons)
+    assert checks["manifest.json"].reasons[0].startswith("shipped.json was changed")
+
+
+def test_playing_shipped_runs_again_tells_other_scores(scored, tmp_path):
+    protocol, _, place = scored
+    coopbench.evaluate(protocol, ["random"], tmp_path)
+    same = coopbench.verify(tmp_path, backend="serial", play_shipped=True)
+    assert same.identical
+    assert {check.played for check in same.cells if "ippo" in check.what} == {20}
+    arrays = dict(unpack(place))
+    arrays["focal/score"] = arrays["focal/score"].copy()
+    arrays["focal/score"][1, 7] *= 1.5
+    arrays["dilemma/lengths"] = arrays["dilemma/lengths"].copy()
+    arrays["dilemma/lengths"][0, 3] += 1
+    place.write_bytes(pack(arrays))
+    packed_runs.digest_of_shipped.cache_clear()
+    (tmp_path / "shipped.json").unlink()
+    coopbench.evaluate(protocol, ["random"], tmp_path)
+    assert coopbench.verify(tmp_path, backend="serial").holds  # it is what this package has
+    checks = coopbench.verify(tmp_path, backend="serial", play_shipped=True).checks
+    wrong = {check.what: check for check in checks if check.verdict == "different"}
+    assert wrong["focal/ippo/run-51"].differing == (7,)
+    assert wrong["dilemma/ippo/run-50"].reasons[0].startswith("dilemma/lengths differs in 1 of 20")
+    assert set(wrong) == {"focal/ippo/run-51", "dilemma/ippo/run-50"}
+
+
+def test_scores_of_another_protocol_stay_out_with_a_reason(scored, tmp_path):
+    other = required(tmp_path, count=21)
+    report = coopbench.evaluate(other, ["random"])
+    (note,) = [note for note in report.notes if "shipped scores of ippo are left out" in note]
+    assert other.digest[:12] in note
+
+
+def test_failed_runs_have_no_scores(shipped, tmp_path):
+    protocol, _, file = shipped
+    models = {"dilemma": {50: trained("dilemma", 50), 51: coopbench.Failed("out of numbers")}}
+    results = tmp_path / "results"
+    coopbench.evaluate(protocol, [coopbench.TrainedRuns("ippo", models)], results)
+    place = pack_own_scores(protocol, results, file)
+    report = coopbench.evaluate(protocol, ["random"])
+    place.unlink()
+    assert {failure.cell.run for failure in report.episodes.failures} == {51}
+    assert [block.cell.run for block in report.episodes.runs("focal", "ippo")] == [50]
+    shutil.rmtree(results / "focal" / "ippo" / "run-50")
+    with pytest.raises(ValueError, match="have not played all tasks"):
+        pack_own_scores(protocol, results, file)

@@ -128,6 +128,13 @@ Only = Annotated[
         "standard report).",
     ),
 ]
+PlayShipped = Annotated[
+    bool,
+    typer.Option(
+        "--play-shipped",
+        help="Play shipped runs whose scores ship, too, rather than take these scores.",
+    ),
+]
 
 
 def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:

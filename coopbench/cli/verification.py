@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, IDENTICAL, Check
+from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, IDENTICAL, TAKEN, Check
 from coopbench.workflows.verification import Verification
 
 if TYPE_CHECKING:  # rich takes long to import
@@ -45,13 +45,16 @@ def show(verification: Verification, console: "Console") -> None:
 
 
 def _lines(verification: Verification) -> Iterator[Check]:
-    """Yield the check of every line: identical cells share one if there are many."""
-    same = [check for check in verification.cells if check.verdict == IDENTICAL]
-    together = len(same) > _LONG
-    yield from (check for check in verification.checks if not (together and check in same))
-    if together:
+    """Yield the check of every line: many cells that are identical, or shipped, share one."""
+    shared = []
+    for verdict in (IDENTICAL, TAKEN):
+        same = [check for check in verification.cells if check.verdict == verdict]
+        shared += [same] if len(same) > _LONG else []
+    hidden = {check.what for same in shared for check in same}
+    yield from (check for check in verification.checks if check.what not in hidden)
+    for same in shared:
         sums = sum(check.episodes for check in same), sum(check.played for check in same)
-        yield Check(f"{len(same):,} cells", IDENTICAL, episodes=sums[0], played=sums[1])
+        yield Check(f"{len(same):,} cells", same[0].verdict, episodes=sums[0], played=sums[1])
 
 
 def _conclusion(verification: Verification) -> Iterator[str]:
@@ -61,8 +64,14 @@ def _conclusion(verification: Verification) -> Iterator[str]:
     yield f"Digest of the results: {verification.results or 'none stated'}"
     for reason in verification.deviations:
         yield f"Not a standard report: {reason}"
-    rest = "" if played == total else "; only digests support the others"
-    yield f"{played:,} of {total:,} episodes were played again{rest}."
+    taken = sum(check.episodes for check in verification.cells if check.verdict == TAKEN)
+    rest = "" if played + taken == total else "; only digests support the others"
+    yield f"{played:,} of {total - taken:,} episodes were played again{rest}."
+    if taken:
+        yield (
+            f"{taken:,} episodes have the scores that ship with coopbench; to play them again: "
+            f"coopbench verify {shlex.quote(verification.folder)} --play-shipped"
+        )
     for code in dict.fromkeys(check.code for check in verification.cells if check.code):
         folder = shlex.quote(verification.folder)
         yield (

@@ -81,11 +81,11 @@ def values(block: Episodes, metric: str) -> np.ndarray:
     """Return the value of ``metric`` in every episode of a cell, float64 (episodes,)."""
     if block.common_reward and metric in _FAIRNESS:
         raise ValueError(_compares_agents(metric, f"task {block.cell.task!r}"))
-    if metric in COMMON:
-        return COMMON[metric][1](block)
-    if metric not in block.metrics:
+    if metric in block.metrics:  # of scores that were packed, what returns would say is among them
+        return block.metrics[metric]
+    if metric not in COMMON:
         raise ValueError(unknown("metric", metric, {*COMMON, *block.metrics}, block.cell.task))
-    return block.metrics[metric]
+    return COMMON[metric][1](block)
 
 
 def agent_values(block: Episodes, metric: str) -> np.ndarray:

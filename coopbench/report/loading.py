@@ -12,8 +12,9 @@ from coopbench.protocol.registration import Registration, read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.report.sections import lacking
-from coopbench.results.folder import stored_cells, table_of
+from coopbench.results.folder import table_of
 from coopbench.results.manifest import results_digest
+from coopbench.results.packed_scores import reported_cells
 from coopbench.results.protocol_file import read_protocol
 from coopbench.results.store import Stored
 
@@ -35,7 +36,7 @@ def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Repor
     root = Path(folder)
     protocol = read_protocol(root)
     notes: list[str] = []
-    cells = list(stored_cells(root, protocol, notes))
+    cells = list(reported_cells(root, protocol, notes))
     if not any(stored.episodes or stored.failure for _, stored in cells):
         further = [f"And {len(notes) - 3} more."] if len(notes) > 3 else []
         reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."

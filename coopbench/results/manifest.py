@@ -1,7 +1,8 @@
 """Manifest: the digest chain of a results folder; its last link stands for all results.
 
 ``manifest.json`` lists every cell in the order of their folders' names, with the SHA-256 of its
-``meta.json``, which holds those of its other files. Link 0 is the digest of the protocol, and link
+``meta.json``, which holds those of its other files; ``shipped.json``, if there is one, is listed
+like a cell, with its own SHA-256. Link 0 is the digest of the protocol, and link
 k the SHA-256 of the lines: link k - 1, folder, sum. The last link is the digest of the results: it
 changes if anything in the folder does.
 """
@@ -18,13 +19,14 @@ from coopbench.files import digest_of, parsed, read_bounded, write_text
 from coopbench.protocol.schema import Protocol
 
 NAME = "manifest.json"
+SHIPPED = "shipped.json"  # which shipped scores belong to a folder; see ``packed_scores``
 SCHEMA = 1
 
 
 class Manifest(NamedTuple):
     """What a manifest states."""
 
-    cells: dict[str, str]  # folder of a cell -> SHA-256 of its meta.json
+    cells: dict[str, str]  # entry, such as the folder of a cell -> its SHA-256
     results: str  # digest of the results
 
 
@@ -79,12 +81,18 @@ def results_digest(root: Path, protocol: Protocol) -> str:
 
 
 def _sums(root: Path) -> dict[str, str]:
-    """Return the SHA-256 of the metadata of all cells below ``root`` that can be read."""
+    """Return the SHA-256 of all entries of a manifest that can be read."""
     sums = {}
-    for folder in cell_folders(root):
+    for entry in entries(root):
         with suppress(DamagedResultError):
-            sums[folder] = cell_sum(root, folder)
+            sums[entry] = entry_sum(root, entry)
     return sums
+
+
+def entries(root: Path) -> list[str]:
+    """Return what the manifest of a folder lists: its cells, and the file of shipped scores."""
+    shipped = [SHIPPED] if (root / SHIPPED).exists() else []
+    return sorted((*cell_folders(root), *shipped))
 
 
 def cell_folders(root: Path) -> list[str]:
@@ -114,15 +122,16 @@ def unreadable(root: Path) -> dict[str, str]:
     reasons = {}
     for folder in cell_folders(root):
         try:
-            cell_sum(root, folder)
+            entry_sum(root, folder)
         except DamagedResultError as error:
             reasons[folder] = str(error)
     return reasons
 
 
-def cell_sum(root: Path, folder: str) -> str:
-    """Return the SHA-256 of the metadata of a cell."""
-    return digest_of(read_bounded(root / folder / "meta.json"))
+def entry_sum(root: Path, entry: str) -> str:
+    """Return the SHA-256 of the metadata of a cell, or of the file of shipped scores."""
+    file = root / entry
+    return digest_of(read_bounded(file if entry == SHIPPED else file / "meta.json"))
 
 
 def _links(digest: str, sums: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ Runs of learners that a protocol requires ship with this package, in ``baselines
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -40,7 +40,10 @@ from coopbench.results.protocol_file import read_protocol
 from coopbench_envs.arrays import LIMIT, pack, unpack
 from coopbench_envs.reading import read_regular
 
-__all__ = ["SUFFIX", "is_shipped", "pack_runs", "read_runs", "shipped_file", "with_shipped"]
+__all__ = [
+    *("SUFFIX", "digest_of_shipped", "is_shipped", "lacking_learners", "pack_runs", "read_runs"),
+    *("shipped_file", "shipped_runs", "stored_trainings", "with_shipped"),
+]
 
 SUFFIX = ".runs.npz"  # ends the name of a file of packed runs
 _SCHEMA = 1
@@ -190,31 +193,49 @@ def is_shipped(protocol: str, meta: Mapping[str, Any]) -> bool:
     if not isinstance(facts, dict) or "packed" not in facts:
         return False
     file = shipped_file(protocol, parse_name(str(meta["policy"])).kind)
-    return bool(facts["packed"] == _digest(file))
+    return bool(facts["packed"] == digest_of_shipped(file))
 
 
 @cache  # files of a package do not change
-def _digest(file: Path) -> str:
+def digest_of_shipped(file: Path) -> str:
     """Return the SHA-256 of a file in hex digits; empty if there is none."""
     return digest_of(file.read_bytes()) if file.is_file() else ""
 
 
-def with_shipped(
-    protocol: Protocol, policies: Sequence[PolicyArgument], out: str | Path | None
-) -> tuple[list[PolicyArgument], tuple[str, ...]]:
-    """Add the shipped runs of required learners to policies, with notes on them.
+def shipped_runs(protocol: Protocol, learner: str) -> TrainedRuns:
+    """Return the runs of a learner that ship with this package; see ``read_runs``."""
+    return read_runs(shipped_file(protocol.protocol.name, learner), protocol)
 
-    They are added unless a policy of the learner is among ``policies``, or the results folder
-    ``out`` holds runs of its own. Notes say which runs are added, and which are left out, and why.
+
+def lacking_learners(
+    protocol: Protocol, policies: Sequence[PolicyArgument], out: str | Path | None
+) -> list[str]:
+    """Return the required learners whose shipped runs belong to an evaluation.
+
+    These are all that have any, unless a policy of the learner is among ``policies``, or the
+    results folder ``out`` holds runs of its own.
     """
     kinds = {parse_name(_name_of(policy)).kind for policy in policies}
+    return [
+        learner
+        for learner in protocol.report.learned
+        if learner not in kinds
+        and shipped_file(protocol.protocol.name, learner).is_file()
+        and all("packed" in facts for facts in stored_trainings(out, learner))
+    ]
+
+
+def with_shipped(
+    protocol: Protocol, policies: Sequence[PolicyArgument], learners: Sequence[str]
+) -> tuple[list[PolicyArgument], tuple[str, ...]]:
+    """Add the shipped runs of learners to policies, with notes on them.
+
+    Notes say which runs are added, and which are left out, and why.
+    """
     added, notes = list[PolicyArgument](policies), list[str]()
-    for learner in protocol.report.learned:
-        file = shipped_file(protocol.protocol.name, learner)
-        if learner in kinds or not file.is_file() or _has_own_runs(out, learner):
-            continue
+    for learner in learners:
         try:
-            models = read_runs(file, protocol)
+            models = shipped_runs(protocol, learner)
         except OtherProtocolError as error:
             notes.append(f"The shipped runs of {learner} are left out: {error}")
             continue
@@ -230,15 +251,13 @@ def _name_of(policy: PolicyArgument) -> str:
     return policy.name if isinstance(policy, TrainedRuns) else name_of(policy)
 
 
-def _has_own_runs(out: str | Path | None, learner: str) -> bool:
-    """Return whether a results folder holds runs of a learner that do not ship with the package."""
-    metas = [] if out is None else sorted(Path(out).glob(f"*/{learner}*/run-*/meta.json"))
-    for file in metas:
+def stored_trainings(out: str | Path | None, learner: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what the cells of a learner in a results folder state of their trainings."""
+    for file in [] if out is None else sorted(Path(out).glob(f"*/{learner}*/run-*/meta.json")):
         try:
             meta = parsed(read_bounded(file))
             facts = meta["training"] if parse_name(meta["policy"]).kind == learner else None
         except (DamagedResultError, *UNREADABLE):  # the evaluation names what is damaged
             continue
-        if isinstance(facts, dict) and "packed" not in facts:
-            return True
-    return False
+        if isinstance(facts, dict):
+            yield facts

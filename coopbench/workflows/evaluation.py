@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.table import Cell, Failure, Played
@@ -41,7 +41,8 @@ from coopbench.results.folder import (
     write_protocol,
 )
 from coopbench.results.manifest import unreadable, write_manifest
-from coopbench.results.packed_runs import SUFFIX, read_runs, with_shipped
+from coopbench.results.packed_runs import SUFFIX, lacking_learners, read_runs, with_shipped
+from coopbench.results.packed_scores import referenced, scores_beside, with_scores, write_reference
 from coopbench.workflows.consistency import (
     episode_discrepancies,
     metadata_discrepancies,
@@ -59,6 +60,14 @@ _RESERVED = {
 }
 
 
+class Plan(NamedTuple):
+    """What an evaluation plays, and what it takes from this package instead."""
+
+    cells: list[Planned]
+    scored: dict[str, list[tuple[Cell, store.Stored]]]  # cells with shipped scores, by learner
+    notes: tuple[str, ...]  # on shipped runs
+
+
 def evaluate(
     protocol: str | Path | Protocol | Callable[..., Any],
     policies: PolicyArguments | None = None,
@@ -69,6 +78,7 @@ def evaluate(
     *,
     tasks: str | Sequence[str] | None = None,
     only: bool = False,
+    play_shipped: bool = False,
     shard: tuple[int, int] | None = None,
     **game: Any,
 ) -> Report:
@@ -102,7 +112,8 @@ def evaluate(
 
     The required baselines of a protocol that need no training are played after these policies, and
     the shipped runs of required learners, unless the call or the folder has other runs of these
-    learners. With ``only`` neither is.
+    learners. With ``only`` neither is. Where the scores of shipped runs ship, too, the report takes
+    them, and nobody plays; ``play_shipped`` plays these runs, for all metrics.
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
@@ -135,13 +146,18 @@ def evaluate(
     if not only:
         policies = with_baselines(checked, policies)
     place = None if shard is not None else out  # parts do not depend on what is finished
-    cells, notes = planned(checked, policies, place, reference=not only)
+    cells, scored, notes = planned(
+        checked, policies, place, reference=not only, play_shipped=play_shipped
+    )
     if out is not None and holds_results_of(Path(out), whole):
         checked = whole  # some tasks of which are played into its folder
     mine = cells if shard is None else _part(checked, cells, shard, out)
     with with_bars(progress, len(mine)) as tell:
         played, more = play_cells(checked, mine, out, Runner(backend, workers, by_cell(tell)))
-    names = list(dict.fromkeys(cell.policy for cell, _ in mine))
+    played += [pair for pairs in scored.values() for pair in pairs]
+    if out is not None and scored:
+        write_reference(Path(out), checked, {*referenced(Path(out), checked), *scored})
+    names = list(dict.fromkeys(cell.policy for cell, _ in [*mine, *played]))
     if shard is not None:
         state = _state(cells, mine, shard, Path(str(out)))
         return report_of(checked, played, names, (*notes, *more, *state))
@@ -229,11 +245,12 @@ def _report(
     if out is None:
         return report_of(protocol, played, names, notes)
     earlier, more = earlier_results(Path(out), protocol, {cell for cell, _ in played})
+    scores = list(scores_beside([*played, *earlier], Path(out), protocol, more))
     damaged = tuple(f"{LEFT_OUT}{reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
     return report_of(
         protocol,
-        [*played, *earlier],
+        [*played, *earlier, *scores],
         names,
         notes,
         registration=read_registration(Path(out)),
@@ -247,12 +264,16 @@ def planned(
     out: str | Path | None = None,
     *,
     reference: bool = True,
-) -> tuple[list[Planned], tuple[str, ...]]:
-    """Return the plan of an evaluation, with notes on shipped runs; see ``evaluate``."""
+    play_shipped: bool = False,
+) -> Plan:
+    """Return the plan of an evaluation; see ``evaluate``."""
     asked(protocol)  # or a report would lack the section, after all has been played
     chosen = [_expanded(protocol, policy) for policy in policy_list(policies)]
-    chosen, notes = with_shipped(protocol, chosen, out) if reference else (chosen, ())
-    return plan(protocol, chosen), notes
+    learners = lacking_learners(protocol, chosen, out) if reference else []
+    scored, told = with_scores(protocol, [] if play_shipped else learners, out)
+    rest = [learner for learner in learners if learner not in scored]
+    chosen, notes = with_shipped(protocol, chosen, rest)
+    return Plan(plan(protocol, chosen), scored, (*told, *notes))
 
 
 def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:

@@ -15,6 +15,7 @@ from coopbench.report.report import Report
 from coopbench.results import store
 from coopbench.results.folder import stored_cells, write_protocol
 from coopbench.results.manifest import write_manifest
+from coopbench.results.packed_scores import referenced, write_reference
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.evaluation import write_report
 
@@ -26,7 +27,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and write the report on all.
 
     Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
-    that several folders hold with the same results counts once. Cells that ``out`` already holds
+    that several folders hold with the same results counts once. Shipped scores belong to ``out`` if
+    they belong to one of the folders. Cells that ``out`` already holds
     are included; it may be one of the folders. Nothing is written if there is an error.
 
     Raises:
@@ -63,6 +65,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     for cell, (source, _) in results.items():
         if source != root:
             store.copy(source, root, cell)
+    write_reference(root, protocol, {name for s in sources for name in referenced(s, protocol)})
     write_manifest(root, protocol)
     loaded = load_report(root)
     report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))

@@ -16,6 +16,7 @@ DIFFERENT = "different"
 MISSING = "missing"
 # Code that is not executed or differs, chance without a seed, a report of another schema.
 UNVERIFIABLE = "not verifiable"
+TAKEN = "shipped with coopbench"  # scores that were not played again
 FAILED = "failed run"  # of training: there is nothing to play
 
 # How a cell was checked.

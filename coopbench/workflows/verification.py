@@ -35,17 +35,27 @@ from coopbench.protocol.variants import (
 )
 from coopbench.results import store
 from coopbench.results.folder import read_cell, table_of
-from coopbench.results.manifest import NAME, Manifest, cell_folders, cell_sum, read_manifest
+from coopbench.results.manifest import (
+    NAME,
+    SHIPPED,
+    Manifest,
+    cell_folders,
+    entries,
+    entry_sum,
+    read_manifest,
+)
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 from coopbench.workflows.foreign_cells import permit_environments, unplayable, with_code
 from coopbench.workflows.identities import Cells, mistaken
 from coopbench.workflows.report_check import REPORT, report_checks
 from coopbench.workflows.resimulation import CheckGroup, CheckJob
+from coopbench.workflows.shipped_check import shipped_checks
 from coopbench.workflows.verdicts import (
     DIFFERENT,
     FAILED,
     IDENTICAL,
     MISSING,
+    TAKEN,
     UNVERIFIABLE,
     Check,
     Discrepancy,
@@ -71,7 +81,7 @@ class Verification:
     @property
     def identical(self) -> bool:
         """Whether everything that could be played again is the same as stored, bit for bit."""
-        return all(check.verdict in (IDENTICAL, FAILED) for check in self.checks)
+        return all(check.verdict in (IDENTICAL, FAILED, TAKEN) for check in self.checks)
 
     @property
     def holds(self) -> bool:
@@ -110,6 +120,8 @@ def verify(
     trust: Sequence[str] = (),
     env: Sequence[str] = (),
     key: int | None = None,
+    *,
+    play_shipped: bool = False,
 ) -> Verification:
     """Verify a results folder: protocol, digests, every cell, and the report.
 
@@ -122,12 +134,15 @@ def verify(
     registered environment that is not installed is named by its file, FILE.py:SPEC. Policies that
     this package does not ship get random numbers that follow from ``key`` (a whole number >= 0;
     None: a random one), not from the seeds; if their episodes then differ, their mean score is
-    compared by an interval. ``backend`` and ``workers`` are those of ``evaluate``.
+    compared by an interval. Scores that a folder has from this package are compared with those that
+    the package has; with ``play_shipped`` the runs that have scored them play all episodes again:
+    30 s of one core for each run of coopetition-standard. ``backend`` and ``workers`` are those of
+    ``evaluate``.
 
     Raises ``FileNotFoundError`` if there is no such folder, or no ``protocol.json`` in it.
     """
     runner = checking_runner(backend, workers, progress)
-    return examine(folder, runner, trust, env, key).verification
+    return examine(folder, runner, trust, env, key, play_shipped).verification
 
 
 def checking_runner(backend: str, workers: int | None, progress: CellProgress | None) -> Runner:
@@ -148,6 +163,7 @@ def examine(
     trust: Sequence[str] = (),
     env: Sequence[str] = (),
     key: int | None = None,
+    play_shipped: bool = False,
 ) -> Examined:
     """Verify a results folder and return its protocol and cells as well; see ``verify``."""
     root = Path(folder)
@@ -161,10 +177,11 @@ def examine(
         if isinstance(error, UnregisteredError):
             check = Check(PROTOCOL, UNVERIFIABLE, (f"not verifiable: {reason}",))
         return Examined(Verification(str(root), "", "", "", (check,), ()), None, {})
-    places = cell_folders(root)
+    places = entries(root)
     manifest, listed = _manifest(root, protocol, places)
     permit_environments(protocol, env)
     checks, cells = _cell_checks(root, protocol, runner, trust, env, key)
+    checks |= shipped_checks(root, protocol, cells, runner if play_shipped else None)
     lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
     parts = [_protocol_check(protocol), listed, *checks.values(), *lacking]
     reasons: tuple[str, ...] = ()
@@ -277,20 +294,24 @@ def _manifest(root: Path, protocol: Protocol, places: list[str]) -> tuple[Manife
         return Manifest({}, ""), Check(NAME, MISSING, (reason,))
     try:
         manifest = read_manifest(root, protocol.digest)
-        odd = [place for place in places if manifest.cells.get(place) != cell_sum(root, place)]
+        odd = [place for place in places if manifest.cells.get(place) != entry_sum(root, place)]
     except DamagedResultError as error:
         return Manifest({}, ""), concluded(NAME, [Discrepancy(str(error))])
-    changed = "/meta.json was changed: its sum is not the listed one"
-    texts = [place + (changed if place in manifest.cells else " is not listed") for place in odd]
+    changed = " was changed: its sum is not the listed one"
+    files = {place: place if place == SHIPPED else f"{place}/meta.json" for place in odd}
+    texts = [
+        files[place] + changed if place in manifest.cells else f"{place} is not listed"
+        for place in odd
+    ]
     check = concluded(NAME, list(map(Discrepancy, texts)))
-    return manifest, replace(check, reasons=(*check.reasons, *_strays(root, places)))
+    return manifest, replace(check, reasons=(*check.reasons, *_strays(root)))
 
 
-def _strays(root: Path, places: Sequence[str]) -> Iterator[str]:
+def _strays(root: Path) -> Iterator[str]:
     """Say which files in folders of cells a file manager has left; no result is in them."""
     strays = [
         f"{place}/{name}"
-        for place in places
+        for place in cell_folders(root)
         for name in sorted(file.name for file in (root / place).iterdir())
         if is_stray(name)
     ]

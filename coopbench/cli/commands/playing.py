@@ -10,6 +10,7 @@ from coopbench.cli.options import (
     Backend,
     Environments,
     Only,
+    PlayShipped,
     Policies,
     ProtocolName,
     Workers,
@@ -65,6 +66,7 @@ def evaluate(
         ),
     ] = None,
     only: Only = False,
+    play_shipped: PlayShipped = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="List the cells that a protocol asks for; play nothing."),
@@ -121,8 +123,8 @@ def evaluate(
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
     Your policies come first, then the required baselines. Required learners play from the runs that
-    ship with this package; nothing is trained. Finished cells are kept: rerun the same command to
-    resume after an interruption.
+    ship with this package, or are reported with the scores that ship; nothing is trained. Finished
+    cells are kept: rerun the same command to resume after an interruption.
     """
     from coopbench.protocol.loading import names_environment
     from coopbench.workflows.evaluation import evaluate as run
@@ -143,7 +145,7 @@ def evaluate(
     else:
         source = protocol_with_maps(target, maps)
         if dry_run:
-            return _cells(source, policy, task, only)
+            return _cells(source, policy, task, only, play_shipped)
         out = out or Path("results") / "-".join([source.protocol.name, *(task or ())])
     game = {"episodes": episodes, "seed": seed, "partners": partner} | _parameters(target, param)
     policies = [named_policy(text) for text in policy] if policy else None
@@ -157,6 +159,7 @@ def evaluate(
             workers,
             tasks=task,
             only=only,
+            play_shipped=play_shipped,
             shard=None if shard is None else _shard(shard),
             **{name: value for name, value in game.items() if value is not None},
         )
@@ -167,13 +170,20 @@ def evaluate(
     return None
 
 
-def _cells(protocol: Any, policy: list[str] | None, tasks: list[str] | None, only: bool) -> str:
+def _cells(
+    protocol: Any,
+    policy: list[str] | None,
+    tasks: list[str] | None,
+    only: bool,
+    play_shipped: bool,
+) -> str:
     """Return a line for each cell (task x policy) that 'evaluate' would play."""
     from coopbench.protocol.variants import with_tasks
     from coopbench.workflows.evaluation import planned
 
     asked = with_tasks(protocol, tasks or ())
-    to_play, _ = planned(asked, contestants(policy, asked, only), reference=not only)
+    policies = contestants(policy, asked, only)
+    to_play = planned(asked, policies, reference=not only, play_shipped=play_shipped).cells
     lines = []
     for cell, _ in to_play:
         name = cell.policy if cell.run is None else f"{cell.policy} / run {cell.run}"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import NOTHING, UNWRITABLE, console, interruption, present, say
-from coopbench.cli.options import Backend, Environments, Workers
+from coopbench.cli.options import Backend, Environments, PlayShipped, Workers
 from coopbench.playing.bars import Bars
 
 
@@ -73,6 +73,7 @@ def verify(
             "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
         ),
     ] = None,
+    play_shipped: PlayShipped = False,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
 
@@ -86,7 +87,15 @@ def verify(
     if out is not None:
         check_place(out)
     with interruption(NOTHING), Bars() as progress:
-        verification = run(folder, backend, workers, progress.cell, trust or (), execute or ())
+        verification = run(
+            folder,
+            backend,
+            workers,
+            progress.cell,
+            trust or (),
+            execute or (),
+            play_shipped=play_shipped,
+        )
     show_verification(verification, console())
     if out is not None:
         write_text(out, verification.to_json())

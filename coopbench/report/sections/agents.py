@@ -75,6 +75,8 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
         whole = score_matrix(protocol, without, by_id[task], policy, "return")
         if whole is None or whole.note:  # runs with other seeds: there is no common episode table
             continue
+        if not np.isfinite(whole.values).any():  # shipped scores say nothing of single agents
+            continue
         for seat, agent in enumerate(blocks[0].agents):
             for metric in ("return", *blocks[0].agent_metrics):
                 taken = np.array(
