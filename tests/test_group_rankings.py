@@ -16,7 +16,9 @@ from coopbench.analysis.contrasts import adjusted
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.report.report import Report
 from coopbench.report.sections import improvements, profiles
+from coopbench.report.sections.ranks import standing
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +164,36 @@ def decided(first, second, p_value):
     ends |= dict.fromkeys(("low", "high", "trimmed_low", "trimmed_high"), 1.0)
     decision = {"p_value": p_value, "decided": p_value < 0.05, "basis": "test", "p_ranks": math.nan}
     return GroupComparison(**texts, **ends, **decision, tasks=2)
+
+
+# -- how the summary tells it ----------------------------------------------------------------------
+
+
+def summary_of(protocol, levels):
+    """Return the sentences and the table of the summary of policies with these mean returns."""
+    (items, table) = standing(Report(protocol, EpisodeTable(tuple(group_blocks(levels)))))
+    return items.lines, table
+
+
+def test_the_summary_says_who_leads_and_where_the_readers_policies_stand():
+    protocol = group_protocol(baselines=["low", "high"])
+    sentences, _ = summary_of(protocol, {"middle": 5.0, "low": 3.0, "high": 5.5})
+    first = "high has the highest mean, above every other policy"
+    assert sentences == tuple(f"{g}: {first}; middle is above 1 of 2 and below 1." for g in "ab")
+    tied, _ = summary_of(protocol, {"low": 3.0, "high": 5.5, "alike": 5.5})
+    assert tied[0].startswith("a: the highest mean is not decided between alike, high; alike is ")
+    assert tied[0].endswith("alike is above 1 of 2 and below 0, undecided against 1.")
+
+
+def test_the_summary_is_sorted_by_the_first_group_and_marks_the_readers_policies():
+    protocol = group_protocol(baselines=["low", "high"])
+    _, table = summary_of(protocol, {"low": 3.0, "middle": 5.0, "high": 5.5})
+    (body,) = (group.rows for group in table.groups)
+    assert [row[0].text for row in body] == ["high", "middle *", "low"]
+    assert [row[0].value for row in body] == ["high", "middle", "low"]
+    assert all(row[1].text.endswith(f" ({rank})") for rank, row in enumerate(body, start=1))
+    assert all("±" in row[1].text for row in body)
+    assert [column.name for column in table.columns] == ["Policy", "a", "b"]
+    assert "* not required by the protocol" in table.unit
+    _, required = summary_of(protocol, {"low": 3.0, "high": 5.5})
+    assert "*" not in required.unit

@@ -361,6 +361,12 @@ def test_settings_go_with_what_they_set():
         coopbench.evaluate(ENV, "random", tasks="a")
     with pytest.raises(ValueError, match="no argument 'baselines': required baselines are played"):
         coopbench.evaluate("coopetition-standard", "random", baselines=True)
+    with pytest.raises(ValueError, match="no argument 'task': name tasks with tasks="):
+        coopbench.evaluate("coopetition-standard", "random", task="slcd")
+    with pytest.raises(ValueError, match="name their number with episodes="):
+        coopbench.evaluate(ENV, "random", n_episodes=3)
+    with pytest.raises(ValueError, match="a task: 'coopbench evaluate coopetition-standard --task"):
+        coopbench.evaluate("slcd.focal", "random")
     with pytest.raises(ValueError, match="no argument 'parameters': give each parameter"):
         coopbench.evaluate(ENV, "random", parameters={"horizon": 3})
     with pytest.raises(ValueError, match="Did you mean 'horizon'"):
@@ -368,10 +374,9 @@ def test_settings_go_with_what_they_set():
 
 
 def test_progress_is_shown_on_the_error_stream(capsys):
-    coopbench.evaluate(ENV, "random", progress=True, **SHORT)
+    coopbench.evaluate(ENV, ["random", "cooperator"], progress=True, **SHORT)
     printed = capsys.readouterr()
-    assert "random" in printed.err
-    assert "done" in printed.err
+    assert printed.err.splitlines() == ["playing trustdilemma-v1"]  # one line for each task
     assert printed.out == ""
     coopbench.evaluate(ENV, "random", **SHORT)
     assert capsys.readouterr().err == ""

@@ -692,6 +692,14 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
     assert (tmp_path / "routes-greedy-episode-3.html").stat().st_size > 30_000
 
 
+def test_a_page_without_a_name_lies_in_the_results_folder(results, tmp_path, command):
+    page = results / "routes" / "routes-greedy-episode-2.html"
+    assert f"Page: {page}" in command("replay", f"{results}/routes/routes/greedy/2").out
+    assert page.stat().st_size > 30_000
+    assert not any(tmp_path.iterdir())
+    page.unlink()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

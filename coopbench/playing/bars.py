@@ -28,11 +28,12 @@ def with_bars(
 
 
 class Bars:
-    """Bars for the cells that are playing and a line for each finished cell.
+    """One bar for all cells; for trainings one for each run, too, and a line where it is finished.
 
     In a notebook they stand below its cell, elsewhere on the error stream, so that standard output
-    holds only the report. Without a terminal there are lines and no bars. If every cell takes
-    ``steps`` steps, the bars also show steps per second. ``what`` are the things that are counted.
+    holds only the report. Without a terminal there are no bars but a line for every task when its
+    first cell begins. If every cell takes ``steps`` steps, it is a training, and its bar also shows
+    steps per second. ``what`` are the things that are counted.
     """
 
     def __init__(self, cells: int | None = None, steps: int = 0, what: str = "cells") -> None:
@@ -50,12 +51,13 @@ class Bars:
         if not shown:
             stream = Console(stderr=True, soft_wrap=True)
         self._bars = Progress(*columns, console=stream, disable=not shown)
+        self._shown, self._begun_tasks = shown, set[str]()
         self._ids: dict[str, Any] = {}
         self._cells, self._finished, self._reused = cells, 0, 0
         self._steps, self._what = steps, what
         self._begun: dict[str, tuple[float, float]] = {}  # share done at the first report, and when
         self._speeds: dict[str, str] = {}
-        self._all = self._bars.add_task("", total=cells, visible=cells is not None)
+        self._all = self._bars.add_task("", total=cells)
         self._count()
 
     def __enter__(self) -> "Bars":
@@ -65,7 +67,16 @@ class Bars:
     def cell(self, cell: Cell, share: float, event: str) -> None:
         """Show the progress of a cell; see ``show``."""
         run = "" if cell.run is None else f" / run {cell.run}"
-        self.show(f"{cell.task} / {cell.policy}{run}", share, event)
+        title = f"{cell.task} / {cell.policy}{run}"
+        if self._steps:
+            self.show(title, share, event)
+            return
+        if event != "kept" and cell.task not in self._begun_tasks:
+            self._begun_tasks.add(cell.task)
+            self.say("" if self._shown else f"playing {cell.task}")
+        self._finished += event != "plays"
+        self._reused += event == "kept"
+        self._count(title)
 
     def task(self, task: str, policy: str, share: float) -> None:
         """Show the share of a task that is finished, of which ``policy`` says what it is."""
@@ -101,10 +112,11 @@ class Bars:
             self._speeds[title] = f", {speed:,.0f} steps/s"
         return self._speeds.get(title, "")
 
-    def _count(self) -> None:
-        """Show the numbers of finished and of kept cells."""
+    def _count(self, latest: str = "") -> None:
+        """Show the numbers of finished and of kept cells, and which one was heard of last."""
         reused = f", {self._reused} kept" if self._reused else ""
-        text = f"{self._finished} of {self._cells} {self._what}{reused}"
+        total = "" if self._cells is None else f" of {self._cells}"
+        text = f"{self._finished}{total} {self._what}{reused}{latest and f': {latest}'}"
         self._bars.update(self._all, completed=self._finished, description=text)
 
     def __exit__(self, *exception: Any) -> None:

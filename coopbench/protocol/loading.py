@@ -302,6 +302,11 @@ def _base(name: Any, path: Path) -> Path:
         raise ProtocolError(f"{path} extends {name!r}: {error}") from None
 
 
+def _tasks(protocol: str) -> list[str]:
+    """Return the ids of the tasks of a protocol of this package."""
+    return [task.id for task in load_protocol(protocol).task]
+
+
 def _shipped(name: str) -> Path:
     """Return the file of a protocol of this package, by its name with or without its version."""
     files = protocol_files()
@@ -317,7 +322,11 @@ def _shipped(name: str) -> Path:
         file: Path = named("protocol", name, files)
     except ValueError as error:
         hint = "A file of your own must end in .toml."
+        owners = [owner for owner in files if name in _tasks(owner)]
+        owners.sort(key=lambda owner: not owner.endswith("-standard"))
         if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
             hint = f"It is an environment: 'coopbench evaluate {name}' plays it."
+        elif owners:
+            hint = f"It is a task: 'coopbench evaluate {owners[0]} --task {name}' plays it."
         raise ProtocolError(f"{error} {hint}") from None
     return file

@@ -53,6 +53,8 @@ from coopbench_envs.foreign_names import name_of_function
 
 # Arguments of ``ad_hoc`` itself, and of earlier revisions.
 _RESERVED = {
+    "task": "name tasks with tasks=",
+    "n_episodes": "name their number with episodes=",
     "env": "the environment is the first argument",
     "parameters": "give each parameter of the environment as an argument of its own",
     "baselines": "required baselines are played unless only=True",

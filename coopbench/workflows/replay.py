@@ -26,6 +26,7 @@ from coopbench.protocol.task import Task
 from coopbench.report.gif import as_gif, check_options
 from coopbench.report.player import as_html, chosen_options
 from coopbench.results import store
+from coopbench.results.folder import is_results_folder
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode_diff import differences, trace_of
@@ -138,8 +139,9 @@ def _recording(text: str) -> Recording:
 def show(address: str, files: Sequence[Path], stride: int | None, sight: bool) -> Iterator[str]:
     """Write a page, a GIF or a recording of an episode, by the ending of a file; yield lines on it.
 
-    Without ``files`` a page is written that is named like the episode. Paths and options are
-    checked before the episode is played.
+    Without ``files`` a page is written that is named like the episode: into the results folder that
+    the address begins with, or else into the working directory. Paths and options are checked
+    before the episode is played.
     """
     for path in files or (Path("episode.html"),):
         recording.check_place(path)
@@ -149,7 +151,7 @@ def show(address: str, files: Sequence[Path], stride: int | None, sight: bool) -
     episode = find_episode(address)
     chosen_options(episode, sight)
     yield f"{episode.title}: {len(episode)} steps, return {episode.team_return:.6g}"
-    for path in files or (Path(f"{episode.name}.html"),):
+    for path in files or (_results_folder(address) / f"{episode.name}.html",):
         if path.suffix == ".npz":
             yield f"Episode: {episode.save(path)}"
         elif path.suffix == ".html":
@@ -159,6 +161,11 @@ def show(address: str, files: Sequence[Path], stride: int | None, sight: bool) -
             write_bytes(path, drawn.content)
             size = f"{len(drawn.content) / 1e6:.1f} MB"
             yield f"GIF: {path}, {drawn.pictures} pictures, stride {drawn.stride}, {size}"
+
+
+def _results_folder(text: str) -> Path:
+    """Return the results folder that an address begins with, or else the working directory."""
+    return next((p for p in reversed(Path(text).parents) if is_results_folder(p)), Path())
 
 
 def _parsed(text: str, parts: list[str]) -> _Address:

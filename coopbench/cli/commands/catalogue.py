@@ -71,6 +71,11 @@ def check(
     """
     from coopbench_envs.check import check_environment
 
+    if env.endswith(".py"):
+        raise ValueError(
+            f"{env} is a file: name the environment in it, {env}:SPEC. To check a policy, name an "
+            f"environment and -p {env}:NAME."
+        )
     values = dict(assignment(text, "--param") for text in param or [])
     faults = list(map(str, check_environment(env, **values)))
     if policy and not faults:

@@ -313,7 +313,8 @@ def replay(
         list[Path] | None,
         typer.Option(
             help="File to write, by its ending: .html for the page, .gif for an animation, .npz "
-            "for the episode itself; repeat for more. Default: a page named like the episode."
+            "for the episode itself; repeat for more. Default: a page named like the episode, in "
+            "its results folder if it is in one."
         ),
     ] = None,
     stride: Annotated[

@@ -24,7 +24,6 @@ from coopbench.report.blocks import Block, Pictures
 from coopbench.report.numbers import (
     MISSING,
     Scale,
-    is_point,
     level_text,
     scale_of_rows,
 )
@@ -43,7 +42,6 @@ from coopbench.report.tables.entries import (
     number_entry,
     policy_entry,
     rank_entry,
-    table_by_group,
     unit_names,
     unit_text,
 )
@@ -53,7 +51,6 @@ from coopbench_envs.parameters import named
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
 _NAMED = 3  # tasks in a footnote
-_DECIMALS = 3  # of the summary, at most
 READING = """
 {% for statistic in statistics %}
 {{ statistic.label }}: {{ statistic.reading }}
@@ -266,29 +263,6 @@ def information_entry(policy: str) -> Entry:
     return Entry(entry.acts_on, entry.acts_on) if entry else Entry(MISSING)
 
 
-def means_table(findings: Findings) -> Table | None:
-    """Return the mean scores with a column for every group; None if ad hoc."""
-    rows = {(row.group, row.policy): row for row in findings.aggregates_of(FIRST)}
-    if not rows:
-        return None
-    scale, score = scale_of_rows(rows.values(), "estimate"), findings.protocol.report.score
-    scale = replace(scale, decimals=min(scale.decimals, _DECIMALS))
-    means = {place: _mean_entry(row, scale) for place, row in rows.items()}
-    bounds, level = bounds_text(findings), level_text(findings.protocol)
-    note = (
-        f"{bounds[:1].upper()}{bounds[1:]} of each task. ± is half of the {level} interval, for "
-        "new training runs and episodes. No ±: there is no interval, or nothing varies."
-    )
-    return table_by_group(findings, f"Mean normalized {score}", means, note)
-
-
-def _mean_entry(row: Aggregate, scale: Scale) -> Entry:
-    half = (row.high - row.low) / 2.0
-    bounded = math.isfinite(half) and not is_point(row.low, row.high)
-    width = f" ± {scale(half)}" if bounded else ""
-    return Entry(f"{scale(row.estimate)}{width}", row.estimate)
-
-
 def aggregate(
     findings: Findings, group: str | None = None, statistic: str = "mean"
 ) -> IntervalChart:
@@ -349,6 +323,4 @@ def for_paper(findings: Findings) -> Table | None:
     return aggregate_table(findings) if findings.aggregates else None
 
 
-SECTION = ReportSection(
-    shows={"summary": means_table, "overall": overall, "paper": for_paper}, reading=READING
-)
+SECTION = ReportSection(shows={"overall": overall, "paper": for_paper}, reading=READING)

@@ -346,7 +346,7 @@ def courses(findings: Findings) -> list[dict[str, Any]]:
 
 
 SECTION = ReportSection(
-    shows={"summary": summary, "every task": above_tasks, "paper": score_tables},
+    shows={"by task": summary, "every task": above_tasks, "paper": score_tables},
     of_task=of_task,
     task_pictures=task_pictures,
     reading=READING,

@@ -1,10 +1,21 @@
-"""Ranks: which places every policy may have in a group of tasks, by the mean."""
+"""Standing: the mean score and the rank of every policy in every group, and what is decided."""
 
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.rankings import Rank
+from coopbench.report.blocks import Block, Items
+from coopbench.report.numbers import MISSING, Scale, is_point, level_text, range_text, scale_of_rows
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import rank_entry, table_by_group
-from coopbench.report.tables.model import Table
+from coopbench.report.sections.aggregates import FIRST
+from coopbench.report.tables.entries import bounds_text, policy_text
+from coopbench.report.tables.model import Column, Entry, Group, Table
 
+_DECIMALS = 3  # at most
+_NAMED = 3  # policies in a sentence
 READING = """
 {% if findings.aggregates %}
 Rank: All ranks that a policy may have: it ranks below every policy with a significantly higher
@@ -14,17 +25,102 @@ method over all pairs of the group, so that the ranks of all policies hold simul
 """
 
 
-def rank_table(findings: Findings) -> Table | None:
-    """Return the ranks with a column for every group; None where nothing is ranked."""
-    if not findings.ranks:
-        return None
-    return table_by_group(
-        findings,
-        "Rank by the mean",
-        {(row.group, row.policy): rank_entry(row) for row in findings.ranks},
-        "Several ranks: the policy may have any of them; the data do not separate policies with "
-        "overlapping ranks.",
+def standing(findings: Findings) -> Iterator[Block]:
+    """Iterate over the sentences and the table; nothing if ad hoc."""
+    rows = {(row.group, row.policy): row for row in findings.aggregates_of(FIRST)}
+    if not rows:
+        return
+    sentences = tuple(filter(None, (_decided(findings, name) for name in findings.protocol.groups)))
+    if sentences:
+        yield Items(sentences)
+    ranks = {(row.group, row.policy): row for row in findings.ranks}
+    yield _table(findings, rows, ranks)
+
+
+def own_policies(findings: Findings) -> list[str]:
+    """Return the policies that the protocol does not require, which the reader has added."""
+    settings = findings.protocol.report
+    required = {*settings.fixed, *settings.learned}
+    return [name for name in findings.episodes.policies if name not in required]
+
+
+def _decided(findings: Findings, group: str) -> str:
+    """Say who leads a group, and how the policies of the reader stand in it; "" without ranks."""
+    ranks = {row.policy: row for row in findings.ranks if row.group == group}
+    leaders = [name for name, row in ranks.items() if row.low == 1]
+    if not leaders:
+        return ""
+    where = f"{group}: " if len(findings.protocol.groups) > 1 else ""
+    parts = [_lead(findings, leaders)]
+    parts += [_place(name, ranks[name]) for name in own_policies(findings) if name in ranks]
+    return f"{where}{'; '.join(parts)}."
+
+
+def _lead(findings: Findings, leaders: Sequence[str]) -> str:
+    names = [policy_text(findings, name) for name in leaders]
+    if len(names) == 1:
+        return f"{names[0]} has the highest mean, above every other policy"
+    some = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} policies"
+    return f"the highest mean is not decided between {some}"
+
+
+def _place(policy: str, rank: Rank) -> str:
+    """Say of how many policies a policy is decided to be above and below."""
+    others, above, below = rank.contestants - 1, rank.contestants - rank.high, rank.low - 1
+    undecided = others - above - below
+    rest = f", undecided against {undecided}" if undecided else ""
+    return f"{policy} is above {above} of {others} and below {below}{rest}"
+
+
+def _table(
+    findings: Findings,
+    rows: dict[tuple[str, str], Aggregate],
+    ranks: dict[tuple[str, str], Rank],
+) -> Table:
+    """Return a row for every policy, by its mean in the first group, a column for every group."""
+    scale, groups = scale_of_rows(rows.values(), "estimate"), list(findings.protocol.groups)
+    scale = replace(scale, decimals=min(scale.decimals, _DECIMALS))
+    own, level = own_policies(findings), level_text(findings.protocol)
+
+    def place(policy: str) -> float:
+        row = rows.get((groups[0], policy))
+        return math.inf if row is None or math.isnan(row.estimate) else -row.estimate
+
+    body = tuple(
+        (
+            Entry(f"{policy_text(findings, policy)}{' *' if policy in own else ''}", policy),
+            *(_entry(rows.get((g, policy)), ranks.get((g, policy)), scale) for g in groups),
+        )
+        for policy in sorted(findings.episodes.policies, key=place)
+    )
+    title = f"Mean normalized {findings.protocol.report.score}, and rank in parentheses"
+    yours = " * not required by the protocol." if own else ""
+    note = (
+        f"{bounds_text(findings)}. ± is half of the {level} interval, for new training runs and "
+        "episodes; without ± there is no interval, or nothing varies. Several ranks: differences "
+        f"to other policies with these ranks are not decided.{yours}"
+    )
+    return Table(
+        title=title,
+        columns=(
+            Column("Policy", "who is evaluated", numeric=False),
+            *(Column(group if len(groups) > 1 else "Score", title) for group in groups),
+        ),
+        groups=(Group("", "", body),),
+        footnotes=(),
+        unit=note[:1].upper() + note[1:],
+        matrix=True,
     )
 
 
-SECTION = ReportSection(shows={"summary": rank_table}, reading=READING)
+def _entry(row: Aggregate | None, rank: Rank | None, scale: Scale) -> Entry:
+    if row is None:
+        return Entry(MISSING)
+    half = (row.high - row.low) / 2.0
+    bounded = math.isfinite(half) and not is_point(row.low, row.high)
+    width = f" ± {scale(half)}" if bounded else ""
+    places = f" ({range_text(rank.low, rank.high)})" if rank is not None else ""
+    return Entry(f"{scale(row.estimate)}{width}{places}", row.estimate)
+
+
+SECTION = ReportSection(shows={"summary": standing}, reading=READING)

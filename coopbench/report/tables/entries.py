@@ -182,7 +182,7 @@ def bounds_text(findings: Findings) -> str:
     """Say what the normalized scores 0 and 1 are."""
     if findings.protocol.report.normalisation == "minmax":
         return "0 and 1 are the lowest and the highest episode of this report"
-    return "0 and 1 are the bounds"
+    return "0 and 1 are the reference scores of each task, not limits"
 
 
 def number_entry(value: float, scale: Scale) -> Entry:
@@ -231,28 +231,3 @@ def rank_entry(row: Rank | None, marks: tuple[str, ...] = ()) -> Entry:
     if row is None:
         return Entry(MISSING)
     return Entry(range_text(row.low, row.high), (row.low + row.high) / 2.0, marks)
-
-
-def table_by_group(
-    findings: Findings, title: str, entries: dict[tuple[str, str], Entry], note: str
-) -> Table:
-    """Return a table with a row for every policy and a column for every group."""
-    groups = list(findings.protocol.groups)
-    body = tuple(
-        (
-            policy_entry(findings, policy),
-            *(entries.get((group, policy), Entry(MISSING)) for group in groups),
-        )
-        for policy in findings.episodes.policies
-    )
-    return Table(
-        title=title,
-        columns=(
-            Column("Policy", "who is evaluated", numeric=False),
-            *(Column(group if len(groups) > 1 else "All tasks", title) for group in groups),
-        ),
-        groups=(Group("", "", body),),
-        footnotes=(),
-        unit=note,
-        matrix=True,
-    )
