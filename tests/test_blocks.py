@@ -25,7 +25,7 @@ from coopbench.report.latex import as_latex
 from coopbench.report.markdown import as_markdown
 from coopbench.report.page import as_html, as_notebook
 from coopbench.report.plots.drawing import IntervalChart
-from coopbench.report.plots.style import Picture
+from coopbench.report.plots.style import Picture, styles
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 from coopbench.report.terminal import as_text
 
@@ -71,7 +71,7 @@ def document():
             Section("In files", (Items(("an item",)), beware), "files", FILES),
             Section("On a page", (played, Code("x < 1")), "page", PAGE),
         ),
-        names=(NASTY,),
+        looks=styles([NASTY]),
         footer="The end",
     )
 

@@ -16,9 +16,11 @@ from coopbench.analysis.contrasts import adjusted
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.report.plots.style import styles
 from coopbench.report.report import Report
 from coopbench.report.sections import improvements, profiles
 from coopbench.report.sections.ranks import standing
+from coopbench.report.tables.entries import own_policies
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +199,21 @@ def test_the_summary_is_sorted_by_the_first_group_and_marks_the_readers_policies
     assert "* not required by the protocol" in table.unit
     _, required = summary_of(protocol, {"low": 3.0, "high": 5.5})
     assert "*" not in required.unit
+
+
+def test_the_readers_policies_look_like_no_other():
+    names = [f"policy {k}" for k in range(40)]
+    looks = styles([*names, "mine", "yours"], ["mine", "yours"])
+    others = [looks[name] for name in names]
+    for own in ("mine", "yours"):
+        assert looks[own].colour not in {look.colour for look in others}
+        assert looks[own].marker not in {look.marker for look in others}
+    assert looks["mine"].marker != looks["yours"].marker
+    assert styles(names) == {name: looks[name] for name in names}
+    protocol = group_protocol(baselines=["low", "high"])
+    report = Report(protocol, EpisodeTable(tuple(group_blocks({"low": 3.0, "middle": 5.0}))))
+    assert own_policies(report) == ["middle"]
+    assert report.document.looks["middle"].glyph == "★"
+    assert (
+        own_policies(dataclasses.replace(report, protocol=group_protocol())) == []
+    )  # it requires none

@@ -1,10 +1,11 @@
 """Blocks: what reports, leaderboards and cross-plays consist of; every format renders blocks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Union
 
+from coopbench.report.plots.marks import Style
 from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Table
 
@@ -130,7 +131,7 @@ class Document:
     title: str
     blocks: tuple[Block, ...]
     kind: str = "coopbench report"
-    names: tuple[str, ...] = ()  # policies, in the order of their colours
+    looks: Mapping[str, Style] = field(default_factory=dict)  # of policies, by name
     footer: str = ""
     scripts: bool = True  # whether its page sorts tables and plays episodes
 

@@ -22,13 +22,20 @@ from coopbench.report.blocks import (
     Text,
 )
 from coopbench.report.explanations import explanations
-from coopbench.report.facts import NOT_STANDARD, identity, provenance, task_facts, verdict
+from coopbench.report.facts import (
+    NOT_STANDARD,
+    identity,
+    provenance,
+    registration_text,
+    task_facts,
+    verdict,
+)
+from coopbench.report.plots.policies import looks_of
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
 from coopbench.report.tables.entries import (
     is_long,
     played_tasks,
-    style_order,
 )
 from coopbench.report.tables.model import Table
 
@@ -46,11 +53,13 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
     """
     protocol, alone = findings.protocol, len(findings.protocol.task) == 1
     explained, charts = (Facts(explanations(findings)),), pictures(findings)
+    registered = {"Registration": registration_text(findings)}
+    told = Facts(identity(findings), FILES), Facts(provenance(findings))
     whole = (Text(_DIGEST), Code(protocol.model_dump_json(indent=1)))
     every: tuple[Block, ...] = (
         verdict(findings),
         *blocks(findings, "top"),
-        Facts(identity(findings), FILES),
+        *(() if findings.registration is None else (Facts(registered, FILES),)),
         *_sections("Summary", blocks(findings, "summary"), "summary", ALWAYS),
         *_sections("All tasks", _overall(findings), "all-tasks"),
         *_sections("Comparisons over groups", blocks(findings, "pairs"), "pairs"),
@@ -63,12 +72,12 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
         Section(
             "Protocol", (Details(f"All of {protocol.name}", whole, "whole"),), "protocol", PAGE
         ),
-        Section("Seeds and versions", (Facts(provenance(findings)),), "provenance"),
+        Section("Training, seeds and versions", told, "provenance"),
         *_sections("Notes", [Items(findings.notes)] if findings.notes else (), "notes", ALWAYS),
     )
     shown = every if drawn else _undrawn(every)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
-    return Document(title, shown, names=style_order(findings), footer=_FOOTER)
+    return Document(title, shown, looks=looks_of(findings), footer=_FOOTER)
 
 
 def paper(findings: Findings) -> Document:

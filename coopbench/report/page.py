@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from coopbench.report.blocks import ALWAYS, Block, Document, Row, Section, Verdict
-from coopbench.report.plots.style import Picture, styles
+from coopbench.report.plots.style import Picture
 from coopbench.report.tables.model import Table
 
 _MORE = "report.save(folder) writes the page with all tables and plots."
@@ -24,7 +24,7 @@ def as_html(document: Document) -> str:
     """
     # What stands before the first section belongs to the head of the page.
     head = [block for block in document.blocks if not isinstance(block, Section)]
-    return render("page.html", document=document, head=head, looks=styles(document.names))
+    return render("page.html", document=document, head=head, looks=document.looks)
 
 
 def as_notebook(document: Document) -> str:
@@ -35,7 +35,7 @@ def as_notebook(document: Document) -> str:
         "notebook.html",
         title=document.title,
         verdict=[block for block in document.blocks if isinstance(block, Verdict)],
-        looks=styles(document.names),
+        looks=document.looks,
         tables=[table for table in firsts if table is not None],
         more=_MORE,
     )

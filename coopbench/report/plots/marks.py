@@ -199,6 +199,12 @@ def _steps(*corners: tuple[float, float]) -> tuple[tuple[float, float], Points]:
     return corners[0], [(c - a, d - b) for (a, b), (c, d) in pairwise(corners)]
 
 
+def _around(turn: float, distance: float) -> tuple[float, float]:
+    """Return the point at a share of a turn from the top, at a distance from the middle."""
+    angle = 2.0 * math.pi * turn
+    return distance * math.sin(angle), -distance * math.cos(angle)
+
+
 # By the letter of a marker: its outline, from the middle in halves of its size.
 _OUTLINES = {
     "o": _steps(*((math.cos(k * math.pi / 8), math.sin(k * math.pi / 8)) for k in range(16))),
@@ -214,4 +220,7 @@ _OUTLINES = {
         *((-1.1, -0.6), (-0.6, -1.1), (0, -0.5), (0.6, -1.1), (1.1, -0.6), (0.5, 0)),
         *((1.1, 0.6), (0.6, 1.1), (0, 0.5), (-0.6, 1.1), (-1.1, 0.6), (-0.5, 0)),
     ),
+    "*": _steps(*(_around(k / 10, 0.6 if k % 2 else 1.5) for k in range(10))),
+    "H": _steps(*(_around(k / 6, 1.2) for k in range(6))),
+    "T": _steps((-1.1, 0), (0.9, -1.1), (0.9, 1.1)),
 }

@@ -7,16 +7,21 @@ from typing import Any
 from coopbench.analysis.findings import Findings
 from coopbench.report.numbers import scale_of
 from coopbench.report.plots.drawing import Line, Row, has_interval
-from coopbench.report.plots.marks import Ends
+from coopbench.report.plots.marks import Ends, Style
 from coopbench.report.plots.style import plain, styles
-from coopbench.report.tables.entries import style_order
+from coopbench.report.tables.entries import own_policies, style_order
+
+
+def looks_of(findings: Findings) -> dict[str, Style]:
+    """Return how every policy of a report looks; those that the reader has added stand out."""
+    return styles(style_order(findings), own_policies(findings))
 
 
 def rows_of(findings: Findings, ends: Mapping[str, Ends]) -> tuple[Row, ...]:
     """Return a row for every policy of a report; it says "missing" where there is no value."""
     values = ends.values()
     scale = scale_of([row[0] for row in values], [(row[2] - row[1]) / 2 for row in values])
-    looks, nothing = styles(style_order(findings)), (math.nan,) * 3
+    looks, nothing = looks_of(findings), (math.nan,) * 3
     return tuple(
         Row(
             plain(name),
@@ -46,7 +51,7 @@ def lines_of(
     ``x`` and ``ends`` name fields: the places of the points, and the line with both ends of the
     band.
     """
-    looks = styles(style_order(findings))
+    looks = looks_of(findings)
     # A method that has a model for every task looks like its first model.
     first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
     return tuple(

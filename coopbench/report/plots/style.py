@@ -2,10 +2,11 @@
 
 The first seven colours are those of Okabe and Ito (2008), the others of Tol (2021): they can be
 told apart with colour-blindness. Neighbours differ in lightness; marker and dash repeat the
-distinction for print in grey. A policy looks the same in all plots.
+distinction for print in grey. Policies that the reader has added have stronger colours and markers
+of their own. A policy looks the same in all plots.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,9 @@ COLOURS = (
 # Lengths of strokes and gaps, in widths of the line; nothing for a solid one.
 LINES = ((), (4, 1.5), (1.2, 1.2), (6, 1.5, 1.2, 1.5), (7, 4))
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
+# Of policies that the reader has added: no policy of a protocol has them.
+OWN_COLOURS = ("#E4003A", "#007A33", "#5B00D6", "#8A6D00")
+OWN_MARKERS = {"*": "★", "H": "⬢", "T": "◀"}
 _LONGEST = 26  # characters of a policy's name in a plot
 
 
@@ -38,12 +42,22 @@ class Picture:
         return self.draw().svg
 
 
-def styles(names: Sequence[str]) -> dict[str, Style]:
-    """Give every policy its colour, marker and line, by its place in the report."""
-    shapes = list(MARKERS.items())
+def styles(names: Sequence[str], own: Sequence[str] = ()) -> dict[str, Style]:
+    """Give every policy its colour, marker and line, by its place in the report.
+
+    Those that are the reader's ``own`` have colours and markers that no other policy has.
+    """
+    others = [name for name in names if name not in own]
+    return _styles(others, COLOURS, MARKERS) | _styles(own, OWN_COLOURS, OWN_MARKERS)
+
+
+def _styles(
+    names: Sequence[str], colours: Sequence[str], markers: Mapping[str, str]
+) -> dict[str, Style]:
+    shapes = list(markers.items())
     return {
         name: Style(
-            COLOURS[k % len(COLOURS)],
+            colours[k % len(colours)],
             shapes[k % len(shapes)][0],
             LINES[k % len(LINES)],
             shapes[k % len(shapes)][1],

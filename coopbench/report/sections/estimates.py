@@ -24,8 +24,8 @@ from coopbench.report.numbers import (
     scale_of_rows,
 )
 from coopbench.report.plots.drawing import IntervalChart, Line, LineChart
-from coopbench.report.plots.policies import open_markers, rows_of
-from coopbench.report.plots.style import Picture, plain, styles
+from coopbench.report.plots.policies import looks_of, open_markers, rows_of
+from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
 from coopbench.report.sections import pictures
 from coopbench.report.tables.entries import (
@@ -41,7 +41,6 @@ from coopbench.report.tables.entries import (
     played_tasks,
     policy_entry,
     policy_text,
-    style_order,
     unit_names,
     unit_text,
 )
@@ -275,7 +274,7 @@ def curves(findings: Findings, task: str) -> LineChart:
     """
     metric = findings.protocol.report.curve_of(findings.protocol.task_of(task))
     played = findings.episodes.policies_on(task)
-    looks = styles(style_order(findings))
+    looks = looks_of(findings)
     courses = {
         policy: _mean_course([b.curves.get(metric) for b in findings.episodes.runs(task, policy)])
         for policy in played

@@ -15,10 +15,10 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import level_text
 from coopbench.report.plots.drawing import IntervalChart, Row
-from coopbench.report.plots.policies import finished_groups, open_markers
-from coopbench.report.plots.style import Picture, plain, styles
+from coopbench.report.plots.policies import finished_groups, looks_of, open_markers
+from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import style_order, unit_names
+from coopbench.report.tables.entries import unit_names
 from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot
@@ -90,7 +90,7 @@ def chart(findings: Findings, group: str) -> IntervalChart:
     Of more than twelve pairs only those with the best policy by the mean are drawn.
     """
     named("group", group, findings.protocol.groups)
-    pairs, looks = drawn_pairs(findings, group), styles(style_order(findings))
+    pairs, looks = drawn_pairs(findings, group), looks_of(findings)
     common = len({pair.first for pair in pairs}) == 1 and len(pairs) > 1
     rows = tuple(
         Row(

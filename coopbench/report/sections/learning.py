@@ -26,7 +26,8 @@ from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, defined, level_text, scale_of
 from coopbench.report.plots.drawing import Level, Line, LineChart
 from coopbench.report.plots.marks import short
-from coopbench.report.plots.style import Picture, plain, styles
+from coopbench.report.plots.policies import looks_of
+from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import (
     ends_entry,
@@ -34,7 +35,6 @@ from coopbench.report.tables.entries import (
     number_entry,
     policy_entry,
     runs_text,
-    style_order,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Table
 from coopbench.statistics import Grid, TwoWay
@@ -343,7 +343,7 @@ def _chart(
     levels: tuple[Level, ...] = (),
 ) -> LineChart:
     """Draw curves with their bands over the steps trained."""
-    looks = styles(style_order(findings))
+    looks = looks_of(findings)
     lines = tuple(
         Line(plain(c.policy), looks[c.policy], c.steps, c.estimate, c.low, c.high) for c in curves
     )

@@ -11,7 +11,7 @@ from coopbench.report.blocks import Block, Items
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, range_text, scale_of_rows
 from coopbench.report.section import ReportSection
 from coopbench.report.sections.aggregates import FIRST
-from coopbench.report.tables.entries import bounds_text, policy_text
+from coopbench.report.tables.entries import bounds_text, own_policies, policy_text
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
 _DECIMALS = 3  # at most
@@ -35,13 +35,6 @@ def standing(findings: Findings) -> Iterator[Block]:
         yield Items(sentences)
     ranks = {(row.group, row.policy): row for row in findings.ranks}
     yield _table(findings, rows, ranks)
-
-
-def own_policies(findings: Findings) -> list[str]:
-    """Return the policies that the protocol does not require, which the reader has added."""
-    settings = findings.protocol.report
-    required = {*settings.fixed, *settings.learned}
-    return [name for name in findings.episodes.policies if name not in required]
 
 
 def _decided(findings: Findings, group: str) -> str:

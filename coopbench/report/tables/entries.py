@@ -30,6 +30,16 @@ def style_order(findings: Findings) -> tuple[str, ...]:
     return (*first, *sorted(name for name in names if name not in first))
 
 
+def own_policies(findings: Findings) -> list[str]:
+    """Return the policies that a protocol does not require, which the reader has added.
+
+    A protocol that requires none has none, either.
+    """
+    settings = findings.protocol.report
+    required = {*settings.fixed, *settings.learned}
+    return [name for name in style_order(findings) if required and name not in required]
+
+
 def policy_text(findings: Findings, policy: str) -> str:
     """Return the name of a policy, with a remark if its runs ship with the package."""
     return f"{policy} (shipped)" if policy in findings.shipped else policy
