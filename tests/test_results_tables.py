@@ -47,20 +47,60 @@ def test_groups_have_scores_intervals_and_ranks(tables):
 
 
 def test_shares_end_at_0_and_1_and_returns_stay_as_they_are(tables, monkeypatch):
-    assert tables.leaders("mine", "one")[0] == "0.10 [-0.10,\N{NO-BREAK SPACE}0.30]"
+    low = "| `random` | 0.10 [{},\N{NO-BREAK SPACE}0.30] (3) | — |"
+    assert low.format("-0.10") in tables.groups("mine")
     monkeypatch.setattr(tables.stored, "source", lambda name: "skirmish-small")
-    assert tables.leaders("mine", "one")[0] == "0.10 [0.00,\N{NO-BREAK SPACE}0.30]"
+    assert low.format("0.00") in tables.groups("mine")
 
 
 def test_the_overview_tells_scripts_from_learners(tables):
     assert tables.leaders("mine", "one") == [
-        "0.10 [-0.10,\N{NO-BREAK SPACE}0.30]",
+        "0.10",
         "`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]",
         "`learner`, 2 runs 0.50",
+        "-0.40, open",  # the learner has no rank
     ]
-    assert tables.leaders("mine", "two")[2] == "—"
+    assert tables.leaders("mine", "two")[2:] == ["none yet", "—"]
     model = {"policy": "ippo_shared:caves", "unit": "runs", "count": "1"}
     assert tables.stored.titled("routing-medium", model).endswith("1 run at 0.02 of the budget")
+
+
+def test_policies_differ_where_they_share_no_rank(tables):
+    first, second = {"low": "1", "high": "2"}, {"low": "3", "high": "5"}
+    assert tables.apart(first, second)
+    assert tables.apart(second, first)
+    assert not tables.apart(first, second | {"low": "2"})
+    assert not tables.apart(first, None)
+
+
+def test_a_task_says_by_how_much_the_best_learner_is_ahead(tables, tmp_path):
+    """On slcd of marl-standard, whose bounds make scores of returns."""
+    bounds = tables.stored.protocol_of("mine").task_of("slcd").bounds
+    width, score = bounds.high - bounds.low, tables.stored.protocol_of("mine").report.score
+    shares = {"random": 0.0, "best": 0.5, "worse": 0.25, "learner": 0.75}
+    rows = [
+        {"task": "slcd", "policy": name, "metric": score, "mean": str(bounds.low + share * width)}
+        | {"unit": "runs" if name == "learner" else "episodes", "count": "3", "flag": ""}
+        for name, share in shares.items()
+    ]
+    write(tmp_path / "mine" / "estimates.csv", rows)
+    row = "| `slcd` | 0.00 | `best` 0.50 | `learner`, 3 runs 0.75{} | +0.25, {} |"
+    assert tables.tasks("mine").splitlines()[2:] == [row.format("", "open")]
+    pair = {"task": "slcd", "first": "learner", "second": "best", "decided": "True"}
+    write(tmp_path / "mine" / "comparisons.csv", [pair])
+    steps = [
+        {"task": "slcd", "policy": "learner", "step": str(n), "estimate": str(bounds.low + share)}
+        for n, share in ((1, 0.0), (2, 0.0), (3, 0.1 * width), (4, 0.2 * width))
+    ]
+    write(tmp_path / "mine" / "learning.csv", steps)
+    assert row.format(", still rising (+0.10)", "decided") in tables.tasks("mine", "games")
+
+
+def write(file, rows):
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def test_the_chart_names_policies_in_the_order_of_the_table(tables):
