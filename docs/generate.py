@@ -128,7 +128,7 @@ def pages() -> dict[Path, dict[str, str]]:
     count, verdicts = battles()
     contents[docs / "validity.md"] |= {"battles": count}
     contents[docs / "protocols.md"] = {"protocols": protocols()}
-    contents[docs / "protocol-designs.md"] = {"battles": verdicts}
+    contents[docs / "environments" / "battles.md"] = {"battles": verdicts}
     contents[docs / "reports.md"] = {"parts": report_parts()}
     contents[docs / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
     return contents

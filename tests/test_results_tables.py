@@ -1,16 +1,22 @@
-"""Tables of the page of results: read from stored reports, nothing decided here."""
+"""Tables and figures of the pages of results: read from stored reports, nothing decided here."""
 
 import csv
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from studies.reference import BATTLERS
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
     """The module, with two policies and a learner of two runs in place of the stored results."""
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "docs"))
+    monkeypatch.syspath_prepend(str(DOCS))
     results_tables = import_module("results_tables")
     monkeypatch.setattr(results_tables.stored, "RESULTS", tmp_path)
     monkeypatch.setattr(results_tables.stored, "source", lambda name: "marl-standard")
@@ -122,3 +128,110 @@ def test_a_mean_over_some_of_the_episodes_states_their_share(tables):
     some = {"flag": "undefined in 979 of 1000 episodes; 3 runs", "mean": "0.5"}
     assert defined(some) == " (2.1 %)"
     assert defined(some | {"mean": ""}) == defined(some | {"flag": ""}) == ""
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """The stored tables of the package."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    return import_module("stored_results")
+
+
+def shares(stored, name, metric, task, policy):
+    """Mean of a metric in a stored table, as percentage."""
+    (row,) = [
+        row
+        for row in stored.read(name, "estimates.csv")
+        if (row["metric"], row["task"], row["policy"]) == (metric, task, policy)
+    ]
+    return 100 * float(row["mean"])
+
+
+def test_a_learner_is_compared_with_the_best_script_of_the_stored_table(stored):
+    """On the page of designs, whose learner has a single run."""
+    page = (DOCS / "protocol-designs.md").read_text(encoding="utf-8")
+    part = page.partition("<!-- compared: begin -->")[2].partition("<!-- compared: end -->")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.split("\n")[3:-1]]
+    protocol = stored.protocol_of("coopetition-standard")
+    assert [name for name, *_ in rows] == [
+        f"`{task.id.removesuffix('.focal')}`" for task in protocol.groups["focal"]
+    ]
+    for name, _, script in rows:
+        task = f"{name.strip('`')}.focal"
+        mean = shares(stored, "coopetition-standard", "own_return", task, "best_script") / 100
+        score = float(protocol.task_of(task).bounds.normalise(np.array(mean)))
+        assert script == f"{score:.2f}", name
+    above = sum(float(mine) > float(script) for _, mine, script in rows)
+    assert above == 1
+    assert "above `best_script` in one of eight games" in page
+
+
+def test_sentences_on_battles_are_those_of_the_stored_table(stored):
+    pages = [DOCS / "results.md", DOCS / "results" / "skirmish-published.md"]
+    for page in pages:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        here = partial(shares, stored, "skirmish-published", "win")
+        won = [here("2c_vs_64zg", policy) for policy in ("qmix_shared", "random", "kite")]
+        for value in (*won, here("10m_vs_11m", "qmix_shared"), here("mmm2", "qmix_shared")):
+            assert f"{value:.0f} %" in text, (page.name, value)
+        most = max(here(task, policy) for task in ("10m_vs_11m", "mmm2") for policy in BATTLERS[1:])
+        assert f"at most {most:.1g} %" in text
+    text = (DOCS / "published.md").read_text(encoding="utf-8")
+    learners = ("qmix_shared", "vdn_shared", "iql_shared", "coma_shared")
+    drawn = [shares(stored, "skirmish-small", "win", "3m-drawn", name) / 100 for name in learners]
+    assert "each win {:.2f}, {:.2f}, {:.2f} and {:.2f} of".format(*drawn) in text
+
+
+def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
+    """Means over groups that sentences of the page of results name."""
+    text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    for sentence, *places in (
+        (
+            "`greedy` included ({} on random grids, {} in mazes, {} in cities)",
+            *((("routing-easy", group, "greedy")) for group in ("random_grid", "labmaze")),
+            ("routing-hard", "", "greedy"),
+        ),
+        (
+            "`ippo` has the highest mean of four learners, {}, and `greedy` has {}",
+            *((("routing-learned", "random_grid", policy)) for policy in ("ippo", "greedy")),
+        ),
+        (
+            "which has no plan, {} with seven trains and {} with twenty",
+            *(
+                ("rail-standard", group, "deadlock_avoidance")
+                for group in ("seven-trains", "twenty-trains")
+            ),
+        ),
+        (
+            "score {} to {}, and `deadlock_avoidance`",
+            ("rail-standard", "twenty-trains", "prioritised"),
+            ("rail-standard", "seven-trains", "prioritised_replan"),
+        ),
+    ):
+        values = [
+            f"{float(row['estimate']):.2f}"
+            for name, group, policy in places
+            for row in stored.means(name)
+            if (row["group"], row["policy"]) == (group, policy)
+        ]
+        assert sentence.format(*values) in text
+
+
+def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
+    name = "coopetition-standard"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    means = {(row["group"], row["policy"]): float(row["estimate"]) for row in stored.means(name)}
+    best = [means[group, "best_script"] for group in ("focal", "shifted", "focal-held-out")]
+    said = "It scores {:.2f} with the partners for which it was chosen, {:.2f} in shifted ranges"
+    assert f"{said} and {{:.2f}} with held-out partners".format(*best) in text
+    unmet = {policy: mean for (group, policy), mean in means.items() if group == "focal-unmet"}
+    leader = max(unmet, key=lambda policy: unmet[policy])
+    assert unmet[leader] < 0.0
+    assert f"`{leader}` leads with {unmet[leader]:.2f}, and `best_script` scores" in text
+    assert f"`best_script` scores {unmet['best_script']:.2f}" in text
+    more = [
+        means[group, "reciprocator"] - means[group, "cooperator"]
+        for group in stored.protocol_of(name).groups
+        if group != "self-play"
+    ]
+    assert f"`reciprocator` scores {min(more):.2f} to {max(more):.2f} more" in text
