@@ -122,7 +122,8 @@ def pages() -> dict[Path, dict[str, str]]:
     for page, name in results_pages.PAGES.items():
         contents[docs / page] = results_pages.parts(name)
     contents[docs / "published.md"] = published_tables.parts()
-    contents[docs / "speed.md"] = contents[docs / "statistics.md"] = speed_tables.parts()
+    for name in ("speed", "speed-tables", "statistics"):
+        contents[docs / f"{name}.md"] = speed_tables.parts()
     for name in ("validity", "validity-tables"):
         contents[docs / f"{name}.md"] = audit.parts()
     count, verdicts = battles()
