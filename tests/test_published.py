@@ -16,7 +16,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections import anarchy
-from studies.equilibria import stage_payoffs
+from studies.equilibria import best_constant, exploitability, stage_payoffs
 from studies.equilibria.__main__ import stored
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,3 +95,25 @@ def test_learners_are_compared_in_episodes_of_one_length(published):
         means[task, "ippo"] / means[task, "constant:0.35"] for task in ("slcd", "renault-nissan")
     ]
     assert "earns {:.2f} and {:.2f} of what".format(*shares) in " ".join(text.split())
+
+
+@pytest.mark.slow("searches constants and deviations in six games")
+def test_the_page_of_game_theory_has_what_the_solvers_find():
+    """Tables of whole episodes but the best sequences, whose search takes minutes."""
+    text = (ROOT / "docs" / "games.md").read_text(encoding="utf-8")
+    part = text.partition("## Whole episodes")[2].partition("## Certificates")[0]
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]]
+        for line in part.splitlines()
+        if line.startswith("| ") and any(map(str.isdigit, line))
+    ]
+    constants = [row for row in rows if len(row) == 4]
+    deviations = [row for row in rows if len(row) == 5]
+    assert (len(constants), len(deviations)) == (6, 8)
+    for game, *figures, _ in constants:
+        found = best_constant(f"{game}-v0", profile=True)
+        assert [f"{value:.0f}" for value in (found.value, found.profile_value)] == figures
+    for policy, *figures in deviations:
+        found = exploitability("TrustDilemma-v0", policy)
+        values = [f"{value:.0f}" for value in (found.base[0], found.gain, found.losses[0])]
+        assert figures == [values[0], found.deviation, *values[1:]]
