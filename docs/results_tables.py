@@ -88,7 +88,7 @@ def leaders(name: str, group: str) -> list[str]:
     if script is not None and learner is not None:
         more = stored.number(learner["estimate"]) - stored.number(script["estimate"])
         places = ranks.get(learner["policy"]), ranks.get(script["policy"])
-        difference = f"{more:+.2f}, {'decided' if apart(*places) else 'open'}"
+        difference = f"{more:+.2f}, {'decided' if apart(*places) else 'ranks overlap'}"
     chance = f"{stored.number(rows['random']['estimate']):z.2f}" if "random" in rows else "—"
     return [chance, cell(script, "—"), cell(learner, NONE), difference]
 
@@ -107,7 +107,10 @@ def best_of(rows: Iterable[stored.Row], key: str) -> list[stored.Row | None]:
 
 
 def apart(first: stored.Row | None, second: stored.Row | None) -> bool:
-    """Return whether two policies are ranked and share no rank."""
+    """Return whether two policies are ranked and share no rank.
+
+    A pair that shares ranks may still differ significantly: ranks do not say of which policies.
+    """
     if first is None or second is None:
         return False
     ends = [(int(row["low"]), int(row["high"])) for row in (first, second)]

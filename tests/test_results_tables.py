@@ -64,7 +64,7 @@ def test_the_overview_tells_scripts_from_learners(tables):
         "0.10",
         "`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]",
         "`learner`, 2 runs 0.50",
-        "-0.40, open",  # the learner has no rank
+        "-0.40, ranks overlap",  # the learner has no rank
     ]
     assert tables.leaders("mine", "two")[2:] == ["none yet", "—"]
     model = {"policy": "ippo_shared:caves", "unit": "runs", "count": "1"}
@@ -176,6 +176,20 @@ def test_sentences_on_battles_are_those_of_the_stored_table(stored):
             assert f"{value:.0f} %" in text, (page.name, value)
         most = max(here(task, policy) for task in ("10m_vs_11m", "mmm2") for policy in BATTLERS[1:])
         assert f"at most {most:.1g} %" in text
+    pairs = {
+        row["first"] if row["second"] == "qmix_shared" else row["second"]: row
+        for row in stored.read("skirmish-small", "comparisons.csv")
+        if row["task"] == "3m-drawn" and "qmix_shared" in (row["first"], row["second"])
+    }
+    scripts = [pairs[name] for name in BATTLERS[1:]]
+    assert all(row["decided"] == "True" for row in scripts)
+    below = abs(float(pairs["smac_heuristic_free"]["difference"]))
+    above = sorted(abs(float(row["difference"])) for row in scripts)[1:]
+    said = f"{min(above):.2f} to {max(above):.2f} above the others, all decided"
+    for page in (DOCS / "results.md", DOCS / "results" / "skirmish-small.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert f"`qmix_shared` is {below:.2f} below" in text
+        assert said in text
     text = (DOCS / "published.md").read_text(encoding="utf-8")
     learners = ("qmix_shared", "vdn_shared", "iql_shared", "coma_shared")
     drawn = [shares(stored, "skirmish-small", "win", "3m-drawn", name) / 100 for name in learners]
@@ -192,7 +206,7 @@ def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
             ("routing-hard", "", "greedy"),
         ),
         (
-            "`ippo` has the highest mean of four learners, {}, and `greedy` has {}",
+            "`ippo` has the highest mean of four learners, {}, and `greedy` has {};",
             *((("routing-learned", "random_grid", policy)) for policy in ("ippo", "greedy")),
         ),
         (
