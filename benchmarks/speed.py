@@ -2,7 +2,7 @@
 
 A benchmark builds a ``Table``, prints it, and with ``--record`` stores it under its name in
 ``benchmarks/results/speed.json``, from which ``docs/generate.py`` writes the tables of
-docs/speed.md.
+docs/speed.md and docs/speed-tables.md.
 """
 
 import argparse

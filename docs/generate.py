@@ -13,6 +13,7 @@ import audit
 import plots
 import published_tables
 import rail_tables
+import results_pages
 import results_tables
 import speed_tables
 import training_times
@@ -118,14 +119,17 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "results.md"] = results_tables.parts()
+    for page, name in results_pages.PAGES.items():
+        contents[docs / page] = results_pages.parts(name)
     contents[docs / "published.md"] = published_tables.parts()
-    contents[docs / "speed.md"] = contents[docs / "statistics.md"] = speed_tables.parts()
+    for name in ("speed", "speed-tables", "statistics"):
+        contents[docs / f"{name}.md"] = speed_tables.parts()
     for name in ("validity", "validity-tables"):
         contents[docs / f"{name}.md"] = audit.parts()
     count, verdicts = battles()
     contents[docs / "validity.md"] |= {"battles": count}
     contents[docs / "protocols.md"] = {"protocols": protocols()}
-    contents[docs / "protocol-designs.md"] = {"battles": verdicts}
+    contents[docs / "environments" / "battles.md"] = {"battles": verdicts}
     contents[docs / "reports.md"] = {"parts": report_parts()}
     contents[docs / "architecture.md"] = {"rooms": f"```text\n{structure.picture()}\n```"}
     return contents
@@ -149,9 +153,10 @@ def main() -> int:
     """Write the pages, or with ``--check`` name those that are out of date."""
     stale = []
     for file, tables in pages().items():
-        old = file.read_text(encoding="utf-8")
+        begun = file.is_file() or file.parent.name != "results"
+        old = file.read_text(encoding="utf-8") if begun else results_pages.new_page(file.stem)
         new = filled(old, tables)
-        if new != old:
+        if new != old or not begun:
             stale.append(str(file.relative_to(ROOT)))
             if "--check" not in sys.argv:
                 file.write_text(new, encoding="utf-8")

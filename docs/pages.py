@@ -3,9 +3,9 @@
 CONTRIBUTING.md and CHANGELOG.md of the repository become pages of the site. ``api.md`` lists the
 public names of ``coopbench`` and ``coopbench_envs`` with their signatures and docstrings,
 ``commands.md`` all commands and ``protocol-keys.md`` all keys of a protocol; the folder
-``protocols`` has a page for each protocol, ``certificates`` for each certificate, and ``results``
-the full tables of results. They are made at every build, so that a changed docstring needs no other
-file to be written again.
+``protocols`` has a page for each protocol, and ``certificates`` for each certificate. They are made
+at every build, so that a changed docstring needs no other file to be written again. The pages of
+the folder ``results`` get their full tables.
 """
 
 import inspect
@@ -55,8 +55,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(text: str, **context: Any) -> str:
-    """Fill in the table of spaces."""
+def on_page_markdown(text: str, page: Any, **context: Any) -> str:
+    """Fill in the table of spaces, and the full tables of results."""
+    name = results_pages.PAGES.get(page.file.src_uri)
+    if name is not None:
+        return results_pages.filled(text, name)
     return text.replace(_SPACES, reference.spaces()) if _SPACES in text else text
 
 
@@ -156,5 +159,4 @@ MADE = {
     **certificate_pages.MADE,
     **hyperparameter_page.MADE,
     **protocol_pages.MADE,
-    **results_pages.MADE,
 }

@@ -1,6 +1,8 @@
-"""Pages ``results/NAME.md``: every metric of all policies and tasks, and how learners came there.
+"""Pages ``results/NAME.md``: scores, then every metric, and how learners came there.
 
-They are made at every build from stored tables.
+The files have the scores of groups and tasks (parts that ``generate.py`` fills), and what is said
+of them. Their last paragraph, which begins with ``DETAILS``, says where all other tables lie; the
+build of the site puts these in its place.
 """
 
 import itertools
@@ -11,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import results_tables
 import stored_results as stored
 from checkout import ROOT
 
@@ -21,6 +24,8 @@ from coopbench.report.plots.marks import short
 from coopbench.report.plots.style import styles
 from studies.reference import PROFILES
 
+DETAILS = "<!-- details -->"
+TEAM = "coopetition-standard"  # its page has the table of the team's reward
 TRIALS = ROOT / "benchmarks" / "results"
 _UNDEFINED = re.compile(r"undefined in (\d+) of (\d+) episodes")  # in flags of estimates
 _DEFINED = "In parentheses: the share of episodes in which the metric is defined, if not in all."
@@ -37,16 +42,43 @@ _PROFILE = (
 _IMPROVEMENT = "The probability that a run of the first learner scores more than one of the second."
 
 
-def page(name: str) -> str:
-    """Return the page of a protocol: every metric of its report for all policies and tasks."""
+def parts(name: str) -> dict[str, str]:
+    """Return the generated parts of the page of a protocol."""
+    own = {"scores": results_tables.groups(name), "tasks": results_tables.tasks(name)}
+    return own | ({"team_reward": results_tables.team_reward()} if name == TEAM else {})
+
+
+def new_page(name: str) -> str:
+    """Return the page of a protocol of which nothing has been said yet."""
+    empty = "<!-- generated: begin {} -->\n<!-- generated: end -->"
+    return "\n\n".join(
+        [
+            f"# Results: {name}",
+            "[Reference results](../results.md) explains the columns.",
+            *(f"## {title}\n\n{empty.format(title.lower())}" for title in ("Scores", "Tasks")),
+            f"{DETAILS} In a checkout, `benchmarks/results/tables/{name}` has\nevery metric, all "
+            "comparisons and learning curves; the built site shows them here.\n",
+        ]
+    )
+
+
+def filled(text: str, name: str) -> str:
+    """Return the text of a page with all further tables in place of its last paragraph."""
+    head, marker, _ = text.partition(DETAILS)
+    if not marker:
+        raise ValueError(f"docs/results/{name}.md has no {DETAILS!r}; end it as other pages do.")
+    return head + details(name)
+
+
+def details(name: str) -> str:
+    """Return what only the site shows of a protocol: every metric, curves, trials, pictures."""
     protocol = stored.protocol_of(name)
     parts = [
-        f"# Results: {name}",
-        f"{protocol.protocol.description} Mean over episodes, for learners over runs and episodes, "
-        f"with the {100 * protocol.report.confidence:g} % interval, if there is one; those of "
-        f"metrics between 0 and 1 end there. [Reference results](../results.md) says what follows. "
-        f"`benchmarks/results/tables/{name}` has comparisons, ranks and further statistics; "
-        f"`python -m studies.reference {name}` makes them again.",
+        f"![Scores: {name}]({name}.svg)",
+        f"Means over episodes, for learners over runs and episodes, with the "
+        f"{100 * protocol.report.confidence:g} % interval, if there is one; those of metrics "
+        f"between 0 and 1 end there. `benchmarks/results/tables/{name}` has comparisons, ranks "
+        f"and further statistics; `python -m studies.reference {name}` makes them again.",
     ]
     rows = stored.read(name, "estimates.csv")
     for metric in dict.fromkeys((protocol.report.score, *protocol.report.metrics)):
@@ -217,7 +249,7 @@ def _settings(chosen: Mapping[str, object]) -> str:
     return ", ".join(f"`{key}={value}`" for key, value in chosen.items())
 
 
-MADE = {f"results/{name}.md": partial(page, name) for name in stored.names()}
+PAGES = {f"results/{name}.md": name for name in stored.names()}
 CURVES = {
     f"results/{name}-learning.svg": partial(curves, name)
     for name in stored.names()

@@ -1,9 +1,10 @@
-"""Generated parts of docs/results.md: an overview, and a chart and a table for each protocol.
+"""Generated parts of docs/results.md, and the chart and the table of each protocol's page.
 
 All figures and decisions are read from stored tables; nothing is decided here.
 """
 
 import csv
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -11,41 +12,43 @@ import figures
 import numpy as np
 import stored_results as stored
 
+from coopbench.protocol.task import Bounds
 from coopbench.report.markdown import rows_table
 from coopbench.report.plots.marks import FAINT, SMALL
 from coopbench.report.plots.style import styles
 
-# Protocols of the overview with a group of tasks each; the others have no learner yet, or learners
-# for questions of their own.
+# Protocols of the overview with the groups of tasks that it shows; all of a protocol are on its
+# page.
 OVERVIEW = {
-    **{"coopetition-standard": "focal"},
-    **{"coopetition-published": "games", "marl-standard": "games"},
-    **{"skirmish-small": "v1", "skirmish-published": "hard", "skirmish-standard": "maps"},
-    **{"routing-easy": "random_grid", "routing-hard": "", "routing-standard": "cities"},
-    **{"rail-standard": "seven-trains", "rail-scaling": ""},
+    "coopetition-standard": ("self-play", "focal", "focal-held-out", "focal-unmet", "shifted"),
+    **{"coopetition-published": ("games",), "marl-standard": ("games", "pathfinding", "battles")},
+    **{"skirmish-standard": ("maps", "shifted"), "skirmish-small": ("v0", "v1")},
+    "skirmish-published": ("easy", "hard", "super-hard"),
+    "routing-standard": ("random_grid", "labmaze", "caves", "cities"),
+    **{"routing-easy": ("random_grid", "labmaze"), "routing-hard": ("",)},
+    **{"rail-standard": ("seven-trains", "twenty-trains"), "rail-scaling": ("",)},
 }
+GAMES = "coopetition-standard", "focal"  # the group of which the page shows every game
 TEAM_REWARD = Path(__file__).parents[1] / "benchmarks" / "results" / "team-reward.csv"
 WIDTH, SPACE, OFFSET = 7.2, 0.18, 0.055  # inches of charts: wide, of a policy, between its groups
+NONE = "none yet"  # learner has runs
+_HEADS = ["`random`", "Best script or planner", "Best learner", "Difference"]
 
 
 def parts() -> dict[str, str]:
-    """Return every generated part of the page: the overview, and a part for each protocol."""
-    return {
-        "overview": overview(),
-        "team_reward": team_reward(),
-        **{name.replace("-", "_"): section(name) for name in stored.names()},
-    }
+    """Return every generated part of the page."""
+    name, group = GAMES
+    return {"overview": overview(), "games": tasks(name, group)}
 
 
 def overview() -> str:
-    """Random play, the best script and the best learner of each protocol, in a group of tasks."""
-    body = [
-        (f"[{name}](results/{name}.md)", group or "all", *leaders(name, group))
-        for name, group in OVERVIEW.items()
-    ]
-    return rows_table(
-        ["Protocol", "Tasks", "`random`", "Best script or planner", "Best learner"], body
-    )
+    """Random play, the best script and the best learner of each protocol, by groups of tasks."""
+    body = []
+    for name, groups in OVERVIEW.items():
+        for place, group in enumerate(groups):
+            link = "" if place else f"[{name}](results/{name}.md)"
+            body.append((link, f"`{group}`" if group else "all", *leaders(name, group)))
+    return rows_table(["Protocol", "Tasks", *_HEADS], body)
 
 
 def team_reward() -> str:
@@ -67,24 +70,91 @@ def team_reward() -> str:
 
 
 def leaders(name: str, group: str) -> list[str]:
-    """Return the scores of random play, of the best script and of the best learner in a group."""
-    rows = [row for row in stored.means(name) if row["group"] == group]
-    chance = [stored.score(row) for row in rows if row["policy"] == "random"]
-    cells = []
+    """Return the scores of random play, of the best script and of the best learner in a group.
+
+    The last cell has how much the learner scores more, and whether ranks decide it.
+    """
+    rows = {row["policy"]: row for row in stored.means(name) if row["group"] == group}
+    ranks = {row["policy"]: row for row in stored.read(name, "ranks.csv") if row["group"] == group}
+    script, learner = best_of(rows.values(), "estimate")
+
+    def cell(row: stored.Row | None, otherwise: str) -> str:
+        if row is None:
+            return otherwise
+        where = stored.protocol_of(name).groups.get(group, ())
+        return f"{stored.titled(name, row)} {stored.score(row)}{stored.rising(name, row, where)}"
+
+    difference = "—"
+    if script is not None and learner is not None:
+        more = stored.number(learner["estimate"]) - stored.number(script["estimate"])
+        places = ranks.get(learner["policy"]), ranks.get(script["policy"])
+        difference = f"{more:+.2f}, {'decided' if apart(*places) else 'ranks overlap'}"
+    chance = f"{stored.number(rows['random']['estimate']):z.2f}" if "random" in rows else "—"
+    return [chance, cell(script, "—"), cell(learner, NONE), difference]
+
+
+def best_of(rows: Iterable[stored.Row], key: str) -> list[stored.Row | None]:
+    """Return the best script and the best learner by ``key``; None where there is none."""
+    found: list[stored.Row | None] = []
     for learned in (False, True):
         others = [
             row
             for row in rows
-            if row["policy"] != "random" and (row["unit"] == stored.RUNS) is learned
+            if row["policy"] != "random" and (row["unit"] == stored.RUNS) is learned and row[key]
         ]
-        best = max(others, key=lambda row: stored.number(row["estimate"]), default=None)
-        cells.append("—" if best is None else f"{stored.titled(name, best)} {stored.score(best)}")
-    return [*(chance or ["—"]), *cells]
+        found.append(max(others, key=lambda row: stored.number(row[key]), default=None))
+    return found
 
 
-def section(name: str) -> str:
-    """The chart of a protocol's scores, and the table of its groups of tasks."""
-    return f"![Scores: {name}](results/{name}.svg)\n\n{groups(name)}"
+def apart(first: stored.Row | None, second: stored.Row | None) -> bool:
+    """Return whether two policies are ranked and share no rank.
+
+    A pair that shares ranks may still differ significantly: ranks do not say of which policies.
+    """
+    if first is None or second is None:
+        return False
+    ends = [(int(row["low"]), int(row["high"])) for row in (first, second)]
+    (_, high), (low, _) = sorted(ends)
+    return high < low
+
+
+def tasks(name: str, group: str | None = None) -> str:
+    """Random play, the best script and the best learner on every task of a protocol or a group.
+
+    Whether the difference is decided is what the comparison on the task says.
+    """
+    protocol = stored.protocol_of(name)
+    rows = [
+        row for row in stored.read(name, "estimates.csv") if row["metric"] == protocol.report.score
+    ]
+    decided = {
+        (row["task"], frozenset((row["first"], row["second"])))
+        for row in stored.read(name, "comparisons.csv")
+        if row["decided"] == "True"
+    }
+    body = []
+    for task in protocol.task if group is None else protocol.groups[group]:
+        here = {row["policy"]: row for row in rows if row["task"] == task.id}
+        script, learner = best_of(here.values(), "mean")
+        if script is None:
+            continue  # nobody has played it
+
+        def value(row: stored.Row, bounds: Bounds = task.bounds) -> float:
+            return (stored.number(row["mean"]) - bounds.low) / (bounds.high - bounds.low)
+
+        cells = [f"{value(here['random']):z.2f}" if "random" in here else "—"]
+        cells.append(f"`{script['policy']}` {value(script):z.2f}")
+        difference = "—"
+        if learner is not None:
+            pair = task.id, frozenset((script["policy"], learner["policy"]))
+            more = value(learner) - value(script)
+            difference = f"{more:+.2f}, {'decided' if pair in decided else 'open'}"
+            title, rising = stored.titled(name, learner), stored.rising(name, learner, [task])
+            cells.append(f"{title} {value(learner):z.2f}{rising}")
+        else:
+            cells.append(NONE)
+        body.append((f"`{task.id}`", *cells, difference))
+    return rows_table(["Task", *_HEADS], body)
 
 
 def chart(name: str) -> str:
@@ -142,7 +212,9 @@ def groups(name: str) -> str:
         if row is None:
             return "—"  # has not played all tasks of the group
         rank = ranks.get((group, policy))
-        return stored.score(row) if rank is None else f"{stored.score(row)} ({_places(rank)})"
+        places = "" if rank is None else f" ({_places(rank)})"
+        rising = stored.rising(name, row, stored.protocol_of(name).groups.get(group, ()))
+        return f"{stored.score(row)}{places}{rising}"
 
     body = [
         (stored.titled(name, first), *(cell(policy, group) for group in columns))

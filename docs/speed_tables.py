@@ -1,4 +1,4 @@
-"""Tables of docs/speed.md, from what the scripts in ``benchmarks`` have stored."""
+"""Tables of the pages docs/speed*.md, from what the scripts in ``benchmarks`` have stored."""
 
 import sys
 from pathlib import Path

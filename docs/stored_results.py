@@ -8,10 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from checkout import ROOT
 
+from coopbench.analysis.learning import RISING, last_rise
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from studies.reference import TRAININGS, source
 
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
@@ -65,6 +68,23 @@ def titled(name: str, row: Row) -> str:
     runs, share = row["count"], shares().get((name, learner), 1.0)
     of = f", {runs} run{'' if runs == '1' else 's'}" if row["unit"] == RUNS else ""
     return f"`{row['policy']}`{of}{f' at {share:g} of the budget' if of and share < 1.0 else ''}"
+
+
+def rising(name: str, row: Row, tasks: Sequence[Task]) -> str:
+    """Say that the learning curves of a learner still rise where its models for tasks are trained.
+
+    By the rule of reports; "" if they do not, or if there are none.
+    """
+    if row["unit"] != RUNS:
+        return ""
+    protocol, points = protocol_of(name), read(name, "learning.csv")
+    rises = []
+    for task in dict.fromkeys(task.trained_on or task.id for task in tasks):
+        curve = [p for p in points if (p["task"], p["policy"]) == (task, row["policy"])]
+        steps, scores = (np.array([float(p[key]) for p in curve]) for key in ("step", "estimate"))
+        rises.append(last_rise(steps, protocol.task_of(task).bounds.normalise(scores)))
+    rise = float(np.mean(rises)) if rises else math.nan
+    return f", still rising (+{rise:.2f})" if rise > RISING else ""
 
 
 def shares() -> dict[tuple[str, str], float]:

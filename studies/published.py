@@ -19,14 +19,16 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.investments import Fractions
+from coopbench.playing.plan import game_of
+from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
 from coopbench_envs.engine import Engine
+from coopbench_envs.registration import spec
 from studies.equilibria import best_constant
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "published.md"
 LEARNED = PAGE.parent.parent / "benchmarks" / "results" / "tables" / "coopetition-published"
 CAMPAIGN = range(99, 112)
-OTHER_LENGTH = ("recovery-race", "dynamic-partner-selection")  # as tasks of coopetition-published
 # coopetition_gym/docs/benchmarks/environment_analysis.md of the source at commit 4eaeee61: mean
 # returns, summed over agents, of investing a share of the largest endowment, and of ISAC.
 SHARES = (0.35, 0.5, 0.75)
@@ -203,20 +205,29 @@ def benchmark():
             for row in csv.DictReader(file)
             if row["metric"] == "return"
         }
-    rows = []
+    tasks, rows = {task.env: task for task in alike()}, []
     for name, (*published, learner) in BENCHMARK.items():
         cells = []
         for share, figure in zip(SHARES, published, strict=True):
             here = play(name, ShareOfLargest(share), range(100)).total.mean()
             cells.append(f"{'' if figure is None else f'{figure:,}'} / {here:,.0f}")
         best = best_constant(f"{name}-v0", episodes=100).value
-        task = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
-        own = means.get((task, "ippo")) if task not in OTHER_LENGTH else None
+        task = tasks.get(spec(f"{name}-v0").id)
+        own = None if task is None else means[task.id, "ippo"]
         learned = f"{learner:,} ({learner / best:.2f})"
         ours = "" if own is None else f"{own:,.0f} ({own / best:.2f})"
         rows.append((name, *cells, learned, ours, f"{best:,.0f}"))
     heads = ["Game", *(f"{share:g}" for share in SHARES)]
     return rows_table([*heads, "ISAC, published", "`ippo` here", "Best constant here"], rows)
+
+
+def alike():
+    """Return the tasks of the protocol whose episodes are as long as those of the benchmark."""
+    return [
+        task
+        for task in load_protocol("coopetition-published").groups["games"]
+        if game_of(task).constants.horizon == Engine(task.env, 1).constants.horizon
+    ]
 
 
 def campaign():

@@ -7,11 +7,15 @@ import pytest
 from builders import altered, make_block, make_task, protocol_of
 from scipy import stats
 
+from coopbench.analysis.learning import last_rise, rise_of
+from coopbench.analysis.score_matrix import score_scales
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
+from coopbench.report.explanations import explanations
 from coopbench.report.markdown import as_markdown
 from coopbench.report.report import Report
 from coopbench.report.sections import learning as efficiency
+from coopbench.report.sections.aggregates import aggregate_table
 from coopbench.report.sections.learning import NEVER, efficiency_table
 from coopbench.report.sections.medians import final_medians, median_points, medians_table
 from coopbench.report.serialise import as_json, tables_as_csv
@@ -253,3 +257,33 @@ def test_medians_follow_the_training(means):
     points = median_points(make_protocol(reproduces={"medians": True}), shorter)
     assert [row.step for row in points if not row.task] == STEPS[:3].tolist()
     assert "over the 3 steps" in points[-1].flag
+
+
+def test_a_curve_that_still_rises_is_named_in_the_row():
+    """A mean of 1 more of 200 in each of eight checkpoints, or flat after the fourth."""
+    steps, rising = np.arange(1, 9) * 100, np.arange(8.0)
+    assert last_rise(steps, rising) == pytest.approx(2.0)  # 6 and 7 against 4 and 5
+    assert last_rise(steps, np.minimum(rising, 3.0)) == 0.0
+    assert np.isnan(last_rise(steps[:1], rising[:1]))
+    assert np.isnan(last_rise(steps[:0], rising[:0]))
+
+    means = {
+        "grows": np.full((2, RUNS, 8), 10.0) + 4 * rising,
+        "flat": np.full((2, RUNS, 8), 10.0),
+    }
+    report = make_report(make_table(means, steps))
+    scales = score_scales(report.protocol, report.episodes)
+    for policy, rise in {"grows": 8 / 200, "flat": 0.0}.items():
+        tasks = report.protocol.task
+        got = rise_of(report.protocol, report.episodes, tasks, policy, scales)
+        assert got == pytest.approx(rise)
+    columns = [column.name for column in efficiency_table(report).columns]
+    rows = {row[0].text: row for group in efficiency_table(report).groups for row in group.rows}
+    said = {name: row[columns.index("Last quarter")].text for name, row in rows.items()}
+    assert said == {"grows": "+0.04, still rising", "flat": "+0.00"}
+    rows = {row[0].text: row for group in aggregate_table(report).groups for row in group.rows}
+    notes = dict(aggregate_table(report).footnotes)
+    texts = {name: " ".join(notes[mark] for mark in row[1].marks) for name, row in rows.items()}
+    assert "still rising: by 0.04 in the last quarter" in texts["grows"]
+    assert "still rising" not in texts["flat"]
+    assert "more than 0.02 there" in explanations(report)["Area, steps to 0.5"]

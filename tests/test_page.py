@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from coopbench.report.document import document
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
 from coopbench.report.sections.cards import cards
-from coopbench.report.sections.checklist import checklist
+from coopbench.report.sections.checklist import _tuning, checklist
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
@@ -185,6 +186,17 @@ def test_the_checklist_of_fixed_policies_asks_for_no_training(fixed):
     assert items(fixed)["More than one environment"].state == "no"
 
 
+def test_the_checklist_quotes_the_protocol_on_tuning():
+    protocol = coopbench.load_protocol("skirmish-small")
+    for others, state in (((), "yes"), (("mine",), "missing")):
+        learned = ("qmix_shared", *others)
+        study = SimpleNamespace(learned=learned, unregistered=(), protocol=protocol)
+        answer = _tuning(study)
+        assert answer[0] == state
+        assert answer[1].startswith(protocol.training.tuning)
+        assert ("not stated of mine" in answer[1]) is bool(others)
+
+
 def test_the_checklist_knows_what_is_missing(report):
     answers = items(report)
     runs = next(item for name, item in answers.items() if "runs of each" in name)
@@ -194,6 +206,8 @@ def test_the_checklist_knows_what_is_missing(report):
     assert answers["Runs that failed or are missing are listed"].known == "1 run"
     assert answers["Compute of training"].known == "1 GPU, 2 h (not known of 2 of 5 cells)"
     assert "500 to 501" in answers["Checkpoints were chosen on episodes of their own"].known
+    tuned = answers["How hyperparameters were tuned, with how many trials"]
+    assert (tuned.state, "not stated of" in tuned.known) == ("missing", True)
     bare = dataclasses.replace(report, metadata={})
     without = items(bare)
     for name in ("Versions", "Commit", "Platform", "Processor", "GPU", "Hyperparameters"):

@@ -1,5 +1,6 @@
 """The published evaluation: its figures, the bounds of its protocol, and what its games cost."""
 
+import csv
 import json
 import runpy
 from pathlib import Path
@@ -15,7 +16,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections import anarchy
-from studies.equilibria import stage_payoffs
+from studies.equilibria import best_constant, exploitability, stage_payoffs
 from studies.equilibria.__main__ import stored
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,3 +74,46 @@ def test_a_report_shows_the_price_of_anarchy_at_the_stored_parameters():
     (row,) = shown["horizon"].groups[0].rows
     texts = ["platform-ecosystem", "25.16, 24.68 x 4", "770.9", "28.41 x 5", "771.9", "1.0014"]
     assert [entry.text for entry in row] == texts
+
+
+def test_learners_are_compared_in_episodes_of_one_length(published):
+    """The table of the benchmark page has ippo where the protocol's episodes are as long."""
+    alike = [task.id for task in published.alike()]
+    assert alike == ["trust-dilemma", "partner-hold-up", "platform-ecosystem", "synergy-search"]
+    text = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    part = text.partition("<!-- played: begin benchmark -->")[2].partition("<!-- played: end")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.split("\n")[3:-1]]
+    learned = {name for name, *_, ours, _ in rows if ours}
+    assert learned == {"TrustDilemma", "PartnerHoldUp", "PlatformEcosystem", "SynergySearch"}
+    with (published.LEARNED / "estimates.csv").open(encoding="utf-8") as file:
+        means = {
+            (row["task"], row["policy"]): float(row["mean"])
+            for row in csv.DictReader(file)
+            if row["metric"] == "return"
+        }
+    shares = [
+        means[task, "ippo"] / means[task, "constant:0.35"] for task in ("slcd", "renault-nissan")
+    ]
+    assert "earns {:.2f} and {:.2f} of what".format(*shares) in " ".join(text.split())
+
+
+@pytest.mark.slow("searches constants and deviations in six games")
+def test_the_page_of_game_theory_has_what_the_solvers_find():
+    """Tables of whole episodes but the best sequences, whose search takes minutes."""
+    text = (ROOT / "docs" / "games.md").read_text(encoding="utf-8")
+    part = text.partition("## Whole episodes")[2].partition("## Certificates")[0]
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]]
+        for line in part.splitlines()
+        if line.startswith("| ") and any(map(str.isdigit, line))
+    ]
+    constants = [row for row in rows if len(row) == 4]
+    deviations = [row for row in rows if len(row) == 5]
+    assert (len(constants), len(deviations)) == (6, 8)
+    for game, *figures, _ in constants:
+        found = best_constant(f"{game}-v0", profile=True)
+        assert [f"{value:.0f}" for value in (found.value, found.profile_value)] == figures
+    for policy, *figures in deviations:
+        found = exploitability("TrustDilemma-v0", policy)
+        values = [f"{value:.0f}" for value in (found.base[0], found.gain, found.losses[0])]
+        assert figures == [values[0], found.deviation, *values[1:]]

@@ -219,20 +219,20 @@ def test_differences_that_do_not_vary_say_so(report):
 def test_aggregates_and_their_gaps(report):
     table = aggregate_table(report)
     rows = {row[0].value: row for row in rows_of(table)}
-    place = {"mean": 1, "trimmed_mean": 3}
+    place = {"mean": 1, "trimmed_mean": 3, "optimality_gap": 5}
     for source in report.aggregates:
         row = rows[source.policy]
         if source.statistic in place:
             shown = row[place[source.statistic] : place[source.statistic] + 2]
             assert [entry.value for entry in shown] == [source.estimate, source.high - source.low]
-        assert row[6].value == source.count == EPISODES
-        assert row[7].text == "—"  # not a registered policy
+        assert row[8].value == source.count == EPISODES
+        assert row[9].text == "—"  # not a registered policy
     assert rows[ABSENT][1].text == "missing"
     assert "two-way" in table.columns[2].meaning
 
 
 def test_ranks_are_shown_with_their_intervals_only(report):
-    rows = {row[0].value: row[5] for row in rows_of(aggregate_table(report))}
+    rows = {row[0].value: row[7] for row in rows_of(aggregate_table(report))}
     assert rows[NOISY].text == "3"
     # The difference between the other two does not vary, but is too small for twelve episodes.
     assert rows[STILL].text == rows[ALSO_STILL].text == "1 to 2"
@@ -240,7 +240,7 @@ def test_ranks_are_shown_with_their_intervals_only(report):
         formats.range_text(row.low, row.high) for row in report.ranks
     }
     alone = make_report(names=(NOISY,))
-    assert rows_of(aggregate_table(alone))[0][5].text == formats.MISSING
+    assert rows_of(aggregate_table(alone))[0][7].text == formats.MISSING
 
 
 def test_aggregates_say_what_policies_act_on():
@@ -331,7 +331,7 @@ def test_units_of_inference_are_told_apart(trained, report):
         assert "episodes of a fixed policy, n = 20" in table.unit
         assert f"training runs of learned policies, n = {runs}" in table.unit
     assert "not over training runs" in comparison_table(report, report.protocol.task[0]).unit
-    counts = {row[0].value: row[6].text for row in aggregate_table(trained).groups[0].rows}
+    counts = {row[0].value: row[8].text for row in aggregate_table(trained).groups[0].rows}
     scripts = {"low": "20 episodes", "middle": "20 episodes"}
     assert counts == {**scripts, "mine": "3 runs", "theirs": "2 runs, 1 of 5 failed"}
     assert named_count(SimpleNamespace(count=1, unit="runs")).text == "1 run"
@@ -476,6 +476,11 @@ def test_the_overview_holds_all_scores(many):
     for row in rows_of(table):
         for entry, name in zip(row[1:], (NOISY, STILL, ALSO_STILL), strict=True):
             assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
+            (estimate,) = (e for e in many.estimates_of(row[0].value, "return") if e.policy == name)
+            bounds = many.protocol.task_of(row[0].value).bounds
+            half = (estimate.high - estimate.mean) / (bounds.high - bounds.low)
+            varies = np.isfinite(half) and estimate.high > estimate.low
+            assert entry.text.partition(" ± ")[2] == (f"{half:.3f}" if varies else "")
 
 
 # --- terminal and Markdown -----------------------------------------------------------------------

@@ -1,16 +1,22 @@
-"""Tables of the page of results: read from stored reports, nothing decided here."""
+"""Tables and figures of the pages of results: read from stored reports, nothing decided here."""
 
 import csv
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from studies.reference import BATTLERS
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
     """The module, with two policies and a learner of two runs in place of the stored results."""
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "docs"))
+    monkeypatch.syspath_prepend(str(DOCS))
     results_tables = import_module("results_tables")
     monkeypatch.setattr(results_tables.stored, "RESULTS", tmp_path)
     monkeypatch.setattr(results_tables.stored, "source", lambda name: "marl-standard")
@@ -47,20 +53,60 @@ def test_groups_have_scores_intervals_and_ranks(tables):
 
 
 def test_shares_end_at_0_and_1_and_returns_stay_as_they_are(tables, monkeypatch):
-    assert tables.leaders("mine", "one")[0] == "0.10 [-0.10,\N{NO-BREAK SPACE}0.30]"
+    low = "| `random` | 0.10 [{},\N{NO-BREAK SPACE}0.30] (3) | — |"
+    assert low.format("-0.10") in tables.groups("mine")
     monkeypatch.setattr(tables.stored, "source", lambda name: "skirmish-small")
-    assert tables.leaders("mine", "one")[0] == "0.10 [0.00,\N{NO-BREAK SPACE}0.30]"
+    assert low.format("0.00") in tables.groups("mine")
 
 
 def test_the_overview_tells_scripts_from_learners(tables):
     assert tables.leaders("mine", "one") == [
-        "0.10 [-0.10,\N{NO-BREAK SPACE}0.30]",
+        "0.10",
         "`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]",
         "`learner`, 2 runs 0.50",
+        "-0.40, ranks overlap",  # the learner has no rank
     ]
-    assert tables.leaders("mine", "two")[2] == "—"
+    assert tables.leaders("mine", "two")[2:] == ["none yet", "—"]
     model = {"policy": "ippo_shared:caves", "unit": "runs", "count": "1"}
     assert tables.stored.titled("routing-medium", model).endswith("1 run at 0.02 of the budget")
+
+
+def test_policies_differ_where_they_share_no_rank(tables):
+    first, second = {"low": "1", "high": "2"}, {"low": "3", "high": "5"}
+    assert tables.apart(first, second)
+    assert tables.apart(second, first)
+    assert not tables.apart(first, second | {"low": "2"})
+    assert not tables.apart(first, None)
+
+
+def test_a_task_says_by_how_much_the_best_learner_is_ahead(tables, tmp_path):
+    """On slcd of marl-standard, whose bounds make scores of returns."""
+    bounds = tables.stored.protocol_of("mine").task_of("slcd").bounds
+    width, score = bounds.high - bounds.low, tables.stored.protocol_of("mine").report.score
+    shares = {"random": 0.0, "best": 0.5, "worse": 0.25, "learner": 0.75}
+    rows = [
+        {"task": "slcd", "policy": name, "metric": score, "mean": str(bounds.low + share * width)}
+        | {"unit": "runs" if name == "learner" else "episodes", "count": "3", "flag": ""}
+        for name, share in shares.items()
+    ]
+    write(tmp_path / "mine" / "estimates.csv", rows)
+    row = "| `slcd` | 0.00 | `best` 0.50 | `learner`, 3 runs 0.75{} | +0.25, {} |"
+    assert tables.tasks("mine").splitlines()[2:] == [row.format("", "open")]
+    pair = {"task": "slcd", "first": "learner", "second": "best", "decided": "True"}
+    write(tmp_path / "mine" / "comparisons.csv", [pair])
+    steps = [
+        {"task": "slcd", "policy": "learner", "step": str(n), "estimate": str(bounds.low + share)}
+        for n, share in ((1, 0.0), (2, 0.0), (3, 0.1 * width), (4, 0.2 * width))
+    ]
+    write(tmp_path / "mine" / "learning.csv", steps)
+    assert row.format(", still rising (+0.10)", "decided") in tables.tasks("mine", "games")
+
+
+def write(file, rows):
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def test_the_chart_names_policies_in_the_order_of_the_table(tables):
@@ -82,3 +128,124 @@ def test_a_mean_over_some_of_the_episodes_states_their_share(tables):
     some = {"flag": "undefined in 979 of 1000 episodes; 3 runs", "mean": "0.5"}
     assert defined(some) == " (2.1 %)"
     assert defined(some | {"mean": ""}) == defined(some | {"flag": ""}) == ""
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """The stored tables of the package."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    return import_module("stored_results")
+
+
+def shares(stored, name, metric, task, policy):
+    """Mean of a metric in a stored table, as percentage."""
+    (row,) = [
+        row
+        for row in stored.read(name, "estimates.csv")
+        if (row["metric"], row["task"], row["policy"]) == (metric, task, policy)
+    ]
+    return 100 * float(row["mean"])
+
+
+def test_a_learner_is_compared_with_the_best_script_of_the_stored_table(stored):
+    """On the page of designs, whose learner has a single run."""
+    page = (DOCS / "protocol-designs.md").read_text(encoding="utf-8")
+    part = page.partition("<!-- compared: begin -->")[2].partition("<!-- compared: end -->")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.split("\n")[3:-1]]
+    protocol = stored.protocol_of("coopetition-standard")
+    assert [name for name, *_ in rows] == [
+        f"`{task.id.removesuffix('.focal')}`" for task in protocol.groups["focal"]
+    ]
+    for name, _, script in rows:
+        task = f"{name.strip('`')}.focal"
+        mean = shares(stored, "coopetition-standard", "own_return", task, "best_script") / 100
+        score = float(protocol.task_of(task).bounds.normalise(np.array(mean)))
+        assert script == f"{score:.2f}", name
+    above = sum(float(mine) > float(script) for _, mine, script in rows)
+    assert above == 1
+    assert "above `best_script` in one of eight games" in page
+
+
+def test_sentences_on_battles_are_those_of_the_stored_table(stored):
+    pages = [DOCS / "results.md", DOCS / "results" / "skirmish-published.md"]
+    for page in pages:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        here = partial(shares, stored, "skirmish-published", "win")
+        won = [here("2c_vs_64zg", policy) for policy in ("qmix_shared", "random", "kite")]
+        for value in (*won, here("10m_vs_11m", "qmix_shared"), here("mmm2", "qmix_shared")):
+            assert f"{value:.0f} %" in text, (page.name, value)
+        most = max(here(task, policy) for task in ("10m_vs_11m", "mmm2") for policy in BATTLERS[1:])
+        assert f"at most {most:.1g} %" in text
+    pairs = {
+        row["first"] if row["second"] == "qmix_shared" else row["second"]: row
+        for row in stored.read("skirmish-small", "comparisons.csv")
+        if row["task"] == "3m-drawn" and "qmix_shared" in (row["first"], row["second"])
+    }
+    scripts = [pairs[name] for name in BATTLERS[1:]]
+    assert all(row["decided"] == "True" for row in scripts)
+    below = abs(float(pairs["smac_heuristic_free"]["difference"]))
+    above = sorted(abs(float(row["difference"])) for row in scripts)[1:]
+    said = f"{min(above):.2f} to {max(above):.2f} above the others, all decided"
+    for page in (DOCS / "results.md", DOCS / "results" / "skirmish-small.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert f"`qmix_shared` is {below:.2f} below" in text
+        assert said in text
+    text = (DOCS / "published.md").read_text(encoding="utf-8")
+    learners = ("qmix_shared", "vdn_shared", "iql_shared", "coma_shared")
+    drawn = [shares(stored, "skirmish-small", "win", "3m-drawn", name) / 100 for name in learners]
+    assert "each win {:.2f}, {:.2f}, {:.2f} and {:.2f} of".format(*drawn) in text
+
+
+def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
+    """Means over groups that sentences of the page of results name."""
+    text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    for sentence, *places in (
+        (
+            "`greedy` included ({} on random grids, {} in mazes, {} in cities)",
+            *((("routing-easy", group, "greedy")) for group in ("random_grid", "labmaze")),
+            ("routing-hard", "", "greedy"),
+        ),
+        (
+            "`ippo` has the highest mean of four learners, {}, and `greedy` has {};",
+            *((("routing-learned", "random_grid", policy)) for policy in ("ippo", "greedy")),
+        ),
+        (
+            "which has no plan, {} with seven trains and {} with twenty",
+            *(
+                ("rail-standard", group, "deadlock_avoidance")
+                for group in ("seven-trains", "twenty-trains")
+            ),
+        ),
+        (
+            "score {} to {}, and `deadlock_avoidance`",
+            ("rail-standard", "twenty-trains", "prioritised"),
+            ("rail-standard", "seven-trains", "prioritised_replan"),
+        ),
+    ):
+        values = [
+            f"{float(row['estimate']):.2f}"
+            for name, group, policy in places
+            for row in stored.means(name)
+            if (row["group"], row["policy"]) == (group, policy)
+        ]
+        assert sentence.format(*values) in text
+
+
+def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
+    name = "coopetition-standard"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    means = {(row["group"], row["policy"]): float(row["estimate"]) for row in stored.means(name)}
+    best = [means[group, "best_script"] for group in ("focal", "shifted", "focal-held-out")]
+    said = "It scores {:.2f} with the partners for which it was chosen, {:.2f} in shifted ranges"
+    assert f"{said} and {{:.2f}} with held-out partners".format(*best) in text
+    unmet = {policy: mean for (group, policy), mean in means.items() if group == "focal-unmet"}
+    leader = max(unmet, key=lambda policy: unmet[policy])
+    assert unmet[leader] < 0.0
+    assert f"`{leader}` leads with {unmet[leader]:.2f}, and `best_script` scores" in text
+    assert f"`best_script` scores {unmet['best_script']:.2f}" in text
+    more = [
+        means[group, "reciprocator"] - means[group, "cooperator"]
+        for group in stored.protocol_of(name).groups
+        if group != "self-play"
+    ]
+    assert f"`reciprocator` scores {min(more):.2f} to {max(more):.2f} more" in text

@@ -3,6 +3,7 @@
 import ast
 import csv
 import importlib
+import os
 import pkgutil
 import re
 import sys
@@ -47,6 +48,42 @@ def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
     for name in pages.COPIED.values():
         for link in re.findall(r"\]\(([^)#]+\.md)", pages.copied(name)):
             assert (ROOT / "docs" / link).is_file() or link in (*pages.COPIED, *pages.MADE)
+
+
+def test_links_lead_to_what_a_checkout_has(pages, docs):
+    """Or to what the build makes, except from the pages of results, which work in a checkout."""
+    folder = ROOT / "docs"
+    plots = {f"environments/plots/{name}" for name in docs("plots").names()}
+    made = {folder / place for place in (*pages.MADE, *pages.COPIED, *plots)}
+    files = sorted(folder.rglob("*.md"))
+    assert folder / "results" / "marl-standard.md" in files
+    for file in files:
+        results = "results" in (file.stem, file.parent.name)
+        for link in re.findall(r"\]\(\s*([^)#\s]+)", file.read_text(encoding="utf-8")):
+            if re.match("[a-z]+:", link) is None:
+                target = Path(os.path.normpath(file.parent / link))
+                assert target.exists() or (target in made and not results), (file.name, link)
+
+
+@pytest.mark.parametrize("name", ["results.md", "speed.md"])
+def test_pages_that_are_read_whole_have_at_most_1500_words(name):
+    words = (ROOT / "docs" / name).read_text(encoding="utf-8").split()
+    assert sum(any(map(str.isalnum, word)) for word in words) <= 1500  # not bars of tables
+
+
+def test_the_site_puts_all_tables_on_the_pages_of_results(pages, docs):
+    made = docs("results_pages")
+    text = (ROOT / "docs" / "results" / "rail-scaling.md").read_text(encoding="utf-8")
+    place = SimpleNamespace(file=SimpleNamespace(src_uri="results/rail-scaling.md"))
+    page = pages.on_page_markdown(text, place)
+    head, _, tail = text.partition(made.DETAILS)
+    assert page.startswith(head)
+    assert tail not in page
+    for part in ("rail-scaling.svg", "rail-scaling-learning.svg", "## Score: normalised_return"):
+        assert part in page
+    with pytest.raises(ValueError, match=r"rail-scaling\.md has no"):
+        pages.on_page_markdown(head, place)
+    assert made.DETAILS in made.new_page("rail-scaling")
 
 
 def test_the_page_of_keys_has_every_key_with_a_meaning(pages, docs):

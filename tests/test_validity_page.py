@@ -1,13 +1,17 @@
 """Numbers on the page of validity are those of its tables, and of tables that are stored."""
 
 import csv
+import math
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from coopbench.protocol.loading import load_protocol
 from studies.checks.folders import ROOT
+from studies.validity import games
 from studies.validity.decisions import POLICIES, TIES
 from studies.validity.regime import ratios
 
@@ -117,3 +121,64 @@ def test_returns_and_scores_of_pathfinding_agree(page):
     pairs = sorted(values["spl"])
     found = spearmanr(*([values[metric][pair] for pair in pairs] for metric in values)).statistic
     assert f"have a rank correlation of {found:.2f} ({len(pairs)} pairs)" in page
+
+
+def ends(values, places=2):
+    """Return the lowest and the highest value as the sentences on games write them."""
+    return f"{min(values):z.{places}f} to {max(values):z.{places}f}"
+
+
+def test_games(page):
+    """Sentences on the version 1 games, from the certificates."""
+    stored, loaded = games.stored(), load_protocol("coopetition-standard")
+    scores = {
+        task.id: {kind: games._score(one, task.id, names) for kind, names in games.KINDS.items()}
+        for task, one in games.certified_tasks(stored)
+        if task.partners
+    }
+    kinds = ("blind", "partner", "memory", "best script", "`best_script`")
+    known = {task: max(row[kind] for kind in kinds) for task, row in scores.items()}
+    below = {task: known[task] - row["`best_script`"] for task, row in scores.items()}
+    aside = {task: row["memory"] - row["partner"] for task, row in scores.items()}
+    groups = {group: [t.id for t in members] for group, members in loaded.groups.items()}
+
+    def of(names, *among):
+        """Return the tasks of some games in some groups."""
+        return [task for group in among for task in groups[group] if task.startswith(names)]
+
+    more = sum(row["best script"] > row["memory"] for row in scores.values())
+    assert f"In {more} of the {len(scores)} tasks with partners the best script" in page
+    near = sum(abs(row["defect"]) <= 0.03 for row in scores.values())
+    assert f"in {near} of the {len(scores)} tasks with partners `always_defect`" in page
+    chance = [
+        f"{np.mean([scores[task]['random'] for task in members]):.1f}"
+        for group, members in groups.items()
+        if group != "self-play"
+    ]
+    said = "`random` scores about {} here, {} in `focal-held-out`, {} in `focal-unmet` and {} in"
+    assert said.format(*chance) in page
+    bayes = [row["Bayesian"] for row in scores.values()]
+    assert f"and {ends(bayes)} on a task" in page
+    means = [
+        np.mean([scores[task]["Bayesian"] for task in members])
+        for group, members in groups.items()
+        if group != "self-play"
+    ]
+    assert f"the Bayesian policy has {ends(means)} in the mean of a group" in page
+    gains = [100 * (t.bounds.high / t.bounds.low - 1) for t in loaded.task if t.partners]
+    assert f"earn only {ends(gains, 0)} % more return" in page
+
+    alike = ("trust-dilemma", "partner-hold-up", "partner-selection")
+    held = of(alike, "focal", "focal-held-out", "shifted")
+    assert f"it is within {math.ceil(100 * max(below[t] for t in held)) / 100:.2f} of" in page
+    unmet = ends([below[task] for task in groups["focal-unmet"]])
+    assert f"it is {unmet} below the best known rule in all six games" in page
+    others = [task for task in groups["focal-held-out"] if not task.startswith(alike)]
+    assert f"in `focal-held-out` {ends([below[task] for task in others])} below it" in page
+    above = [row["Bayesian"] - known[task] for task, row in scores.items()]
+    assert f"The Bayesian policy is {ends(above)} above" in page
+    hidden = of(("trust-dilemma", "partner-hold-up", "renault-nissan"), "focal", "shifted")
+    assert f"Rules with memory are {ends([aside[task] for task in hidden])} above" in page
+    public = ("partner-selection", "platform-ecosystem", "synergy-search", "slcd")
+    most = max(aside[task] for task in of(public, "focal", "shifted"))
+    assert f"but at most {most:.2f} in" in page

@@ -87,7 +87,6 @@ STATISTICS = {
         reading="How far task means fall short of the normalized score 1 on average. Less is "
         "better (Agarwal et al. 2021).",
         axis="optimality gap of",
-        shown=False,
         lowest=True,
     ),
     "median": Statistic(

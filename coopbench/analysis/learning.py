@@ -1,16 +1,20 @@
 """Courses: the scores of learned policies along their training."""
 
 import functools
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from coopbench.analysis.score_matrix import Scale
 from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import complete_grid
+
+RISING = 0.02  # of normalized score, in the last quarter of a training: a curve is not flat yet
 
 
 @dataclass(frozen=True)
@@ -62,3 +66,38 @@ def _other_steps(runs: Sequence[Progress], steps: Sequence[np.ndarray], common: 
         return ""
     who = f"run {others[0]} has" if len(others) == 1 else f"runs {', '.join(others)} have"
     return f"{who} other checkpoints than most: over the {common} steps that all runs have"
+
+
+def last_rise(steps: np.ndarray, scores: np.ndarray) -> float:
+    """Return how much a curve rises in the last quarter of its steps.
+
+    That is the mean score of the checkpoints there less the mean of those in the quarter before;
+    nan if either has none. ``steps`` and ``scores`` are (points,).
+    """
+    share = steps / steps[-1] if len(steps) else steps
+    last, before = scores[share > 0.75], scores[(share > 0.5) & (share <= 0.75)]
+    return float(last.mean() - before.mean()) if len(last) and len(before) else math.nan
+
+
+def rise_of(
+    protocol: Protocol,
+    table: EpisodeTable,
+    tasks: Sequence[Task],
+    policy: str,
+    scales: Mapping[str, Scale],
+) -> float:
+    """Return the mean ``last_rise`` of a policy over the tasks that its models are trained on.
+
+    Of all runs, in normalized score by the ``scales`` of tasks; nan where checkpoints are missing.
+    """
+    score, rises = protocol.report.score, []
+    for name in dict.fromkeys(task.trained_on or task.id for task in tasks):
+        courses = [
+            _episodes(run, score) for run in table.progress_of(name, policy) if score in run.metrics
+        ]
+        of_runs = [
+            last_rise(steps, scales[name].normalise(np.nanmean(values, axis=1)))
+            for steps, values in courses
+        ]
+        rises.append(float(np.mean(of_runs)) if of_runs else math.nan)
+    return float(np.mean(rises))

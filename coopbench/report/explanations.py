@@ -11,6 +11,7 @@ from typing import Any
 
 from coopbench.analysis.aggregates import BEHIND, IQM, RESAMPLES, shown_statistics
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.learning import RISING
 from coopbench.episodes.metrics import known_agent_metrics
 from coopbench.report.numbers import level_text
 from coopbench.report.sections import readings
@@ -35,6 +36,7 @@ def _words(findings: Findings) -> dict[str, Any]:
         "margin": f"{settings.margin or 0.0:g}",
         "resamples": max(RESAMPLES, settings.resamples),
         "behind": f"{BEHIND:g}",
+        "rising": f"{RISING:g}",
         "units": {*findings.units.values()},
         "over": unit_names(findings.aggregates),
         "partners": any(task.partners for task in tasks),

@@ -1,5 +1,6 @@
 """Aggregates: statistics and rank of every policy over groups of tasks, and runs of learners."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from coopbench.analysis.aggregates import (
     shown_statistics,
 )
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.learning import RISING, rise_of
+from coopbench.analysis.score_matrix import score_scales
 from coopbench.baselines.registry import entry_of
 from coopbench.protocol.loading import protocol_files
 from coopbench.report.blocks import Block, Pictures
@@ -164,7 +167,8 @@ def _rows(
                 interval_entry(rows[policy], scale, notes),
             )
         ]
-        values[0] = replace(values[0], marks=notes.mark(_beyond(findings, group, policy)))
+        marks = (notes.mark(text(findings, group, policy)) for text in (_beyond, _rising))
+        values[0] = replace(values[0], marks=tuple(itertools.chain.from_iterable(marks)))
         rank = ranked.get(policy)
         places = rank_entry(rank, notes.mark(rank.flag) if rank else ())
         count = count_entry(by_statistic[0][policy], findings.aggregates)
@@ -198,6 +202,18 @@ def _beyond(findings: Findings, group: str, policy: str) -> str:
             far.append(f"{task.id} ({share:.3g})")
     names = ", ".join([*far[:_NAMED], *(["..."] if len(far) > _NAMED else [])])
     return f"scores far outside of the declared bounds: {names}; check the bounds" if far else ""
+
+
+def _rising(findings: Findings, group: str, policy: str) -> str:
+    """Say if the learning curves of a policy still rise when its training ends; "" if not."""
+    protocol, table = findings.protocol, findings.episodes
+    scales = score_scales(protocol, table)
+    rise = rise_of(protocol, table, protocol.groups[group], policy, scales)
+    if not rise > RISING:
+        return ""
+    return (
+        f"still rising: by {rise:.2f} in the last quarter of the training, see the learning curves"
+    )
 
 
 def runs_table(findings: Findings) -> Table | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from coopbench.analysis.deviations import choosing
 from coopbench.analysis.findings import Findings, once
+from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.actions import stored_episodes
 from coopbench.episodes.table import Episodes
 from coopbench.playing.contestants import contestant_of
@@ -125,7 +126,7 @@ def _training(study: Findings) -> Answers:
         f"At least {_ENOUGH} runs of each learned policy": lambda: _runs(study),
         "Budget of training": lambda: _budget(study),
         "Checkpoints were chosen on episodes of their own": lambda: _choice(study),
-        "Policies were tuned with like effort": lambda: (LACKING, "results do not show it"),
+        "How hyperparameters were tuned, with how many trials": lambda: _tuning(study),
         "Code-level optimisations": lambda: stated(metas, _optimisations),
         "Compute of training": lambda: stated(metas, _compute),
     }
@@ -173,6 +174,17 @@ def _budget(study: Findings) -> Answer:
     if protocol.training is not None:
         texts.append(f"asked by the protocol: {training_text(protocol)}")
     return yes_if(bool(reached) and all(reached.values()), LACKING), "; ".join(texts)
+
+
+def _tuning(study: Findings) -> Answer:
+    """Quote the protocol on the tuning of learners of this package; of others nobody says it."""
+    policies = (*study.learned, *study.unregistered)
+    others = [name for name in policies if parse_name(name).kind not in learners()]
+    training = study.protocol.training
+    texts = [training.tuning] if training is not None and training.tuning else []
+    if others:
+        texts.append(f"not stated of {', '.join(others)}")
+    return yes_if(bool(texts) and not others, LACKING), " ".join(texts)
 
 
 def _choice(study: Findings) -> Answer:

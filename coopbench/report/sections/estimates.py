@@ -20,6 +20,7 @@ from coopbench.report.numbers import (
     Scale,
     defined,
     interval_text,
+    is_point,
     level_text,
     scale_of_rows,
 )
@@ -237,7 +238,9 @@ def overview_table(findings: Findings) -> Table:
             whole = len(body) == len(findings.protocol.groups[group])
             size = meaning if whole else f"{len(body)} of {meaning or len(findings.protocol.task)}"
             groups.append(Group(group if meaning else "", size, tuple(body)))
-    means = f"mean over {unit_names(rows.values())}; {bounds_text(findings)}"
+    level = level_text(findings.protocol)
+    means = f"mean over {unit_names(rows.values())} ± half of the {level} interval; "
+    means += bounds_text(findings)
     return Table(
         title=f"Mean normalized {score} on every task",
         columns=(
@@ -253,10 +256,16 @@ def overview_table(findings: Findings) -> Table:
 
 
 def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
-    """Return a mean as normalized score; a dash where the policy has not played the task."""
+    """Return a mean as normalized score, with half of its interval if there is one and it varies.
+
+    A dash where the policy has not played the task.
+    """
     if row is None or scale is None:
         return Entry(MISSING)
-    return number_entry((row.mean - scale.low) / scale.width, Scale(3))
+    entry, half = number_entry((row.mean - scale.low) / scale.width, Scale(3)), row.high - row.mean
+    if not math.isfinite(half) or is_point(row.low, row.high):
+        return entry
+    return replace(entry, text=f"{entry.text} ± {Scale(3)(half / scale.width)}")
 
 
 def scores(findings: Findings, task: str) -> IntervalChart:

@@ -16,7 +16,7 @@ import numpy as np
 from coopbench import statistics
 from coopbench.analysis.estimates import FEW, few_runs
 from coopbench.analysis.findings import Findings, Part
-from coopbench.analysis.learning import Course, course_of
+from coopbench.analysis.learning import RISING, Course, course_of, rise_of
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import EPISODES, score_scales
 from coopbench.baselines.registry import entry_of
@@ -57,7 +57,9 @@ beats a fixed policy is told by the comparisons.
 Area, steps to {{ threshold }}: Area: the mean height of the curve of a group, which rewards early
 learning. Steps: to the first checkpoint at which the curve has reached {{ threshold }}; nothing
 is interpolated between checkpoints. Its interval goes from where the upper end of the band
-reaches it to where the lower end does.
+reaches it to where the lower end does. Last quarter: the mean score of the checkpoints in the last
+quarter of the training less that in the quarter before, mean over tasks; a curve that rises by
+more than {{ rising }} there is called still rising.
 {% endif %}
 """
 
@@ -366,6 +368,7 @@ def efficiency_table(findings: Findings) -> Table | None:
             "where the band of the curve reaches it; sorted by its start",
         ),
         Column("Checkpoints", "steps of the first and the last", numeric=False),
+        Column("Last quarter", "rise of the curve in the last quarter of the training"),
         Column("n", "runs per task"),
     )
     scale = scale_of([r.area for r in rows], [(r.area_high - r.area_low) / 2 for r in rows])
@@ -392,8 +395,19 @@ def _efficiency_row(
         Entry(_steps(row.steps), row.steps if math.isfinite(row.steps) else None),
         Entry(_span(row.steps_low, row.steps_high), row.steps_low if reached else None),
         Entry(f"{row.first:,} to {row.last:,}", row.last),
+        _rise_entry(findings, row),
         Entry(f"{row.runs:,}", row.runs),
     )
+
+
+def _rise_entry(findings: Findings, row: Efficiency) -> Entry:
+    """Return how much a curve rises in the last quarter of the training; few points say nothing."""
+    protocol, table = findings.protocol, findings.episodes
+    scales = score_scales(protocol, table)
+    rise = rise_of(protocol, table, protocol.groups[row.group], row.policy, scales)
+    if math.isnan(rise):
+        return Entry(MISSING)
+    return Entry(f"{rise:+.2f}{', still rising' if rise > RISING else ''}", rise)
 
 
 def _span(low: float, high: float) -> str:
