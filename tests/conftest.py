@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from coopbench.cli.main import main
-from coopbench.report.report import Report
+from coopbench.workflows.evaluation import write_report
 from coopbench_envs import registration, threads
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,7 +46,7 @@ def unwritten_reports():
     """Leave the files of a report to the commands and to ``save``: writing them takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         for name in _WRITERS:
-            patch.setattr(name, lambda report, out: None)
+            patch.setattr(name, lambda report, out: report)
         yield
 
 
@@ -54,7 +54,7 @@ def unwritten_reports():
 def written_reports(monkeypatch):
     """Write the files of a report as users find them."""
     for name in _WRITERS:
-        monkeypatch.setattr(name, Report.save)
+        monkeypatch.setattr(name, write_report)
 
 
 @pytest.fixture(params=IDS, ids=lambda env_id: env_id.split("/")[1])

@@ -6,10 +6,18 @@ import math
 
 import numpy as np
 import pytest
-from builders import GROUP_EPISODES, GROUP_LEVELS, group_blocks, group_protocol, make_training
+from builders import (
+    GROUP_EPISODES,
+    GROUP_LEVELS,
+    TRUST,
+    group_blocks,
+    group_protocol,
+    make_training,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import coopbench
 from coopbench.analysis import rankings
 from coopbench.analysis.comparisons import GroupComparison
 from coopbench.analysis.contrasts import adjusted
@@ -217,3 +225,11 @@ def test_the_readers_policies_look_like_no_other():
     assert (
         own_policies(dataclasses.replace(report, protocol=group_protocol())) == []
     )  # it requires none
+
+
+def test_a_report_that_was_written_names_its_page(written_reports, tmp_path):
+    options = {"episodes": 2, "horizon": 3, "only": True}
+    report = coopbench.evaluate(TRUST, "random", tmp_path, backend="serial", **options)
+    assert str(report).splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
+    assert (tmp_path / "report.html").is_file()
+    assert "Report:" not in str(coopbench.evaluate(TRUST, "random", **options))

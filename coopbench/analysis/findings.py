@@ -77,6 +77,7 @@ class Findings:
     metadata: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)  # see store
     registration: Registration | None = None  # of the study, from its results folder
     results: str = ""  # digest of the folder with the results, see manifest; empty without one
+    page: str = ""  # path of the page that an evaluation has written; empty without one
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # by its maker
 
     aggregates = Part("aggregates", aggregates)

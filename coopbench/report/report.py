@@ -34,7 +34,8 @@ class Report(Findings):
         return f"<Report of {self.protocol.name}: tasks {tasks}, policies {policies}>"
 
     def __str__(self) -> str:
-        return as_text(self.document)
+        text = as_text(self.document)
+        return f"{text}\nReport: {self.page}" if self.page else text
 
     if not TYPE_CHECKING:  # or a mistyped name would pass; ``rows`` returns typed rows
 

@@ -164,9 +164,7 @@ def evaluate(
         state = _state(cells, mine, shard, Path(str(out)))
         return report_of(checked, played, names, (*notes, *more, *state))
     report = _report(checked, played, names, out, (*notes, *more))
-    if out is not None:
-        write_report(report, out)
-    return report
+    return report if out is None else write_report(report, out)
 
 
 def _part(
@@ -192,9 +190,11 @@ def _state(
         yield "Next, when all shards are finished: coopbench merge FOLDER... --out DIR"
 
 
-def write_report(report: Report, out: str | Path) -> None:
-    """Write the files of a report into its results folder."""
-    report.save(out)
+def write_report(report: Report, out: str | Path) -> Report:
+    """Write the files of a report into its results folder; return it with the path of its page."""
+    placed = replace(report, page=str(Path(out) / "report.html"))  # before any of it is made
+    placed.save(out)
+    return placed
 
 
 def _protocol(

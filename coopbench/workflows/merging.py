@@ -69,8 +69,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     write_manifest(root, protocol)
     loaded = load_report(root)
     report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))
-    write_report(report, root)
-    return report
+    return write_report(report, root)
 
 
 def _common_protocol(sources: Sequence[Path]) -> Protocol:

@@ -62,8 +62,7 @@ def train(
     jobs = runs(loaded, learner, root, Scope(tasks, seeds, steps, smoke), hyperparameters)
     with run_bars(progress, jobs, root) as tell:
         report = train_runs(loaded, jobs, root, Runner(backend, workers, by_cell(tell)))
-    write_report(report, root)
-    return report
+    return write_report(report, root)
 
 
 def run_bars(
