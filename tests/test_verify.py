@@ -29,7 +29,14 @@ from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
 from coopbench.results import manifest
-from coopbench.results.manifest import NAME, read_manifest, write_manifest
+from coopbench.results.folder import numbers_digest
+from coopbench.results.manifest import (
+    NAME,
+    cell_folders,
+    read_manifest,
+    results_digest,
+    write_manifest,
+)
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.episode_diff import agreement
 from coopbench.workflows.verdicts import (
@@ -441,6 +448,27 @@ def test_the_manifest_chains_the_digests_of_all_cells(root):
         with pytest.raises(DamagedResultError, match="chain of digests"):
             read_manifest(root, digest)
     assert failing(root) == [NAME]
+
+
+def test_the_digest_of_the_numbers_leaves_times_and_machines_out(root):
+    protocol = read_protocol(root)
+    before, results = numbers_digest(root, protocol), results_digest(root, protocol)
+    links = [protocol.digest]
+    for cell in cell_folders(root):
+        file = root / cell / "episodes.npz"
+        content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        links.append(hashlib.sha256(f"{links[-1]}\n{cell}\n{content}\n".encode()).hexdigest())
+    assert before == links[-1]
+    place = root / FIXED / "meta.json"
+    meta = json.loads(place.read_text())
+    place.write_text(json.dumps(meta | {"created": "later", "seconds": 9.0}))
+    assert numbers_digest(root, protocol) == before
+    assert results_digest(root, protocol) != results
+    edit_row(FIXED, 2, add("returns", 1, 1.0))(root)
+    sign(root)
+    assert numbers_digest(root, protocol) != before
+    place.write_text(json.dumps(meta | {"sha256": [1]}))  # no structure of ours
+    assert len(numbers_digest(root, protocol)) == 64
 
 
 def test_bits_agree_and_numbers_within_tolerance():

@@ -75,6 +75,7 @@ def present(report: Any, out: Path | None) -> None:
     is closed.
     """
     from coopbench.report.terminal import show as show_tables
+    from coopbench.results.folder import numbers_digest
 
     show_tables(report.document, console())
     if out is None:
@@ -82,4 +83,5 @@ def present(report: Any, out: Path | None) -> None:
         return
     say(f"Report: {out / 'report.html'}")
     if report.results:
-        say(f"Digest of the results: {report.results}")
+        say(f"Digest of the results: {report.results} (with times and machines)")
+        say(f"Digest of their numbers: {numbers_digest(out, report.protocol)}")

@@ -15,13 +15,35 @@ from coopbench.playing.contestants import Failed, Model, TrainedRuns, check_dist
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import is_part
 from coopbench.results import store
-from coopbench.results.manifest import cell_folders, folders_with, results_digest
+from coopbench.results.manifest import (
+    SHIPPED,
+    cell_folders,
+    entries,
+    entry_sum,
+    folders_with,
+    links,
+    results_digest,
+)
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
 
 _Models = TypeVar("_Models")  # by training seed
 
 LEFT_OUT = "left out: "  # begins the note on a damaged cell
 _RUNS = "run-*/meta.json"  # of all training runs of a policy on a task, in the policy's folder
+
+
+def numbers_digest(root: Path, protocol: Protocol) -> str:
+    """Return a digest of the episodes of all cells: the same whenever and wherever they are played.
+
+    It is a chain as that of the manifest, with the SHA-256 of the numbers of a cell in place of
+    that of its metadata, which state times and machines. Cells that cannot be read are left out.
+    """
+    sums = dict[str, str]()
+    for entry in entries(root):
+        with suppress(DamagedResultError, AttributeError):  # a stranger's may have any structure
+            file = root / entry
+            sums[entry] = entry_sum(root, entry) if entry == SHIPPED else store.numbers_sum(file)
+    return links(protocol.digest, sums)[-1]
 
 
 def is_results_folder(root: Path) -> bool:

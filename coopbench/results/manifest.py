@@ -36,18 +36,18 @@ def write_manifest(root: Path, protocol: Protocol) -> str:
     Folders whose ``meta.json`` cannot be read are left out; ``unreadable`` names them.
     """
     sums = _sums(root)
-    links = _links(protocol.digest, sums)
+    chain = links(protocol.digest, sums)
     content = {
         "schema": SCHEMA,
         "protocol": protocol.digest,
         "cells": [
             {"cell": folder, "sha256": sums[folder], "link": link}
-            for folder, link in zip(sums, links[1:], strict=True)
+            for folder, link in zip(sums, chain[1:], strict=True)
         ],
-        "results": links[-1],
+        "results": chain[-1],
     }
     write_text(root / NAME, json.dumps(content, indent=1) + "\n")
-    return links[-1]
+    return chain[-1]
 
 
 def read_manifest(root: Path, digest: str) -> Manifest:
@@ -61,23 +61,27 @@ def read_manifest(root: Path, digest: str) -> Manifest:
     try:
         stored = parsed(content)
         sums = {entry["cell"]: entry["sha256"] for entry in stored["cells"]}
-        links = _links(digest, sums)
+        expected = links(digest, sums)
     except ValueError as error:
         raise DamagedResultError(f"{file} cannot be read ({error}).") from None
     except (LookupError, TypeError, AttributeError):
         raise DamagedResultError(f"{file} is not a manifest: its cells are not listed.") from None
     ends = stored.get("schema"), stored.get("protocol"), stored.get("results")
     chain = [entry.get("link") for entry in stored["cells"]]
-    if ends != (SCHEMA, digest, links[-1]) or chain != links[1:] or list(sums) != sorted(sums):
+    if (
+        ends != (SCHEMA, digest, expected[-1])
+        or chain != expected[1:]
+        or list(sums) != sorted(sums)
+    ):
         raise DamagedResultError(
             f"{file} was changed after it was written: its chain of digests does not hold."
         )
-    return Manifest(sums, links[-1])
+    return Manifest(sums, expected[-1])
 
 
 def results_digest(root: Path, protocol: Protocol) -> str:
     """Return the digest that the manifest of a folder would state now; see ``write_manifest``."""
-    return _links(protocol.digest, _sums(root))[-1]
+    return links(protocol.digest, _sums(root))[-1]
 
 
 def _sums(root: Path) -> dict[str, str]:
@@ -134,7 +138,8 @@ def entry_sum(root: Path, entry: str) -> str:
     return digest_of(read_bounded(file if entry == SHIPPED else file / "meta.json"))
 
 
-def _links(digest: str, sums: Mapping[str, str]) -> list[str]:
+def links(digest: str, sums: Mapping[str, str]) -> list[str]:
+    """Return the chain of entries with their sums, from the digest of a protocol on."""
     links = [digest]
     for folder, checksum in sums.items():
         link = f"{links[-1]}\n{folder}\n{checksum}\n"  # a folder may have any bytes as its name

@@ -236,6 +236,14 @@ def read_actions(stored: Stored, limit: int) -> Actions | None:
         raise DamagedResultError(f"{stored.actions} cannot be read ({error}).") from None
 
 
+def numbers_sum(folder: Path) -> str:
+    """Return the SHA-256 of the numbers of a cell, as its metadata state it; "" of a failed run.
+
+    Raises ``DamagedResultError`` if the metadata cannot be read.
+    """
+    return str(_read_meta(folder / "meta.json").get("sha256", {}).get(_EPISODES, ""))
+
+
 def results_sum(episodes: Episodes) -> str:
     """Return the SHA-256 of the results of episodes that were played here."""
     names = json.dumps(_names(episodes, None)).encode()
