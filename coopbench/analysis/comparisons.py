@@ -222,8 +222,8 @@ def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
     means = [one.units for one in pair]
     if min(map(len, means)) < FEWEST or not all(np.isfinite(values).all() for values in means):
         return {}
-    test = statistics.welch(*means)
-    return {"welch_t": test.statistic, "welch_df": test.df}
+    t, df = statistics.welch(*means)
+    return {"welch_t": t, "welch_df": df}
 
 
 def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:
