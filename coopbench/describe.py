@@ -11,6 +11,7 @@ from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.own_code import load_code
 from coopbench.baselines.policy import Entry
 from coopbench.baselines.registry import entries, learners
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
 from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
@@ -308,9 +309,7 @@ def _spaces(spaces: list[Any], agents: tuple[str, ...]) -> str:
     texts = [_space(space) for space in spaces]
     if len(set(texts)) == 1:
         return f"`{texts[0]}`"
-    groups: dict[str, list[str]] = {}
-    for text, agent in zip(texts, agents, strict=True):
-        groups.setdefault(text, []).append(agent)
+    groups = grouped(zip(texts, agents, strict=True))
     return "; ".join(f"`{text}` for {_agents(tuple(names))}" for text, names in groups.items())
 
 

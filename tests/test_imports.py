@@ -260,7 +260,7 @@ assert loaded() == ["coopbench.baselines.strategies.always_defect"], loaded()
 def test_what_a_folder_has_beside_runs_is_named(tmp_path):
     folder, options = one_file_a_run(tmp_path)
     text = " ".join(import_results(folder, "score", **options).notes)
-    assert "config.json: lr is 0.1; in JSON of marl-eval it is an object with a task each" in text
+    assert "config.json: lr: Input should be a valid dictionary (given 0.1)" in text
     assert "cut.json is not JSON" in text
     assert "metrics.json, which is hidden" in text
     copy = folder / "copy.json"

@@ -70,7 +70,7 @@ def fixed(protocol):
 
 @pytest.fixture(scope="module")
 def page(report):
-    return as_html(document(report, drawn=False))
+    return as_html(document(report))
 
 
 def items(report):
@@ -301,7 +301,7 @@ def test_an_ad_hoc_report_shows_the_best_mean():
     protocol = ad_hoc("TrustDilemma-v1", 3, horizon=6)
     report = coopbench.evaluate(protocol, ["random", Invests(0.7, NASTY)])
     best = max(report.estimates, key=lambda row: (row.metric == "return", row.mean)).policy
-    text = as_html(document(report, drawn=False))
+    text = as_html(document(report))
     assert all(best in replay.title for replay in replays(report)[1:])
     assert [html.escape(NASTY) in text, NASTY in text] == [True, False]
     assert len(players(text)) == len(replays(report)) - 1 >= 1
@@ -310,7 +310,7 @@ def test_an_ad_hoc_report_shows_the_best_mean():
 def test_what_cannot_be_shown_is_told(fixed):
     bare = [dataclasses.replace(block, trace=None) for block in fixed.episodes.blocks]
     table = dataclasses.replace(fixed.episodes, blocks=tuple(bare))
-    assert NO_REPLAY in as_html(document(dataclasses.replace(fixed, episodes=table), drawn=False))
+    assert NO_REPLAY in as_html(document(dataclasses.replace(fixed, episodes=table)))
     changed = [
         dataclasses.replace(
             block,
@@ -321,6 +321,6 @@ def test_what_cannot_be_shown_is_told(fixed):
         for block in fixed.episodes.blocks
     ]
     table = dataclasses.replace(fixed.episodes, blocks=tuple(changed))
-    text = as_html(document(dataclasses.replace(fixed, episodes=table), drawn=False))
+    text = as_html(document(dataclasses.replace(fixed, episodes=table)))
     assert "the rewards of step 1 differ" in text
     assert players(text) == []

@@ -300,7 +300,7 @@ def test_one_policy_one_episode():
     assert comparison_table(report, report.protocol.task[0]) is None
     row = task_table(report, report.protocol.task[0]).groups[0].rows[0]
     assert formats.MISSING not in [entry.text for entry in row]
-    assert NO_COMPARISON in as_html(document(report, drawn=False))
+    assert NO_COMPARISON in as_html(document(report))
 
 
 # --- training runs -------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ def test_tasks_that_nobody_played_are_left_out(many):
     played = tuple(row for row in many.estimates if row.task in names[:3])
     some = altered(many, estimates=played)
     assert [row[0].value for row in rows_of(overview_table(some))] == names[:3]
-    text = as_markdown(document(some, drawn=False))
+    text = as_markdown(document(some))
     assert [f"### {name}\n" in text for name in names] == [True] * 3 + [False] * 5
 
 

@@ -4,7 +4,6 @@ The interval of a difference is for new runs and new episodes. p is the level at
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -31,6 +30,7 @@ from coopbench.analysis.score_matrix import (
     score_ends,
     score_matrix,
 )
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -114,9 +114,9 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
 def _families(protocol: Protocol, rows: Sequence[Comparison]) -> list[list[int]]:
     """Return the numbers of the rows of one pair of policies on the tasks of one group."""
     groups = {task.id: group for group, tasks in protocol.groups.items() for task in tasks}
-    families = defaultdict[tuple[str, frozenset[str]], list[int]](list)
-    for k, row in enumerate(rows):
-        families[groups[row.task], frozenset((row.first, row.second))].append(k)
+    families = grouped(
+        ((groups[row.task], frozenset((row.first, row.second))), k) for k, row in enumerate(rows)
+    )
     return list(families.values())
 
 
@@ -222,8 +222,8 @@ def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
     means = [one.units for one in pair]
     if min(map(len, means)) < FEWEST or not all(np.isfinite(values).all() for values in means):
         return {}
-    test = statistics.welch(*means)
-    return {"welch_t": test.statistic, "welch_df": test.df}
+    t, df = statistics.welch(*means)
+    return {"welch_t": t, "welch_df": df}
 
 
 def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from coopbench.analysis.constants import (
     constant_runs,
 )
 from coopbench.analysis.score_matrix import common_episodes, same_episodes
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.statistics import Spread, TwoWay
@@ -67,10 +68,7 @@ def family_pairs(protocol: Protocol, names: Sequence[str]) -> Iterator[tuple[str
 
 def families(protocol: Protocol, table: EpisodeTable) -> dict[str, list[str]]:
     """Group the policies by the method that they are models of; others are their own method."""
-    families: dict[str, list[str]] = {}
-    for policy in table.policies:
-        families.setdefault(protocol.family(policy)[0], []).append(policy)
-    return families
+    return grouped((protocol.family(policy)[0], policy) for policy in table.policies)
 
 
 def contrasts(

@@ -7,6 +7,7 @@ import numpy as np
 
 from coopbench.baselines.match import OWN
 from coopbench.baselines.registry import parse_name
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench.protocol.schema import Protocol
@@ -60,10 +61,7 @@ def bare_models(table: EpisodeTable) -> list[str]:
 
 def _failed(table: EpisodeTable) -> list[str]:
     """Name the training runs that failed, with all tasks that they do not play."""
-    runs: dict[tuple[str, int | None, str], list[str]] = {}
-    for failure in table.failures:
-        run = (failure.cell.policy, failure.cell.run, failure.reason)
-        runs.setdefault(run, []).append(failure.cell.task)
+    runs = grouped(((f.cell.policy, f.cell.run, f.reason), f.cell.task) for f in table.failures)
     return [
         f"run {run} of {policy} on {', '.join(tasks)} failed: {reason}"
         for (policy, run, reason), tasks in runs.items()

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Episodes
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -63,12 +64,8 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
     Those of policies that act by numbers in a game of choices are among them.
     """
     yield from _nearest_notes(blocks)
-    for policy in dict.fromkeys(block.cell.policy for block in blocks):
-        played = [block for block in blocks if block.cell.policy == policy]
-        scaled: dict[str, list[str]] = {}
-        for block in played:
-            if block.rescaled:
-                scaled.setdefault(block.rescaled, []).append(block.cell.task)
+    for policy, played in grouped((block.cell.policy, block) for block in blocks).items():
+        scaled = grouped((b.rescaled, b.cell.task) for b in played if b.rescaled)
         for bounds, tasks in scaled.items():
             names = ", ".join(dict.fromkeys(tasks))
             yield (
@@ -79,10 +76,7 @@ def action_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
 
 def _nearest_notes(blocks: Sequence[Episodes]) -> Iterator[str]:
     """Yield sentences on policies and partners that act by numbers in games of choices."""
-    tasks: dict[tuple[str, str], list[str]] = {}
-    for block in blocks:
-        for name, choices in block.nearest.items():
-            tasks.setdefault((name, choices), []).append(block.cell.task)
+    tasks = grouped((kind, b.cell.task) for b in blocks for kind in b.nearest.items())
     for (name, choices), where in tasks.items():
         yield (
             f"{name} acts by numbers on {', '.join(dict.fromkeys(where))} and plays the nearest of "

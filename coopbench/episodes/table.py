@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coopbench import provenance
+from coopbench.episodes.grouping import grouped
 from coopbench.statistics.scores import mean_of_defined
 
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
@@ -299,9 +300,7 @@ def _seats(block: Episodes) -> list[str]:
 
 def _by_pair(parts: tuple[T, ...]) -> dict[tuple[str, str], tuple[T, ...]]:
     """Return the parts of a table by task and policy, in the order of their runs."""
-    by_pair: dict[tuple[str, str], list[T]] = {}
-    for part in parts:
-        by_pair.setdefault((part.cell.task, part.cell.policy), []).append(part)
+    by_pair = grouped(((part.cell.task, part.cell.policy), part) for part in parts)
     return {
         key: tuple(sorted(members, key=lambda part: part.cell.run or 0))
         for key, members in by_pair.items()

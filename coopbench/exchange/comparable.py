@@ -1,14 +1,16 @@
 """What runs of other programs have in common, so that a report can compare them.
 
-What has no counterpart in most other runs is left out, and listed.
+What has no counterpart in most other runs is left out, and listed: functions here append a line
+for it to their ``notes``.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from coopbench.exchange.runs import Evaluation, FoundRun, Reading, Run, Samples
+from coopbench.exchange.runs import Evaluation, Reading, Run, Samples
 
 _PARTS = (20, 10, 5, 2, 1)  # of the training, over which irregular values are averaged
 _ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
@@ -17,32 +19,30 @@ _ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
 def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ...], list[str]]:
     """Return the runs that can be compared, and what was left out or changed, a line each.
 
-    Left out are environments and evaluations without the score ``metric``, metrics that some
-    evaluation of an environment lacks, evaluations with another number of values than most of their
-    task and, on the scale "minmax", tasks on which nothing varies. Where steps of logs differ
-    between runs, values are averaged over parts of the training that all runs have completed.
+    All evaluations of a run, and its absolute metrics, have the same metrics; all evaluations have
+    as many values of each. Left out are environments and evaluations without the score ``metric``,
+    metrics that some evaluation of an environment lacks, evaluations with another number of values
+    than most of their task and, on the scale "minmax", tasks on which nothing varies. Where steps
+    of logs differ between runs, values are averaged over parts of the training that all runs have
+    completed.
     """
     runs, notes = list[Run](), list(reading.left_out)
     for environment in dict.fromkeys(run.environment for run in reading.runs):
         members = [run for run in reading.runs if run.environment == environment]
         samples = [part for run in members for _, part in _parts(run)]
-        measured = dict.fromkeys(name for part in samples for name in part)
-        if metric not in measured:
+        scored = [part for part in samples if metric in part]
+        if not scored:
             notes.append(f"{environment} has no {metric}")
             continue
-        scored = [part for part in samples if metric in part]
+        measured = dict.fromkeys(name for part in samples for name in part)
         shared = [name for name in measured if all(name in part for part in scored)]
-        lacking = sorted(set(measured) - set(shared))
+        lacking = sorted({*measured} - {*shared})
         notes += [f"{environment}: some evaluations lack {name}" for name in lacking]
         for task in dict.fromkeys(run.task for run in members):
-            found, more = _on_task([run for run in members if run.task == task], metric, scale)
-            notes += more
+            found = _scored([run for run in members if run.task == task], metric, scale, notes)
             if reading.last and found and not _share_steps(found):
-                found, more = _averaged(found, metric)
-                notes += more
-            kept, more = _regular(found, shared, metric, reading.last)
-            runs += kept
-            notes += more
+                found = _averaged(found, metric, notes)
+            runs += _regular(found, shared, metric, reading.last, notes)
     return tuple(runs), notes
 
 
@@ -53,7 +53,7 @@ def kind_of(runs: Iterable[Run], last: bool) -> str:
     """
     if last:
         return "Scores are those of the last evaluation of each run."
-    tested = [run for run in runs if run.absolute and len(run.steps) > 1]
+    tested = [run for run in runs if run.absolute and len(run.evaluations) > 1]
     if tested and all(map(_is_highest, tested)):
         return (
             "The absolute metric of each run equals the highest of its evaluations. If it was "
@@ -65,12 +65,12 @@ def kind_of(runs: Iterable[Run], last: bool) -> str:
 def _is_highest(run: Run) -> bool:
     """Whether every absolute metric is one value, the highest of all evaluations."""
     return all(
-        len(sample) == 1 and sample[0] == run.metrics[name].max()
+        len(sample) == 1 and sample[0] == max(e.samples[name].max() for e in run.evaluations)
         for name, sample in run.absolute.items()
     )
 
 
-def _parts(run: FoundRun) -> Iterator[tuple[str, Samples]]:
+def _parts(run: Run) -> Iterator[tuple[str, Samples]]:
     """Yield the evaluations of a run and its absolute metrics, with what messages call them."""
     for evaluation in run.evaluations:
         yield f"step {evaluation.step}", evaluation.samples
@@ -78,9 +78,7 @@ def _parts(run: FoundRun) -> Iterator[tuple[str, Samples]]:
         yield _ABSOLUTE, run.absolute
 
 
-def _on_task(
-    members: Sequence[FoundRun], metric: str, scale: str
-) -> tuple[list[FoundRun], list[str]]:
+def _scored(members: Sequence[Run], metric: str, scale: str, notes: list[str]) -> list[Run]:
     """Return the runs of a task that have a score; none if it has to vary and does not."""
     scores = {
         run.label: [part[metric] for _, part in _parts(run) if metric in part] for run in members
@@ -88,20 +86,20 @@ def _on_task(
     values = np.concatenate([*(part for parts in scores.values() for part in parts), np.empty(0)])
     if scale == "minmax" and values.size and values.min() == values.max():
         place = f"{members[0].environment} / {members[0].task}"
-        return [], [f"{place}, where every {metric} is {values[0]:g} and gives no scale"]
-    silent = [f"{label}, without a value of {metric}" for label in scores if not scores[label]]
-    return [run for run in members if scores[run.label]], silent
+        notes.append(f"{place}, where every {metric} is {values[0]:g} and gives no scale")
+        return []
+    notes += [f"{label}, without a value of {metric}" for label in scores if not scores[label]]
+    return [run for run in members if scores[run.label]]
 
 
 def _regular(
-    members: Sequence[FoundRun], shared: Sequence[str], metric: str, last: bool
-) -> tuple[list[Run], list[str]]:
-    """Return the runs of a task with the usual number of values in each evaluation.
+    members: Sequence[Run], shared: Sequence[str], metric: str, last: bool, notes: list[str]
+) -> Iterator[Run]:
+    """Iterate over the runs of a task with the usual number of values in each evaluation.
 
     Policies that were not trained may have played any number of episodes.
     """
     usual = _usual_counts(members, shared, metric)
-    runs, notes = [], []
     for run in members:
         kept: dict[str, Samples] = {}
         for where, part in _parts(run):
@@ -112,17 +110,14 @@ def _regular(
                 kept[where] = {name: part[name] for name in shared}
         absolute = kept.pop(_ABSOLUTE, {})
         steps = [e.step for e in run.evaluations if f"step {e.step}" in kept]
-        rows = list(kept.values())
-        metrics = {name: np.array([part[name] for part in rows]) for name in shared if rows}
+        evaluations = tuple(map(Evaluation, steps, kept.values()))
         if last:
-            absolute = rows[-1] if rows else {}
-        labels = run.environment, run.task, run.algorithm, run.name
-        runs.append(Run(*labels, np.array(steps, np.int64), metrics, dict(absolute)))
-    return runs, notes
+            absolute = evaluations[-1].samples if evaluations else {}
+        yield replace(run, evaluations=evaluations, absolute=absolute)
 
 
 def _usual_counts(
-    members: Sequence[FoundRun], shared: Sequence[str], metric: str
+    members: Sequence[Run], shared: Sequence[str], metric: str
 ) -> dict[tuple[bool, str], int]:
     """Return how many values most parts have, {(whether absolute, metric): count}."""
     counts = defaultdict[tuple[bool, str], Counter[int]](Counter)
@@ -146,18 +141,18 @@ def _unlike(where: str, part: Samples, metric: str, usual: Mapping[tuple[bool, s
 # --- logs whose steps differ ----------------------------------------------------------------------
 
 
-def _share_steps(members: Sequence[FoundRun]) -> bool:
+def _share_steps(members: Sequence[Run]) -> bool:
     """Whether runs share at least half of the steps of the shortest of them."""
     steps = [{evaluation.step for evaluation in run.evaluations} for run in members]
     return 2 * len(set.intersection(*steps)) >= min(map(len, steps))
 
 
-def _averaged(members: Sequence[FoundRun], metric: str) -> tuple[list[FoundRun], list[str]]:
+def _averaged(members: Sequence[Run], metric: str, notes: list[str]) -> list[Run]:
     """Return runs of a task with means over equal parts of the training as evaluations."""
-    usual = float(np.median([run.evaluations[-1].step for run in members]))
     ends_at = {run.label: run.evaluations[-1].step for run in members}
+    usual = float(np.median([*ends_at.values()]))
     kept = [run for run in members if ends_at[run.label] >= usual / 2]
-    notes = [
+    notes += [
         f"{label}, which ends at step {step}, others at about {usual:.0f}"
         for label, step in ends_at.items()
         if step < usual / 2
@@ -173,18 +168,18 @@ def _averaged(members: Sequence[FoundRun], metric: str) -> tuple[list[FoundRun],
         f"parts of the first {last} steps"
     )
     return [
-        FoundRun(run.environment, run.task, run.algorithm, run.name, _single(metric, ends, row), {})
+        replace(
+            run,
+            evaluations=tuple(
+                Evaluation(step, {metric: np.array([mean])})
+                for step, mean in zip(ends.tolist(), row, strict=True)
+            ),
+        )
         for run, row in zip(kept, means, strict=True)
-    ], notes
+    ]
 
 
-def _single(metric: str, steps: np.ndarray, row: np.ndarray) -> tuple[Evaluation, ...]:
-    """Return evaluations with one value each."""
-    pairs = zip(steps.tolist(), row, strict=True)
-    return tuple(Evaluation(step, {metric: np.array([value])}) for step, value in pairs)
-
-
-def _means(run: FoundRun, metric: str, ends: np.ndarray) -> np.ndarray:
+def _means(run: Run, metric: str, ends: np.ndarray) -> np.ndarray:
     """Return the mean of the values in each part, (parts,); nan where there are none."""
     part = np.searchsorted(ends, [evaluation.step for evaluation in run.evaluations])
     inside = part < len(ends)

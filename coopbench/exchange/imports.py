@@ -27,6 +27,7 @@ from coopbench.exchange.runs import (
     Options,
     Reading,
     Run,
+    Samples,
     check_case,
     check_distinct,
     visible,
@@ -98,8 +99,10 @@ def import_results(
     renamed = [
         replace(
             run,
-            metrics={names[name]: values for name, values in run.metrics.items()},
-            absolute={names[name]: values for name, values in run.absolute.items()},
+            evaluations=tuple(
+                part._replace(samples=_renamed(part.samples, names)) for part in run.evaluations
+            ),
+            absolute=_renamed(run.absolute, names),
         )
         for run in runs
     ]
@@ -146,9 +149,8 @@ def _read_folder(folder: Path, options: Options) -> Reading:
 
 def _check(reading: Reading, metric: str, place: str) -> None:
     """Raise for an unknown score, and for names that cannot be told apart."""
-    parts = [run.absolute for run in reading.runs]
-    parts += [evaluation.samples for run in reading.runs for evaluation in run.evaluations]
-    named("metric", metric, dict.fromkeys(name for part in parts for name in part), place)
+    found = dict.fromkeys(name for run in reading.runs for part in run.samples for name in part)
+    named("metric", metric, found, place)
     advice = "rename it there, or spell both alike if they are one"
     check_case("task", (run.task for run in reading.runs), place, advice)
     check_case("algorithm", (run.algorithm for run in reading.runs), place, advice)
@@ -167,10 +169,14 @@ def _metric_names(runs: Sequence[Run], metric: str) -> dict[str, str]:
 
     No name is that of a metric which is computed from other columns.
     """
-    found = dict.fromkeys(name for run in runs for name in (*run.metrics, *run.absolute))
+    found = dict.fromkeys(name for run in runs for part in run.samples for name in part)
     stems = {name: re.sub(r"[\s:]+", "-", name)[:55] for name in dict.fromkeys((metric, *found))}
     computed = {*COMMON} - {"return"}
     return _distinct({n: f"file_{stem}" if stem in computed else stem for n, stem in stems.items()})
+
+
+def _renamed(samples: Samples, names: Mapping[str, str]) -> Samples:
+    return {names[name]: values for name, values in samples.items()}
 
 
 def _converted(
@@ -188,9 +194,10 @@ def _converted(
         if run.absolute:
             blocks.append(_episodes(cell, run.absolute, first))
             counts[task] = max(counts.get(task, 1), len(blocks[-1]))
-        if cell.run is not None and len(run.steps):
-            values = _filled(run.metrics, len(run.steps))
-            progress.append(Progress(cell, run.steps, values))
+        if cell.run is not None and run.evaluations:
+            steps = np.array([part.step for part in run.evaluations], np.int64)
+            values = _filled([part.samples for part in run.evaluations])
+            progress.append(Progress(cell, steps, values))
     seeds = {
         "training": learned,
         "evaluation": {"first": first, "count": max(counts.values())},
@@ -246,13 +253,12 @@ def _protocol(
         raise ValueError(f"{source} makes no valid protocol:\n{explained(error)}") from None
 
 
-def _episodes(cell: Cell, metrics: Mapping[str, np.ndarray], first: int) -> Episodes:
-    """Return the values of a run as the episodes of a cell, with one agent for the team.
+def _episodes(cell: Cell, absolute: Samples, first: int) -> Episodes:
+    """Return the absolute metrics of a run as the episodes of a cell, with one agent for the team.
 
     Their seeds rise from ``first``.
     """
-    filled = _filled({name: column[None] for name, column in metrics.items()}, 1)
-    values = {name: rows[0] for name, rows in filled.items()}
+    values = {name: rows[0] for name, rows in _filled([absolute]).items()}
     returns = values.pop("return")
     count = len(returns)
     return Episodes(
@@ -269,18 +275,16 @@ def _episodes(cell: Cell, metrics: Mapping[str, np.ndarray], first: int) -> Epis
     )
 
 
-def _filled(metrics: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
-    """Return metrics (rows, values) with equally many values.
+def _filled(parts: Sequence[Samples]) -> dict[str, np.ndarray]:
+    """Return the metrics of some parts of a run, (parts, values), with equally many values.
 
     A single value stands for all; values that are missing, and a missing return, are nan.
     """
-    width = max((values.shape[1] for values in metrics.values()), default=1)
-    filled = {"return": np.full((rows, width), math.nan)}
-    for name, values in metrics.items():
-        lacking = width - values.shape[1]
-        whole = np.pad(values, ((0, 0), (0, lacking)), constant_values=math.nan)
-        single = np.broadcast_to(values, (rows, width)) if values.shape[1] == 1 else whole
-        filled[name] = np.array(single)
+    stacked = {name: np.array([part[name] for part in parts]) for name in parts[0]}
+    width = max((values.shape[1] for values in stacked.values()), default=1)
+    filled = {name: np.full((len(parts), width), math.nan) for name in ("return", *stacked)}
+    for name, values in stacked.items():
+        filled[name][:, : width if values.shape[1] == 1 else values.shape[1]] = values
     return filled
 
 
@@ -333,6 +337,6 @@ def _fixed(runs: Iterable[Run]) -> set[str]:
     trained, names = set(), dict[str, set[str]]()
     for run in runs:
         names.setdefault(run.algorithm, set()).add(run.name)
-        if run.steps.tolist() != [0]:
+        if [part.step for part in run.evaluations] != [0]:
             trained.add(run.algorithm)
     return {name for name, members in names.items() if len(members) == 1} - trained

@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import (
-    LABELS,
-    Evaluation,
-    FoundRun,
-    Options,
-    Reading,
-    read_import,
-)
+from coopbench.exchange.runs import LABELS, Evaluation, Options, Reading, Run, read_import
 from coopbench_envs.parameters import named
 
 PLACES = ("step", "episode")  # further columns that say where a row belongs
@@ -45,11 +38,8 @@ class _Table(NamedTuple):
         if empty:
             raise ValueError(f"{where}: {self.columns[empty[0]]} is empty; name it.")
         algorithm, task, run = (row[self.columns[name]] for name in LABELS)
-        return (
-            algorithm,
-            task,
-            re.sub(r"^(\d+)\.0$", r"\1", run),
-        )  # of a column with gaps, in pandas
+        # pandas writes the numbers of a column with gaps as floats.
+        return algorithm, task, re.sub(r"^(\d+)\.0$", r"\1", run)
 
 
 def read_frame(frame: Any, options: Options) -> Reading:
@@ -103,7 +93,7 @@ def _reading(place: str, text: str, environment: str, options: Options) -> Readi
         )
         absolute = {} if steps else parts[0].samples
         along = parts if steps or not run else ()  # an untrained policy is evaluated at step 0
-        runs.append(FoundRun(environment, task, algorithm, run or "0", along, absolute))
+        runs.append(Run(environment, task, algorithm, run or "0", along, absolute))
     return Reading(tuple(runs), tuple(left_out), last=steps)
 
 

@@ -7,17 +7,37 @@ values. Mava and BenchMARL write a file for each run.
 """
 
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import Evaluation, FoundRun, Reading, Samples, read_import, visible
+from coopbench.exchange.runs import Evaluation, Reading, Run, read_import, visible
 
-_NO_METRICS = ("step_count", "elapsed_time")  # further keys of an evaluation
+_Member = TypeVar("_Member")
+_Named = Annotated[dict[str, _Member], Field(min_length=1)]
+_FORM = "environment / task / algorithm / run / evaluation / metric: [numbers]"  # of a file
+_SHOWN = 40  # characters of a wrong value
+
+
+class _Part(BaseModel):
+    """An evaluation, or the absolute metrics."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, Annotated[list[float], Field(min_length=1), FailFast()]]
+    step_count: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    elapsed_time: Any = None  # which is no metric
+
+    @property
+    def samples(self) -> dict[str, np.ndarray]:
+        """The values of every metric."""
+        return {name: np.array(values) for name, values in self.__pydantic_extra__.items()}
+
+
+_FILE = TypeAdapter(_Named[_Named[_Named[_Named[_Named[_Part]]]]])
 
 
 def read_marl_eval(file: Path) -> Reading:
@@ -27,12 +47,30 @@ def read_marl_eval(file: Path) -> Reading:
     JSON of this form, or contradicts itself; the message names environment, task, algorithm, run
     and evaluation.
     """
-    return Reading(tuple(_runs(_json(file), str(file))))
+    try:
+        content = _FILE.validate_python(_json(file))
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False)[0]
+        place, value = " / ".join(map(str, problem["loc"])) or "the file", problem["input"]
+        given = "" if isinstance(value, (dict, list)) else f" (given {repr(value)[:_SHOWN]})"
+        wrong = problem["msg"].partition(" or instance")[0]
+        raise ValueError(
+            f"{file}: {place}: {wrong}{given}; JSON of marl-eval has {_FORM}."
+        ) from None
+    return Reading(
+        tuple(
+            _run((environment, task, algorithm, name), parts, str(file))
+            for environment, tasks in content.items()
+            for task, algorithms in tasks.items()
+            for algorithm, runs in algorithms.items()
+            for name, parts in runs.items()
+        )
+    )
 
 
 def read_marl_eval_folder(folder: Path) -> Reading:
     """Read the runs of all .json files below a folder; others are left out and listed."""
-    runs = list[FoundRun]()
+    runs = list[Run]()
     files, left_out = visible(folder, "*.json")
     for file in files:
         try:
@@ -64,94 +102,26 @@ def _members_once(members: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _runs(content: Any, file: str) -> Iterator[FoundRun]:
-    for environment, tasks in _members(content, "environment", file):
-        for task, algorithms in _members(tasks, "task", f"{file}: {environment}"):
-            of_task = f"{file}: {environment} / {task}"
-            for algorithm, runs in _members(algorithms, "algorithm", of_task):
-                of_algorithm = f"{of_task} / {algorithm}"
-                for name, parts in _members(runs, "run", of_algorithm):
-                    found = _parts(parts, f"{of_algorithm} / {name}")
-                    yield FoundRun(environment, task, algorithm, name, *found, file)
-
-
-def _members(value: Any, kind: str, where: str) -> Iterable[tuple[str, Any]]:
-    """Return the members of an object that has some."""
-    if not isinstance(value, dict) or not value:
-        raise ValueError(
-            f"{where} is {_shown(value)}; in JSON of marl-eval it is an object with "
-            f"{'an' if kind[0] in 'ae' else 'a'} {kind} each."
-        )
-    return value.items()
-
-
-def _parts(value: Any, where: str) -> tuple[tuple[Evaluation, ...], Samples]:
-    """Return the evaluations of a run, and its absolute metrics; empty if there are none."""
-    parts = dict(_members(value, "evaluation", where))
+def _run(labels: tuple[str, str, str, str], parts: Mapping[str, _Part], file: str) -> Run:
+    """Return a run; raise where its steps do not rise, or two parts are absolute metrics."""
+    where = f"{file}: {' / '.join(labels)}"
     final = [name for name in parts if "absolute" in name.lower()]
     if len(final) > 1:
         raise ValueError(
             f"{where} has {', '.join(final)}; allowed: one with 'absolute' in its name."
         )
-    evaluations: list[Evaluation] = []
-    for name, entry in parts.items():
-        if name not in final:
-            place = f"{where} / {name}"
-            samples = _samples(entry, place)
-            step = _step_count(entry, evaluations, place)
-            evaluations.append(Evaluation(step, samples))
-    absolute = parts[final[0]] if final else {}
-    return tuple(evaluations), absolute and _samples(absolute, f"{where} / {final[0]}")
-
-
-def _samples(entry: Any, where: str) -> dict[str, np.ndarray]:
-    samples = {
-        name: _numbers(values, f"{where} / {name}")
-        for name, values in _members(entry, "metric", where)
-        if name not in _NO_METRICS
-    }
-    if not samples:
-        raise ValueError(f"{where} has no metric; allowed: lists of numbers by name.")
-    return samples
-
-
-def _step_count(entry: dict[str, Any], before: list[Evaluation], where: str) -> int:
-    count = entry.get("step_count")
-    if type(count) is not int or not 0 <= count < 1 << 63:
-        raise ValueError(f"{where}: step_count is {_shown(count)}; allowed: a whole number >= 0.")
-    if before and count <= before[-1].step:
-        raise ValueError(
-            f"{where}: step_count is {count} after {before[-1].step}; allowed: one that rises from "
-            f"evaluation to evaluation."
-        )
-    return count
-
-
-def _numbers(values: Any, where: str) -> np.ndarray:
-    if not isinstance(values, list) or not values:
-        raise ValueError(f"{where} is {_shown(values)}; allowed: a list with at least one number.")
-    for position, value in enumerate(values):
-        if type(value) not in (int, float) or not _is_finite(value):
+    evaluations, last = list[Evaluation](), -1
+    for name, part in parts.items():
+        if name in final:
+            continue
+        if not part.samples:
+            raise ValueError(f"{where} / {name} has no metric; allowed: lists of numbers by name.")
+        if part.step_count is None or part.step_count <= last:
             raise ValueError(
-                f"{where} has {_shown(value)} at position {position}; allowed: finite numbers."
+                f"{where} / {name}: step_count is {part.step_count}; allowed: one above {last}, "
+                f"because steps rise from evaluation to evaluation."
             )
-    return np.array(values, np.float64)
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
-        return False
-
-
-def _shown(value: Any) -> str:
-    """Describe a value of a file for an error message, shortened."""
-    if isinstance(value, dict):
-        return "an object" if value else "an empty object"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    if value is None:
-        return "missing or null"
-    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a huge number"
-    return text if len(text) <= 40 else text[:40] + "..."
+        last = part.step_count
+        evaluations.append(Evaluation(last, part.samples))
+    absolute = parts[final[0]].samples if final else {}
+    return Run(*labels, tuple(evaluations), absolute, file)

@@ -1,4 +1,4 @@
-"""Runs of other programs: as files hold them, and as a report needs them."""
+"""Runs of other programs, as readers of files find them and as a report needs them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -33,8 +33,8 @@ class Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FoundRun:
-    """One run of an algorithm on a task, as a file holds it."""
+class Run:
+    """One run of an algorithm on a task."""
 
     environment: str
     task: str
@@ -50,28 +50,20 @@ class FoundRun:
         return f"{self.environment} / {self.task} / {self.algorithm} / {self.name}"
 
     @property
+    def samples(self) -> tuple[Samples, ...]:
+        """The metrics of all evaluations, and what the run is judged by."""
+        return (*(part.samples for part in self.evaluations), self.absolute)
+
+    @property
     def untrained(self) -> bool:
         """Whether it has played without training: what it is judged by is its only evaluation."""
         return len(self.evaluations) == 1 and not self.evaluations[0].step and bool(self.absolute)
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run with the same metrics, and as many values of each, at all of its steps."""
-
-    environment: str
-    task: str
-    algorithm: str
-    name: str
-    steps: np.ndarray  # (evaluations,) int64, rising
-    metrics: dict[str, np.ndarray]  # name -> (evaluations, values) float64
-    absolute: dict[str, np.ndarray]  # name -> (values,) float64; empty if there are none
-
-
 class Reading(NamedTuple):
     """What a reader has found."""
 
-    runs: tuple[FoundRun, ...]
+    runs: tuple[Run, ...]
     left_out: tuple[str, ...] = ()
     last: bool = False  # runs have evaluations alone, and are judged by the last one
 
@@ -116,7 +108,7 @@ def check_case(kind: str, names: Iterable[str], where: str, advice: str) -> None
             )
 
 
-def check_distinct(runs: Iterable[FoundRun]) -> None:
+def check_distinct(runs: Iterable[Run]) -> None:
     """Raise ``ValueError`` for a run that two files or folders hold."""
     holders: dict[str, str] = {}
     for run in runs:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.episodes.names import one_line
-from coopbench.exchange.runs import Evaluation, FoundRun, Options, Reading, labels_of, visible
+from coopbench.exchange.runs import Evaluation, Options, Reading, Run, labels_of, visible
 from coopbench_envs.parameters import named
 
 FILES, _KINDS = "*tfevents*", ("scalars", "tensors")
@@ -18,7 +18,7 @@ def read_events(folder: Path, options: Options) -> Reading:
     What a later session of a run replaces is left out and counted. Raises ``ModuleNotFoundError``
     without tensorboard, and ``ValueError`` for an unknown tag or a folder unlike the pattern.
     """
-    tags, runs, top, metric = dict[str, None](), list[FoundRun](), folder.resolve(), options.metric
+    tags, runs, top, metric = dict[str, None](), list[Run](), folder.resolve(), options.metric
     files, left_out = visible(top, FILES)
     for place in sorted({file.parent for file in files}):
         written, points = _points(place, metric, tags, False), dict[int, list[float]]()
@@ -35,7 +35,7 @@ def read_events(folder: Path, options: Options) -> Reading:
             name = place.relative_to(top if place != top else top.parent).as_posix()
             algorithm, task, run = labels_of(name, options.folders, one_line(top.name))
             parts = tuple(Evaluation(at, {metric: np.array(v)}) for at, v in points.items())
-            runs.append(FoundRun(one_line(top.name), task, algorithm, run, parts, {}, str(place)))
+            runs.append(Run(one_line(top.name), task, algorithm, run, parts, {}, str(place)))
     named("metric", metric, tags, f"the scalars of {folder}")
     return Reading(tuple(runs), tuple(left_out), last=True)
 

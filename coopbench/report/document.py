@@ -1,7 +1,6 @@
 """The document of a report: its blocks, in the order in which every format shows them."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.task import Task
@@ -17,7 +16,6 @@ from coopbench.report.blocks import (
     Facts,
     Items,
     Pictures,
-    Row,
     Section,
     Text,
 )
@@ -46,11 +44,8 @@ _DIGEST = (
 _FOOTER = "All numbers in full precision: report.json and the .csv files in the same folder."
 
 
-def document(findings: Findings, *, drawn: bool = True) -> Document:
-    """Return everything that a report shows; plots and episodes are made when rendered.
-
-    Without ``drawn`` it has no plots.
-    """
+def document(findings: Findings) -> Document:
+    """Return everything that a report shows; plots and episodes are made when rendered."""
     protocol, alone = findings.protocol, len(findings.protocol.task) == 1
     explained, charts = (Facts(explanations(findings)),), pictures(findings)
     registered = {"Registration": registration_text(findings)}
@@ -75,9 +70,8 @@ def document(findings: Findings, *, drawn: bool = True) -> Document:
         Section("Training, seeds and versions", told, "provenance"),
         *_sections("Notes", [Items(findings.notes)] if findings.notes else (), "notes", ALWAYS),
     )
-    shown = every if drawn else _undrawn(every)
     title = protocol.protocol.description if protocol.ad_hoc else protocol.name
-    return Document(title, shown, looks=looks_of(findings), footer=_FOOTER)
+    return Document(title, every, looks=looks_of(findings), footer=_FOOTER)
 
 
 def paper(findings: Findings) -> Document:
@@ -140,14 +134,3 @@ def _folded_tasks(findings: Findings) -> Iterator[Section]:
 def _task(findings: Findings, task: Task) -> Iterator[Block]:
     yield Facts(task_facts(findings, task))
     yield from of_task(findings, task)
-
-
-def _undrawn(every: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return blocks without their plots."""
-    return tuple(
-        replace(block, blocks=_undrawn(block.blocks))
-        if isinstance(block, Row | Details | Section)
-        else block
-        for block in every
-        if not isinstance(block, Pictures)
-    )

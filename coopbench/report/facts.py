@@ -5,6 +5,7 @@ from typing import Any
 from coopbench.analysis.deviations import bare_models, left_out_tasks
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
+from coopbench.episodes.grouping import grouped
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Budget, Task
 from coopbench.protocol.training import Training, held_out_parameters
@@ -114,11 +115,8 @@ def _budget(budget: Budget, followed: bool) -> str:
 
 def _further_budgets(protocol: Protocol, followed: bool) -> dict[str, list[str]]:
     """Return the budgets of single tasks in words, with the names of the tasks."""
-    texts: dict[str, list[str]] = {}
-    for task in protocol.task:
-        if task.budget is not None:
-            texts.setdefault(_budget(task.budget, followed), []).append(task.id)
-    return texts
+    own = [(task.budget, task.id) for task in protocol.task if task.budget is not None]
+    return grouped((_budget(budget, followed), name) for budget, name in own)
 
 
 def _evaluations(protocol: Protocol, training: Training) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from coopbench.episodes.grouping import grouped
 from coopbench.playing.recording import Recording
 from coopbench.report.page import embedded, filled, render
 from coopbench.report.scenes.arrays import GridCourse, ScriptedCourse
@@ -117,9 +118,7 @@ def _facts(recording: Recording, steps: list[int]) -> dict[str, str]:
 
 def _policies(recording: Recording) -> str:
     """Name the policies, with their seats if there are several."""
-    seats: dict[str, list[str]] = {}
-    for agent, player in zip(recording.agents, recording.players, strict=True):
-        seats.setdefault(player, []).append(agent)
+    seats = grouped(zip(recording.players, recording.agents, strict=True))
     if len(seats) == 1:
         return f"{recording.players[0]} in all seats"
     return ", ".join(f"{player} ({' '.join(agents)})" for player, agents in seats.items())

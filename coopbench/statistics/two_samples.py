@@ -1,86 +1,46 @@
-"""Two samples: Welch's test, effect sizes, and Holm's method for the p values of several tests.
+"""Two samples: Welch's t, effect sizes, and Holm's method for the p values of several tests.
 
 The unit of both samples must be independent. For a claim about algorithms it is the training run;
 a hundred episodes of one policy say something about that policy only.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from coopbench.statistics.intervals import Interval
-from coopbench.statistics.scores import Scores, as_vector, check_confidence, floats
+from coopbench.statistics.scores import Scores, as_vector, floats
 
-ALTERNATIVES = ("two-sided", "greater", "less")
 NAN = float("nan")
 Standardiser = Literal["pooled", "paired"]
 
 
-@dataclass(frozen=True, slots=True)
-class WelchTest:
-    """What Welch's test says of two samples.
-
-    Where the data cannot answer (no variation, one run), all but the estimate are nan or None: a p
-    value is never 0 for want of variation.
-    """
+class Welch(NamedTuple):
+    """Welch's statistic of two samples; nan where they do not vary, or one has a single value."""
 
     statistic: float
     df: float  # degrees of freedom
-    p_value: float  # in [0, 1]
-    estimate: float  # difference of means, in the units of the scores
-    interval: Interval | None  # of the estimate
 
 
-def welch(
-    a: Scores, b: Scores, *, alternative: str = "two-sided", confidence: float = 0.95
-) -> WelchTest:
-    """Test whether two means differ without assuming equal variances.
+def welch(a: Scores, b: Scores) -> Welch:
+    """Return Welch's t of two means, ``a`` minus ``b``, without assuming equal variances.
 
-    ``estimate`` is the difference of means, ``a`` minus ``b``, with its two-sided interval; ``df``
-    is Welch and Satterthwaite's (Welch 1947). ``alternative`` is "two-sided", "greater" (the first
-    mean is larger) or "less". There is no test when a sample has one value or neither varies.
+    The degrees of freedom are Welch and Satterthwaite's (Welch 1947). ``scipy.stats.ttest_ind``
+    with ``equal_var=False`` has the p value and the interval as well.
 
     Raises:
-        ValueError: for missing or infinite values, by position, or an option not allowed.
+        ValueError: for missing or infinite values, by position.
     """
-    from scipy import special
-
-    if alternative not in ALTERNATIVES:
-        raise ValueError(f"alternative is {alternative!r}; allowed are {', '.join(ALTERNATIVES)}")
-    check_confidence(confidence)
-    effect, error, df = _welch_summary(as_vector(a, "a"), as_vector(b, "b"))
-    if not error > 0.0:  # also for differences so small that their squares vanish
-        return WelchTest(NAN, NAN, NAN, effect, None)
-    half = float(special.stdtrit(df, 0.5 + confidence / 2.0) * error)
-    interval = Interval(effect, effect - half, effect + half, "t", 0)
-    p_value = _t_share(effect / error, df, alternative)
-    return WelchTest(effect / error, df, p_value, effect, interval)
-
-
-def _constant(values: np.ndarray) -> bool:
-    return bool(np.ptp(values) == 0.0)
-
-
-def _t_share(statistic: float, df: float, alternative: str) -> float:
-    """Return the p-value of a t statistic, from the tail itself so that small ones stay exact."""
-    from scipy import special
-
-    above, below = special.stdtr(df, [-statistic, statistic])
-    two = 2.0 * min(above, below)
-    return float({"greater": above, "less": below, "two-sided": two}[alternative])
-
-
-def _welch_summary(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Return the difference of means, its standard error (nan if unknown) and Welch's df."""
-    effect = float(x.mean() - y.mean())
-    if min(x.size, y.size) < 2 or (_constant(x) and _constant(y)):
-        return effect, NAN, NAN
+    x, y = as_vector(a, "a"), as_vector(b, "b")
+    if min(x.size, y.size) < 2 or not (np.ptp(x) or np.ptp(y)):
+        return Welch(NAN, NAN)
     parts = np.array([x.var(ddof=1) / x.size, y.var(ddof=1) / y.size])
+    error = float(np.sqrt(parts.sum()))
+    if not error > 0.0:  # differences so small that their squares vanish
+        return Welch(NAN, NAN)
     # Dividing by the larger part first keeps the squares of tiny variances from vanishing.
-    shares = parts / max(parts.max(), 5e-324)
+    shares = parts / parts.max()
     df = shares.sum() ** 2 / np.sum(shares**2 / [x.size - 1, y.size - 1])
-    return effect, float(np.sqrt(parts.sum())), float(df)
+    return Welch(float(x.mean() - y.mean()) / error, float(df))
 
 
 def cohens_d(a: Scores, b: Scores, *, standardiser: Standardiser = "pooled") -> float:

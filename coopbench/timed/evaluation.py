@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.baselines.player import Player
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.files import write_text
@@ -66,9 +67,7 @@ class TimedScores:
         return self._means("arrived")
 
     def _means(self, field: str) -> dict[str, float]:
-        parts: dict[str, list[float]] = {}
-        for episode in self.episodes:
-            parts.setdefault(episode.task, []).append(getattr(episode, field))
+        parts = grouped((episode.task, getattr(episode, field)) for episode in self.episodes)
         return {t: math.fsum(part) / len(part) for t, part in parts.items() if None not in part}
 
     @property

@@ -239,19 +239,16 @@ def _join(entrants: list[_Entrant], new: _Entrant) -> None:
     for number, old in enumerate(entrants):
         larger, smaller = (old, new) if len(old.cells) >= len(new.cells) else (new, old)
         if all(
-            c in larger.cells and _same(smaller.cells[c], larger.cells[c]) for c in smaller.cells
+            cell in larger.cells and _sum(stored) == _sum(larger.cells[cell])
+            for cell, stored in smaller.cells.items()
         ):
             entrants[number] = replace(larger, folders=(*old.folders, *new.folders))
             return
     entrants.append(new)
 
 
-def _same(one: store.Stored, two: store.Stored) -> bool:
-    """Whether two cells hold the same results."""
-    return _sum(one) == _sum(two)
-
-
 def _sum(stored: store.Stored) -> str:
+    """Return a text that two cells share if they hold the same results."""
     if stored.episodes is None:
         return f"failed: {stored.failure}"
     return store.results_sum(stored.episodes)

@@ -175,23 +175,22 @@ def _settings(
 def _fixed(protocol: Protocol, learner: LearnerEntry, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the reward that a protocol fixes for all learners.
 
-    Raises ``ValueError`` if another value of what it fixes is named, or the learner lacks it.
+    Raises ``ValueError`` if another one is named, or the learner has no such hyperparameter.
     """
-    training = protocol.training
-    reward = None if training is None else training.reward
-    fixed = {} if reward is None else {"reward": reward}
-    for name in fixed:
-        if name not in describe(learner.params):
-            raise ValueError(
-                f"{protocol.name} fixes {name} for every learner, and learner {learner.name!r} has "
-                f"no such hyperparameter; choose another learner or protocol."
-            )
-        if name in values and values[name] != fixed[name]:
-            raise ValueError(
-                f"{name} was {values[name]!r}; {protocol.name} trains every learner on "
-                f"{fixed[name]!r}. Leave it out, or choose another protocol."
-            )
-    return fixed
+    reward = None if protocol.training is None else protocol.training.reward
+    if reward is None:
+        return {}
+    if "reward" not in describe(learner.params):
+        raise ValueError(
+            f"{protocol.name} fixes reward for every learner, and learner {learner.name!r} has no "
+            f"such hyperparameter; choose another learner or protocol."
+        )
+    if values.get("reward", reward) != reward:
+        raise ValueError(
+            f"reward was {values['reward']!r}; {protocol.name} trains every learner on "
+            f"{reward!r}. Leave it out, or choose another protocol."
+        )
+    return {"reward": reward}
 
 
 def budget_of(

@@ -111,8 +111,9 @@ def further_json(findings: Findings) -> dict[str, Any]:
     Raises ``ValueError`` where a key is that of another section, or of its rows.
     """
     made: dict[str, Any] = {}
+    every = parts()
     for name, section in sections().items():
-        others = {*made, *parts()} - {part.name for part in section.parts}
+        others = {*made, *every} - {part.name for part in section.parts}
         for key, make in section.json.items():
             if key in others:
                 raise ValueError(

@@ -45,16 +45,16 @@ def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy,
 
     It is that of a published game with the task's parameters, except for its horizon.
     """
-    played = {task for task, _ in table.pairs}
-    rows = []
+    played, rows = {task for task, _ in table.pairs}, list[Anarchy]()
     for task in protocol.task:
-        if task.id not in played or is_foreign(task.env):
-            continue
-        env_id = spec(task.env).id
-        for parameters, figures in _prices().get(env_id, ()):
-            wanted, given = (step_parameters(values) for values in (parameters, task.parameters))
-            if resolved(spec(env_id), wanted) == resolved(spec(env_id), given):
-                rows.append(Anarchy(task=task.id, **figures))
+        if task.id in played and not is_foreign(task.env):
+            game = spec(task.env)
+            given = resolved(game, step_parameters(task.parameters))
+            rows += [
+                Anarchy(task=task.id, **figures)
+                for env_id, parameters, figures in _stored()
+                if env_id == game.id and resolved(game, step_parameters(parameters)) == given
+            ]
     return tuple(rows)
 
 
@@ -64,13 +64,10 @@ def step_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _prices() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
-    """Return the stored parameters and figures of every game by id."""
-    games: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    file = resources.files(__package__) / FILE
-    for row in json.loads(file.read_text(encoding="utf-8")):
-        games.setdefault(row.pop("env"), []).append((row.pop("parameters"), row))
-    return games
+def _stored() -> tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]:
+    """Return id, parameters and figures of every stored game."""
+    rows = json.loads((resources.files(__package__) / FILE).read_text(encoding="utf-8"))
+    return tuple((row.pop("env"), row.pop("parameters"), row) for row in rows)
 
 
 def anarchy_table(findings: Findings) -> Table | None:

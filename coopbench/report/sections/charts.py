@@ -13,6 +13,7 @@ from coopbench.analysis.estimates import FEW, estimate, few_runs, trimmed_over_t
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import MODELS, ScoreMatrix, defined_matrices
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.report import Chart
 from coopbench.protocol.schema import Protocol
@@ -103,10 +104,7 @@ def chart(findings: Findings, name: str) -> LineChart:
     ``name`` is that of the picture, as in ``report.charts``.
     """
     spec, panel = charts_of(findings)[name]
-    rows: dict[str, list[ChartPoint]] = {}
-    for point in findings.rows(CHARTS):
-        if point.chart == name:
-            rows.setdefault(point.policy, []).append(point)
+    rows = grouped((row.policy, row) for row in findings.rows(CHARTS) if row.chart == name)
     per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
     return LineChart(
         lines_of(findings, rows, "at"),

@@ -15,6 +15,7 @@ from coopbench.analysis.deviations import choosing
 from coopbench.analysis.findings import Findings, once
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.actions import stored_episodes
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Episodes
 from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
@@ -216,9 +217,7 @@ def _numbers(study: Findings) -> Answers:
     text = f"{level_text(protocol)}: for new training runs and new episodes, in closed form"
     text += f"; none of {counted(len(unbounded), 'estimate')}" if unbounded else ""
     yield "Estimates have intervals", yes_if(not unbounded), text
-    by_unit: dict[str, list[str]] = {}
-    for name, unit in study.units.items():
-        by_unit.setdefault(unit, []).append(name)
+    by_unit = grouped((unit, name) for name, unit in study.units.items())
     text = "; ".join(f"{unit}: {', '.join(names)}" for unit, names in by_unit.items())
     yield "Unit of inference", YES, text
     test = {"welch": "independent", "paired": "paired by episodes"}[settings.comparison]

@@ -14,6 +14,7 @@ import numpy as np
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import has_agreed_bounds
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
@@ -88,9 +89,7 @@ def context_table(findings: Findings) -> Table | None:
         return None
     certified, scale, groups = has_certified_partners(findings), _context_scale(rows), []
     for group, tasks in findings.protocol.groups.items():
-        by_policy: dict[str, list[FocalContext]] = {}
-        for row in (row for row in rows if row.group == group):
-            by_policy.setdefault(row.policy, []).append(row)
+        by_policy = grouped((row.policy, row) for row in rows if row.group == group)
         whole = {name: members for name, members in by_policy.items() if len(members) == len(tasks)}
         if whole:
             lines = tuple(

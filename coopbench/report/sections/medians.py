@@ -13,6 +13,7 @@ from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.learning import Course, course_of
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import Scale, score_scales
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -82,14 +83,13 @@ def median_points(protocol: Protocol, table: EpisodeTable) -> tuple[MedianPoint,
     """
     if not protocol.report.reproduces.has_asked("medians"):
         return ()
-    scales, points = score_scales(protocol, table), dict[tuple[str, str], list[MedianPoint]]()
+    scales, rows = score_scales(protocol, table), list[MedianPoint]()
     names = dict.fromkeys(progress.cell.policy for progress in table.progress)
     for task in protocol.task:
         courses = {name: course_of(protocol, table, task, name) for name in names}
         some = {name: c for name, c in courses.items() if c is not None and len(c.steps)}
-        for row in _on_task(task, some, scales[task.id].width):
-            points.setdefault((task.id, row.policy), []).append(row)
-    rows = [row for part in points.values() for row in part]
+        rows += _on_task(task, some, scales[task.id].width)
+    points = grouped(((row.task, row.policy), row) for row in rows)
     groups = {} if protocol.ad_hoc else dict(protocol.groups)
     for group, tasks in (groups | ({"": protocol.task} if len(groups) > 1 else {})).items():
         trained = [task.id for task in tasks if task.trained_on is None]
@@ -203,10 +203,10 @@ def medians_table(findings: Findings) -> Table | None:
 
 def pictures(findings: Findings) -> Iterator[Picture]:
     """Iterate over two pictures along the training: the medians of all tasks, and tasks led."""
-    groups, lines = list(findings.protocol.groups), dict[str, list[MedianPoint]]()
-    for row in findings.rows(MEDIANS):
-        if not row.task and row.group == (groups[0] if len(groups) == 1 else ""):
-            lines.setdefault(row.policy, []).append(row)
+    groups = list(findings.protocol.groups)
+    whole = groups[0] if len(groups) == 1 else ""
+    rows = [row for row in findings.rows(MEDIANS) if not row.task and row.group == whole]
+    lines = grouped((row.policy, row) for row in rows)
     if not lines:
         return
     score = findings.protocol.report.score

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from coopbench.analysis.findings import Findings
+from coopbench.episodes.grouping import grouped
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
 
 def missing_table(findings: Findings) -> Table | None:
     """Return the training runs that failed, are missing or partial; None if there are none."""
-    runs: dict[tuple[str, ...], list[str]] = {}
-    for row in findings.missing_runs:
-        alike = row.task, row.policy, row.state, row.reason
-        runs.setdefault(alike, []).append(str(row.run))
-    if not runs:
+    rows = findings.missing_runs
+    if not rows:
         return None
-    tasks: dict[tuple[str, ...], list[str]] = {}  # a row may stand for many: most are alike
-    for (task, policy, state, reason), seeds in runs.items():
-        tasks.setdefault((policy, state, ", ".join(seeds), reason), []).append(task)
+    runs = grouped(((row.task, row.policy, row.state, row.reason), str(row.run)) for row in rows)
+    tasks = grouped(  # a row may stand for many: most are alike
+        ((policy, state, ", ".join(seeds), reason), task)
+        for (task, policy, state, reason), seeds in runs.items()
+    )
     body = tuple(
         tuple(Entry(text, text) for text in (_first_of(names), *alike))
         for alike, names in tasks.items()

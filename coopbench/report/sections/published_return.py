@@ -10,6 +10,7 @@ from coopbench import statistics
 from coopbench.analysis.aggregates import RESAMPLES
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale, level_text
@@ -75,9 +76,7 @@ def published_aggregates(
     matrix of runs and tasks, their intervals from the stratified bootstrap over runs (Agarwal et
     al. 2021), the method "percentile".
     """
-    runs: dict[tuple[str, str], list[float]] = {}
-    for row in published:
-        runs.setdefault((row.policy, row.task), []).append(row.normalised)
+    runs = grouped(((row.policy, row.task), row.normalised) for row in published)
     return tuple(
         _aggregate(protocol, group, policy, columns)
         for group, tasks in protocol.groups.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import units_of
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import Scale, scale_of_rows
@@ -31,11 +32,7 @@ class Sensitivity(ReportRow):
 
 def _variants(protocol: Protocol) -> dict[str, list[str]]:
     """Return the tasks that vary the parameters of others, by the id of these."""
-    variants: dict[str, list[str]] = {}
-    for task in protocol.task:
-        if task.varies is not None:
-            variants.setdefault(task.varies, []).append(task.id)
-    return variants
+    return grouped((task.varies, task.id) for task in protocol.task if task.varies is not None)
 
 
 def asked(protocol: Protocol) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from coopbench.analysis.comparisons import count_decisions
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
 from coopbench.analysis.score_matrix import EPISODES, MODELS, RUNS
+from coopbench.episodes.grouping import grouped
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.numbers import MISSING, Scale, interval_text, is_point, range_text
@@ -109,9 +110,7 @@ def groups_of(
     rows: Iterable[Any], field: str, entries: Callable[[Any], tuple[Entry, ...]]
 ) -> tuple[Group, ...]:
     """Return the entries of rows in groups, by the value of a field, in the order of the rows."""
-    members: dict[str, list[tuple[Entry, ...]]] = {}
-    for row in rows:
-        members.setdefault(getattr(row, field) if field else "", []).append(entries(row))
+    members = grouped((getattr(row, field) if field else "", entries(row)) for row in rows)
     return tuple(Group(name, "", tuple(body)) for name, body in members.items())
 
 
