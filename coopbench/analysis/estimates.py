@@ -65,10 +65,10 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         metrics = protocol.report.metrics_of(by_id[name])
         if not table.runs(name, policy):
             metrics = (protocol.report.score,)
-        matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
+        matrices = list(score_matrices(protocol, table, by_id[name], policy, metrics))
         failed = len(table.failed(name, policy))
-        for metric, values in zip(metrics, matrices, strict=True):
-            row = two_way_estimate(name, metric, values, confidence)
+        means = two_way_estimates(name, metrics, matrices, confidence)
+        for metric, row, values in zip(metrics, means, matrices, strict=True):
             if metric == protocol.report.score:
                 row = _bounded(protocol, by_id[name], row, values)
                 alike = _repeated(table.runs(name, policy), values)
@@ -107,8 +107,25 @@ def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
     return "; ".join(filter(None, (f"{failed} of {runs} runs failed and {how}", row.flag)))
 
 
-def two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
-    """Estimate the mean of a score matrix with its two-way interval."""
+def two_way_estimates(
+    task: str, metrics: Sequence[str], matrices: Sequence[ScoreMatrix], confidence: float
+) -> list[Estimate]:
+    """Estimate the means of the score matrices of some metrics, with their two-way intervals."""
+    pairs = zip(metrics, matrices, strict=True)
+    rows = [_over_units(task, metric, values, confidence) for metric, values in pairs]
+    two_way = [
+        k
+        for k, values in enumerate(matrices)
+        if rows[k].count and not (values.fixed and values.strata is None)
+    ]
+    halves = statistics.half_widths_apart([matrices[k].grid() for k in two_way], confidence)
+    for k, half in zip(two_way, halves.tolist(), strict=True):
+        rows[k] = replace(rows[k], low=rows[k].mean - half, high=rows[k].mean + half)
+    return rows
+
+
+def _over_units(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
+    """Estimate the mean of a score matrix with Student's interval over its units."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
     row = estimate(task, values.policy, metric, values.units, confidence, unit)
@@ -123,19 +140,8 @@ def two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: fl
             row, std_episodes = replace(row, std=math.nan), math.nan
     elif values.distinct:
         episodes = min(episodes, values.distinct)
-    low, high = row.low, row.high
-    if row.count and not (values.fixed and values.strata is None):
-        spread = TwoWay([values.grid()]).spread(np.ones(1))
-        half = float(statistics.half_widths(spread, confidence)[0])
-        low, high = row.mean - half, row.mean + half
-    return replace(
-        row,
-        flag="; ".join(filter(None, flags)),
-        episodes=episodes,
-        std_episodes=std_episodes,
-        low=low,
-        high=high,
-    )
+    flag = "; ".join(filter(None, flags))
+    return replace(row, flag=flag, episodes=episodes, std_episodes=std_episodes)
 
 
 def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
