@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import Grid, complete_grid
-from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.scores import mean_of_defined, means_of_defined
 
 EPISODES, RUNS, MODELS = "episodes", "runs", "models"  # units of inference
 _EPSILON = 1e-6  # added to the width of a range by Gorsane et al. 2022
@@ -62,10 +62,15 @@ class ScoreMatrix:
         """Unit of inference."""
         return EPISODES if self.fixed else RUNS
 
-    @property
+    @cached_property
     def run_means(self) -> np.ndarray:
         """Mean of every run over its defined episodes, (runs,); one value for a fixed policy."""
-        return np.array([mean_of_defined(row) for row in np.atleast_2d(self.values)])
+        return means_of_defined(np.atleast_2d(self.values))
+
+    @cached_property
+    def episode_means(self) -> np.ndarray:
+        """Mean of every episode over the runs, (episodes,)."""
+        return np.asarray(np.atleast_2d(self.values).mean(axis=0))
 
     @property
     def units(self) -> np.ndarray:

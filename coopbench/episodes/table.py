@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coopbench import provenance
-from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.scores import means_of_defined
 
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
@@ -125,7 +125,7 @@ class Progress:
         which only files from elsewhere do, are compared by their returns.
         """
         values = self.metrics.get(score, self.metrics["return"])
-        return np.array([mean_of_defined(row) for row in values])
+        return means_of_defined(values)
 
     def best(self, score: str) -> int:
         """Number of the best checkpoint by the mean of a metric, see ``best_checkpoint``."""
