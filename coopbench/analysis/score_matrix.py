@@ -132,7 +132,12 @@ def score_matrix(
     Where runs have played different seeds, only the episodes that all have are used. Of the score,
     every run that failed has a row of the floor, see ``floor_of``; of any other metric none.
     """
-    return next(score_matrices(protocol, table, task, policy, [metric]), None)
+    key = score_matrix, task.id, policy, metric
+    if table.kept.get(key, (None,))[0] is not protocol:  # parts of a report ask for the same
+        matrix = next(score_matrices(protocol, table, task, policy, [metric]), None)
+        table.kept[key] = protocol, matrix
+    kept: ScoreMatrix | None = table.kept[key][1]
+    return kept
 
 
 def units_of(
@@ -206,8 +211,8 @@ def _played(
     distinct = max(each) if all(each) else 0
     for metric in metrics:
         scores = values(first, metric)
-        whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin, own_episodes=own)
-        whole = replace(whole, distinct=distinct)
+        head = policy, scores, first.seeds, strata, runs, origin
+        whole = ScoreMatrix(*head, own_episodes=own, distinct=distinct)
         if not runs:
             yield metric, whole
         elif own:

@@ -189,6 +189,8 @@ class EpisodeTable:
     settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
     own_episodes: bool = False
     bare: Mapping[str, str] = field(default_factory=dict)
+    # What follows from the episodes and is asked for again, by whom it is asked for.
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)

@@ -100,10 +100,10 @@ def _cell(entry: Entry, column: Column) -> str:
     text, below = (
         escape(_typeset(line) if column.numeric else line) for line in (entry.text, entry.below)
     )
-    text = f"<strong>{text}</strong>" if entry.strong else text
+    shown = f"<strong>{text}</strong>" if entry.strong else text
     marks = "".join(f"<sup>{escape(mark)}</sup>" for mark in entry.marks)
     second = f'<span class="second">{below}</span>' if below else ""
-    return f'<td class="{kind}"{value}>{text}{marks}{second}</td>'
+    return f'<td class="{kind}"{value}>{shown}{marks}{second}</td>'
 
 
 def _typeset(text: str) -> str:
