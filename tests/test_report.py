@@ -44,7 +44,7 @@ from coopbench.report.sections.aggregates import (
 from coopbench.report.sections.comparisons import NO_COMPARISON, comparison_table
 from coopbench.report.sections.estimates import curves, overview_table, scores, task_table
 from coopbench.report.sections.missing import missing_table
-from coopbench.report.serialise import as_csv, as_json, columns_as_csv
+from coopbench.report.serialise import as_csv, as_json, columns_as_csv, indented
 from coopbench.report.tables.entries import SAME, named_count, style_order, unit_text
 from coopbench.report.terminal import as_text, encodable
 
@@ -542,6 +542,20 @@ def test_json_round_trip(report):
         content["curves"][0]["values"]
         == report.episodes.blocks[0].curves[report.protocol.report.curve].tolist()
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *('ß"\\\n', None, True, -0.0, 1e22, [], {}, ()),
+        {"a": [], "b": {}, "c": [[]], "é, ": (1, 2.5, "x: {}, []"), "d": {"e": [{"f": None}, 3]}},
+        [{"a": 1, "b": "["}, {"a": 2}, [1, [2, [3]]]],
+    ],
+)
+def test_indented_json_is_that_of_python(value):
+    assert indented(value) == json.dumps(value, indent=1, ensure_ascii=False)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        indented([value, {"a": math.inf}])
 
 
 def test_csv_keeps_every_bit(report):

@@ -268,7 +268,7 @@ def _correlation(pair: tuple[ScoreMatrix, ScoreMatrix]) -> float:
     """Return the correlation over seeds of the mean scores of two policies; nan where undefined."""
     if not same_episodes(pair):
         return math.nan
-    one, two = (np.atleast_2d(side.values).mean(axis=0) for side in pair)
+    one, two = (side.episode_means for side in pair)
     varying = len(one) > 1 and np.ptp(one) > 0 and np.ptp(two) > 0
     return float(np.corrcoef(one, two)[0, 1]) if varying else math.nan
 

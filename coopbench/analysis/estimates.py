@@ -65,16 +65,18 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         metrics = protocol.report.metrics_of(by_id[name])
         if not table.runs(name, policy):
             metrics = (protocol.report.score,)
-        matrices = score_matrices(protocol, table, by_id[name], policy, metrics)
+        matrices = list(score_matrices(protocol, table, by_id[name], policy, metrics))
         failed = len(table.failed(name, policy))
-        for metric, values in zip(metrics, matrices, strict=True):
-            row = two_way_estimate(name, metric, values, confidence)
+        means = two_way_estimates(name, metrics, matrices, confidence)
+        for metric, row, values in zip(metrics, means, matrices, strict=True):
             if metric == protocol.report.score:
                 row = _bounded(protocol, by_id[name], row, values)
                 alike = _repeated(table.runs(name, policy), values)
                 row = replace(row, flag="; ".join(filter(None, (row.flag, alike))))
-            flag = _with_failures(row, failed, values)
-            rows.append(replace(row, failed=values.failed, flag=flag))
+            if failed:
+                flag = _with_failures(row, failed, values)
+                row = replace(row, failed=values.failed, flag=flag)
+            rows.append(row)
     return tuple(rows)
 
 
@@ -100,22 +102,39 @@ def _bounded(protocol: Protocol, task: Task, row: Estimate, values: ScoreMatrix)
 
 def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
     """Return the flag of an estimate of a policy of which some runs failed."""
-    if not failed:
-        return row.flag
     runs = failed + len(values.runs) - values.failed
     how = "count with the floor of the task" if values.failed else "are left out"
     return "; ".join(filter(None, (f"{failed} of {runs} runs failed and {how}", row.flag)))
 
 
-def two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: float) -> Estimate:
-    """Estimate the mean of a score matrix with its two-way interval."""
+def two_way_estimates(
+    task: str, metrics: Sequence[str], matrices: Sequence[ScoreMatrix], confidence: float
+) -> list[Estimate]:
+    """Estimate the means of the score matrices of some metrics, with their two-way intervals."""
+    two_way = {
+        metric: values.grid()
+        for metric, values in zip(metrics, matrices, strict=True)
+        if not (values.fixed and values.strata is None) and np.isfinite(values.values).any()
+    }
+    widths = statistics.half_widths_apart(list(two_way.values()), confidence).tolist()
+    halves = dict(zip(two_way, widths, strict=True))
+    return [
+        _estimate(task, metric, values, confidence, halves.get(metric))
+        for metric, values in zip(metrics, matrices, strict=True)
+    ]
+
+
+def _estimate(
+    task: str, metric: str, values: ScoreMatrix, confidence: float, half: float | None
+) -> Estimate:
+    """Estimate the mean of a score matrix; without ``half`` the interval is over its units."""
     matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
     finite = np.isfinite(matrix)
     row = estimate(task, values.policy, metric, values.units, confidence, unit)
     episodes, std_episodes = int(finite.any(axis=0).sum()), _within(matrix)
     flags = [row.flag, values.note]
     if not values.fixed:
-        flags[:1] = _weaknesses(replace(row, std_episodes=std_episodes), finite)
+        flags[:1] = _weaknesses(row, std_episodes, finite)
     if values.fixed and values.distinct and finite.all():  # as often as it was played
         flags[0], episodes = CERTAIN, values.distinct
         row = replace(row, count=episodes, low=row.mean, high=row.mean)
@@ -123,22 +142,17 @@ def two_way_estimate(task: str, metric: str, values: ScoreMatrix, confidence: fl
             row, std_episodes = replace(row, std=math.nan), math.nan
     elif values.distinct:
         episodes = min(episodes, values.distinct)
-    low, high = row.low, row.high
-    if row.count and not (values.fixed and values.strata is None):
-        spread = TwoWay([values.grid()]).spread(np.ones(1))
-        half = float(statistics.half_widths(spread, confidence)[0])
-        low, high = row.mean - half, row.mean + half
     return replace(
         row,
         flag="; ".join(filter(None, flags)),
         episodes=episodes,
         std_episodes=std_episodes,
-        low=low,
-        high=high,
+        low=row.low if half is None else row.mean - half,
+        high=row.high if half is None else row.mean + half,
     )
 
 
-def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
+def _weaknesses(row: Estimate, std_episodes: float, finite: np.ndarray) -> Iterator[str]:
     """Say what weakens the interval of a learner, or excludes it."""
     if row.count < len(finite):
         yield f"undefined in {len(finite) - row.count} of {len(finite)} runs"
@@ -148,7 +162,7 @@ def _weaknesses(row: Estimate, finite: np.ndarray) -> Iterator[str]:
         yield f"no interval: it needs {FEWEST} runs"
     elif 0 < row.count < FEW:
         yield few_runs(f"{row.count} runs")
-    if row.std == 0.0 and row.std_episodes == 0.0:
+    if row.std == 0.0 and std_episodes == 0.0:
         yield EQUAL
 
 
@@ -181,9 +195,16 @@ def trimmed_over_tasks(
 
 def _within(matrix: np.ndarray) -> float:
     """Return the standard deviation of episodes within a run, pooled over runs."""
-    rows = [row[np.isfinite(row)] for row in matrix]
-    variances = [np.var(row, ddof=1) if np.ptp(row) else 0.0 for row in rows if len(row) > 1]
-    return math.sqrt(float(np.mean(variances))) if variances else math.nan
+    whole = np.isfinite(matrix).all()  # then the runs are one part, in the order of their sums
+    parts = (
+        [np.ascontiguousarray(matrix)] if whole else [row[None, np.isfinite(row)] for row in matrix]
+    )
+    variances = [
+        np.where(np.ptp(part, axis=1) == 0.0, 0.0, np.var(part, axis=1, ddof=1))
+        for part in parts
+        if part.size > len(part)  # two episodes or more
+    ]
+    return math.sqrt(float(np.mean(np.concatenate(variances)))) if variances else math.nan
 
 
 def estimate(

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import Grid, complete_grid
-from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.scores import mean_of_defined, means_of_defined
 
 EPISODES, RUNS, MODELS = "episodes", "runs", "models"  # units of inference
 _EPSILON = 1e-6  # added to the width of a range by Gorsane et al. 2022
@@ -62,10 +62,15 @@ class ScoreMatrix:
         """Unit of inference."""
         return EPISODES if self.fixed else RUNS
 
-    @property
+    @cached_property
     def run_means(self) -> np.ndarray:
         """Mean of every run over its defined episodes, (runs,); one value for a fixed policy."""
-        return np.array([mean_of_defined(row) for row in np.atleast_2d(self.values)])
+        return means_of_defined(np.atleast_2d(self.values))
+
+    @cached_property
+    def episode_means(self) -> np.ndarray:
+        """Mean of every episode over the runs, (episodes,)."""
+        return np.asarray(np.atleast_2d(self.values).mean(axis=0))
 
     @property
     def units(self) -> np.ndarray:
@@ -127,7 +132,12 @@ def score_matrix(
     Where runs have played different seeds, only the episodes that all have are used. Of the score,
     every run that failed has a row of the floor, see ``floor_of``; of any other metric none.
     """
-    return next(score_matrices(protocol, table, task, policy, [metric]), None)
+    key = score_matrix, task.id, policy, metric
+    if table.kept.get(key, (None,))[0] is not protocol:  # parts of a report ask for the same
+        matrix = next(score_matrices(protocol, table, task, policy, [metric]), None)
+        table.kept[key] = protocol, matrix
+    kept: ScoreMatrix | None = table.kept[key][1]
+    return kept
 
 
 def units_of(
@@ -201,8 +211,8 @@ def _played(
     distinct = max(each) if all(each) else 0
     for metric in metrics:
         scores = values(first, metric)
-        whole = ScoreMatrix(policy, scores, first.seeds, strata, runs, origin, own_episodes=own)
-        whole = replace(whole, distinct=distinct)
+        head = policy, scores, first.seeds, strata, runs, origin
+        whole = ScoreMatrix(*head, own_episodes=own, distinct=distinct)
         if not runs:
             yield metric, whole
         elif own:

@@ -11,7 +11,7 @@ import numpy as np
 
 from coopbench import provenance
 from coopbench.episodes.grouping import grouped
-from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.scores import means_of_defined
 
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
@@ -126,7 +126,7 @@ class Progress:
         which only files from elsewhere do, are compared by their returns.
         """
         values = self.metrics.get(score, self.metrics["return"])
-        return np.array([mean_of_defined(row) for row in values])
+        return means_of_defined(values)
 
     def best(self, score: str) -> int:
         """Number of the best checkpoint by the mean of a metric, see ``best_checkpoint``."""
@@ -190,6 +190,8 @@ class EpisodeTable:
     settings: Mapping[Cell, Mapping[str, Any]] = field(default_factory=dict)
     own_episodes: bool = False
     bare: Mapping[str, str] = field(default_factory=dict)
+    # What follows from the episodes and is asked for again, by whom it is asked for.
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.blocks)

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from coopbench_envs.parameters import named
 # Where spreadsheets let formulas begin: also behind ``;``, which may separate fields, and with
 # signs as wide as letters of Chinese.
 _FORMULA = re.compile("(^|;)(?=[=+@\t\r\uff1d\uff0b\uff0d\uff20-])")
+_CONTAINERS = (dict, list, tuple)  # in JSON
 _QUOTED = re.compile(r"[,\"\r\n]")  # in a field
 
 
@@ -84,7 +86,38 @@ def plain(value: Any) -> Any:
 
 def as_json(findings: Findings) -> str:
     """Return the report as JSON: everything but the single episodes; null where undefined."""
-    return json.dumps(contents(findings), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return indented(contents(findings)) + "\n"
+
+
+def indented(value: Any, level: int = 0) -> str:
+    """Return what ``json.dumps`` does with ``indent=1``, in a tenth of the time.
+
+    It writes all of an indented text in Python; here what holds no other containers is left to its
+    compiled encoder. Keys are texts.
+    """
+    write = _encoder(level + 1).encode
+    if not isinstance(value, _CONTAINERS) or not value:
+        return write(value)
+    inside = value.values() if isinstance(value, dict) else value
+    if any(isinstance(part, _CONTAINERS) for part in inside):
+        parts = [indented(part, level + 1) for part in inside]
+        if isinstance(value, dict):
+            parts = [f"{write(key)}: {part}" for key, part in zip(value, parts, strict=True)]
+        text = _break(level + 1).join(parts)
+    else:
+        text = write(value)[1:-1]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    return f"{ends[0]}{_break(level + 1)[1:]}{text}{_break(level)[1:]}{ends[1]}"
+
+
+def _break(level: int) -> str:
+    return ",\n" + " " * level
+
+
+@cache
+def _encoder(level: int) -> json.JSONEncoder:
+    separators = _break(level), ": "
+    return json.JSONEncoder(separators=separators, allow_nan=False, ensure_ascii=False)
 
 
 def contents(findings: Findings) -> dict[str, Any]:

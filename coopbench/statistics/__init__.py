@@ -38,5 +38,6 @@ from coopbench.statistics.two_way import Spread as Spread
 from coopbench.statistics.two_way import TwoWay as TwoWay
 from coopbench.statistics.two_way import complete_grid as complete_grid
 from coopbench.statistics.two_way import half_widths as half_widths
+from coopbench.statistics.two_way import half_widths_apart as half_widths_apart
 from coopbench.statistics.two_way import one_sided as one_sided
 from coopbench.statistics.two_way import p_values as p_values

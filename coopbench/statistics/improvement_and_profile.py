@@ -8,7 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coopbench.statistics.estimates import performance_profile, probability_of_improvement
+from coopbench.statistics.estimates import (
+    performance_profile,
+    probability_of_improvement,
+    twice_below,
+)
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
 
@@ -105,10 +109,7 @@ def profile_interval(scores: Scores, taus: Scores, confidence: float = 0.95) -> 
 
 def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Return the share of ``two`` below every value of ``one``; ties count one half."""
-    ordered = np.sort(two)
-    below = np.searchsorted(ordered, one, side="left") + np.searchsorted(ordered, one, side="right")
-    result: np.ndarray = below / (2.0 * len(two))
-    return result
+    return np.asarray(twice_below(one, two) / (2.0 * len(two)))
 
 
 def _variance(columns: np.ndarray) -> np.ndarray:

@@ -88,6 +88,13 @@ def check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence is {confidence}; allowed is a share between 0 and 1")
 
 
+def means_of_defined(rows: np.ndarray) -> np.ndarray:
+    """Return ``mean_of_defined`` of every row of a matrix."""
+    if rows.size and np.isfinite(rows).all():
+        return np.asarray(np.ascontiguousarray(rows).mean(axis=1))  # sums in the order of one row
+    return np.array([mean_of_defined(row) for row in rows])
+
+
 def mean_of_defined(sample: np.ndarray) -> float:
     """Return the mean of the finite values of a sample; nan if there are none."""
     defined = sample[np.isfinite(sample)]

@@ -15,7 +15,7 @@ docs/statistics.md has its coverage.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -37,7 +37,9 @@ class Grid:
     (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
     episodes may have other strata, as different games do. ``nested`` says that every run of a
     learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose variance
-    contains that over episodes.
+    contains that over episodes. ``many`` says that ``values`` has a further, first axis: several
+    metrics of the same runs and episodes, each by itself. Such a grid stands alone in ``TwoWay``,
+    whose results have that axis, too.
     """
 
     values: np.ndarray
@@ -45,20 +47,21 @@ class Grid:
     runs: Hashable = None
     strata: np.ndarray | None = None
     nested: bool = False
+    many: bool = False
 
     @property
     def fixed(self) -> bool:
         """Whether it is a fixed policy."""
-        return self.values.ndim == 1
+        return self.values.ndim - self.many == 1
 
     @property
     def matrix(self) -> np.ndarray:
-        """The values as (runs, episodes); a fixed policy has one row."""
-        return np.atleast_2d(self.values)
+        """The values as (..., runs, episodes); a fixed policy has one row."""
+        return self.values[..., None, :] if self.fixed else self.values
 
 
 class Spread(NamedTuple):
-    """Parts of the variance of linear forms of means, each (forms,)."""
+    """Parts of the variance of linear forms of means, each (..., forms)."""
 
     runs: np.ndarray  # V_R: variance over runs
     runs_df: np.ndarray  # degrees of freedom of V_R (Satterthwaite 1946)
@@ -71,7 +74,7 @@ class _Block(NamedTuple):
     """Covariance of the means of some grids that depend on each other."""
 
     members: list[int]
-    covariance: np.ndarray  # (members, members), of means
+    covariance: np.ndarray  # (..., members, members), of means
     df: float
 
 
@@ -89,30 +92,30 @@ class _Strata(NamedTuple):
         return int(self.counts.min())
 
     def centred(self, values: np.ndarray) -> np.ndarray:
-        """Return values (rows, episodes) less the row's mean over their stratum."""
-        ordered: np.ndarray = values[:, self.order]
-        means = np.add.reduceat(ordered, self.starts, axis=1) / self.counts
-        centred: np.ndarray = (ordered - np.repeat(means, self.counts, axis=1))[:, self.places]
+        """Return values (..., episodes) less the row's mean over their stratum."""
+        ordered: np.ndarray = values[..., self.order]
+        means = np.add.reduceat(ordered, self.starts, axis=-1) / self.counts
+        centred: np.ndarray = (ordered - np.repeat(means, self.counts, axis=-1))[..., self.places]
         return centred
 
 
 class TwoWay:
     """Means of grids, and the variance of every linear form of them.
 
-    ``means`` is (grids,). A variance is nan, and with it the interval, where a learner has fewer
-    than three runs or there are fewer than two episodes (in a stratum).
+    ``means`` is (..., grids). A variance is nan, and with it the interval, where a learner has
+    fewer than three runs or there are fewer than two episodes (in a stratum).
 
     Raises:
-        ValueError: for missing or infinite values, empty grids, or grids that claim the same runs
-            or episodes and have another number of them.
+        ValueError: for missing or infinite values, empty grids, grids that claim the same runs or
+            episodes and have another number of them, or one of many metrics beside another.
     """
 
     def __init__(self, grids: Sequence[Grid]) -> None:
         self.grids = tuple(grids)
         _check(self.grids)
         series = [_series(grid) for grid in self.grids]
-        self.means = np.array([part.mean for part in series])
-        self._magnitude = np.array([_magnitude(part) for part in series])
+        self.means = np.stack([part.mean for part in series], axis=-1)
+        self._magnitude = np.stack([_magnitude(part) for part in series], axis=-1)
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
         everything = range(len(self.grids))
         by_runs = _alike(learners, [grid.runs for grid in self.grids])
@@ -128,7 +131,7 @@ class TwoWay:
     def spread(self, weights: np.ndarray) -> Spread:
         """Return the variances of the forms ``weights @ means``; weights are (forms, grids)."""
         forms = np.atleast_2d(np.asarray(weights, np.float64))
-        slack = (ROUNDING * (np.abs(forms) @ self._magnitude)) ** 2
+        slack = (ROUNDING * (self._magnitude @ np.abs(forms).T)) ** 2
         runs, runs_df = _total(self._runs, forms, slack)
         episodes, episodes_df = _total(self._episodes, forms, slack)
         interaction, _ = _total(self._interaction, forms, slack)
@@ -143,11 +146,37 @@ class TwoWay:
 
 
 def half_widths(spread: Spread, confidence: float = 0.95) -> np.ndarray:
-    """Return the half widths of the intervals at a level of confidence, (forms,)."""
+    """Return the half widths of the intervals at a level of confidence, (..., forms)."""
     check_confidence(confidence)
     tails = np.full(spread.runs.shape, (1.0 - confidence) / 2.0)
     result: np.ndarray = np.sqrt(_squared(spread, tails))
     return result
+
+
+def half_widths_apart(grids: Sequence[Grid], confidence: float = 0.95) -> np.ndarray:
+    """Return the half widths of the intervals of the means of grids, each by itself, (grids,).
+
+    Those of one shape with equal strata are computed together.
+    """
+    alike: dict[Hashable, list[int]] = {}
+    for k, grid in enumerate(grids):
+        strata = None if grid.strata is None else np.asarray(grid.strata).tobytes()
+        alike.setdefault((grid.values.shape, grid.values.strides, grid.nested, strata), []).append(
+            k
+        )
+    halves = np.empty(len(grids))
+    for members in alike.values():
+        values = _stacked([grids[k].values for k in members])
+        two_way = TwoWay([replace(grids[members[0]], values=values, many=True)])
+        halves[members] = half_widths(two_way.spread(np.ones(1)), confidence)[:, 0]
+    return halves
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack arrays without changing their order in memory, which is that of their sums."""
+    if parts[0].flags.c_contiguous:
+        return np.stack(parts)
+    return np.swapaxes(np.stack([part.T for part in parts]), -1, -2)
 
 
 def p_values(estimates: np.ndarray, spread: Spread) -> np.ndarray:
@@ -200,29 +229,30 @@ def complete_grid(values: np.ndarray, keep: bool = False) -> np.ndarray:
 class _Series(NamedTuple):
     """What the variances need of one grid, all centred at its mean."""
 
-    mean: float
-    runs: np.ndarray  # (runs,) deviations of the run means
-    episodes: np.ndarray  # (episodes,) deviations of the episode means
-    matrix: np.ndarray  # (runs, episodes)
+    mean: np.ndarray  # (...)
+    runs: np.ndarray  # (..., runs) deviations of the run means
+    episodes: np.ndarray  # (..., episodes) deviations of the episode means
+    matrix: np.ndarray  # (..., runs, episodes)
 
 
 def _series(grid: Grid) -> _Series:
     matrix = grid.matrix
-    by_run = matrix.mean(axis=1)
-    mean = float(by_run.mean())
-    centred = matrix - mean
-    return _Series(mean, by_run - mean, centred.mean(axis=0), centred)
+    by_run = matrix.mean(axis=-1)
+    mean = np.asarray(by_run.mean(axis=-1))
+    centred = matrix - mean[..., None, None]
+    return _Series(mean, by_run - mean[..., None], centred.mean(axis=-2), centred)
 
 
-def _magnitude(part: _Series) -> float:
-    return abs(part.mean) + max(float(np.ptp(part.episodes)), float(np.ptp(part.runs)))
+def _magnitude(part: _Series) -> np.ndarray:
+    ranges = [np.ptp(deviations, axis=-1) for deviations in (part.episodes, part.runs)]
+    return np.asarray(np.abs(part.mean) + np.maximum(*ranges))
 
 
 def _check(grids: Sequence[Grid]) -> None:
     """Raise unless all grids are finite and those that share something have its size."""
     sizes: dict[tuple[str, Hashable], int] = {}
     for k, grid in enumerate(grids):
-        if grid.values.ndim not in (1, 2) or grid.values.size == 0:
+        if grid.values.ndim - grid.many not in (1, 2) or grid.values.size == 0:
             raise ValueError(
                 f"grid {k} has shape {grid.values.shape}; allowed is (runs, episodes) or, for a "
                 "fixed policy, (episodes,), neither empty"
@@ -232,7 +262,12 @@ def _check(grids: Sequence[Grid]) -> None:
                 f"grid {k} has missing or infinite values; allowed are finite numbers: every run "
                 "must have every episode"
             )
-        runs, episodes = grid.matrix.shape
+        if grid.many and len(grids) > 1:
+            raise ValueError(
+                f"grid {k} of {len(grids)} is of many metrics; allowed is such a grid alone, see "
+                "half_widths_apart"
+            )
+        runs, episodes = grid.matrix.shape[-2:]
         labels = (("runs", grid.runs, runs), ("episodes", grid.episodes, episodes))
         for what, label, size in labels:
             if label is None or (what == "runs" and grid.fixed):
@@ -262,33 +297,33 @@ def _alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]
 
 
 def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
-    deviations = np.array([series[k].runs for k in members])
-    size = deviations.shape[1]
+    deviations = np.stack([series[k].runs for k in members], axis=-2)
+    size = deviations.shape[-1]
     if size < FEWEST:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
-    return _Block(members, deviations @ deviations.T / ((size - 1) * size), size - 1.0)
+    return _Block(members, _products(deviations) / ((size - 1) * size), size - 1.0)
 
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
-    size = len(series[members[0]].episodes)
+    size = series[members[0]].episodes.shape[-1]
     if all(grids[k].nested for k in members):
         return _Block(members, np.zeros((len(members),) * 2), np.inf)
     strata = [_strata(grids[k], size) for k in members]
     if min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
     rows = [
-        part.centred(series[k].episodes[None])[0] * part.scale
+        part.centred(series[k].episodes) * part.scale
         for k, part in zip(members, strata, strict=True)
     ]
-    centred = np.array(rows)
+    centred = np.stack(rows, axis=-2)
     df = size - max(len(part.counts) for part in strata)
-    return _Block(members, centred @ centred.T / size**2, float(df))
+    return _Block(members, _products(centred) / size**2, float(df))
 
 
 def _interaction_block(
     members: list[int], series: Sequence[_Series], grids: Sequence[Grid]
 ) -> _Block:
-    runs, size = series[members[0]].matrix.shape
+    *many, runs, size = series[members[0]].matrix.shape
     if all(grids[k].nested for k in members):
         return _Block(members, np.zeros((len(members),) * 2), np.inf)
     strata = [_strata(grids[k], size) for k in members]
@@ -296,29 +331,35 @@ def _interaction_block(
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
     if len(members) == len(strata[0].counts) == 1:  # the usual case, without a copy of the matrix
         value = _interaction(series[members[0]]) / ((runs - 1) * (size - 1) * runs * size)
-        return _Block(members, np.full((1, 1), value), np.inf)
+        return _Block(members, value[..., None, None], np.inf)
     rows = [
-        (_residuals(series[k].matrix, part) * part.scale).ravel()
+        (_residuals(series[k].matrix, part) * part.scale).reshape(*many, runs * size)
         for k, part in zip(members, strata, strict=True)
     ]
-    residuals = np.array(rows)
-    return _Block(members, residuals @ residuals.T / ((runs - 1) * runs * size**2), np.inf)
+    residuals = np.stack(rows, axis=-2)
+    return _Block(members, _products(residuals) / ((runs - 1) * runs * size**2), np.inf)
 
 
-def _interaction(part: _Series) -> float:
-    """Return the sum of squares that run and episode together do not explain."""
-    runs, episodes = part.matrix.shape
-    total = float(np.vdot(part.matrix, part.matrix))
-    explained = episodes * np.vdot(part.runs, part.runs) + runs * np.vdot(
-        part.episodes, part.episodes
+def _interaction(part: _Series) -> np.ndarray:
+    """Return the sum of squares that run and episode together do not explain, (...)."""
+    *many, runs, episodes = part.matrix.shape
+    every = part.matrix.reshape(*many, runs * episodes)
+    total, by_run, by_episode = (
+        _products(values[..., None, :])[..., 0, 0] for values in (every, part.runs, part.episodes)
     )
-    return max(0.0, total - float(explained))
+    return np.asarray(np.maximum(0.0, total - (episodes * by_run + runs * by_episode)))
+
+
+def _products(rows: np.ndarray) -> np.ndarray:
+    """Return the products of all pairs of rows (..., rows, columns), (..., rows, rows)."""
+    rows = np.ascontiguousarray(rows)  # or sums would have another order
+    return np.asarray(rows @ np.swapaxes(rows, -1, -2))
 
 
 def _residuals(matrix: np.ndarray, strata: _Strata) -> np.ndarray:
-    """Return what run and episode of the same stratum do not explain, (runs, episodes)."""
+    """Return what run and episode of the same stratum do not explain, (..., runs, episodes)."""
     by_run = strata.centred(matrix)  # by run and stratum
-    result: np.ndarray = by_run - by_run.mean(axis=0)
+    result: np.ndarray = by_run - by_run.mean(axis=-2, keepdims=True)
     return result
 
 
@@ -344,21 +385,21 @@ def _ordered(content: bytes, kind: str) -> _Strata:
 def _total(
     blocks: Sequence[_Block], forms: np.ndarray, slack: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return variance and degrees of freedom of every form, both (forms,)."""
-    parts, freedom = np.zeros((len(forms), len(blocks))), np.ones(len(blocks))
+    """Return variance and degrees of freedom of every form, both (..., forms)."""
+    parts, freedom = np.zeros((*slack.shape, len(blocks))), np.ones(len(blocks))
     single = [k for k, block in enumerate(blocks) if len(block.members) == 1]
     if single:
         members = [blocks[k].members[0] for k in single]
-        variances = np.array([blocks[k].covariance[0, 0] for k in single])
-        parts[:, single] = _without_zeros(forms[:, members] ** 2, variances)
+        variances = np.stack([blocks[k].covariance[..., 0, 0] for k in single], axis=-1)
+        parts[..., single] = _without_zeros(forms[:, members] ** 2, variances[..., None, :])
     for k, block in enumerate(blocks):
         freedom[k] = block.df
         if len(block.members) > 1:
-            parts[:, k] = _quadratic(block, forms[:, block.members])
-    total = parts.sum(axis=1)
+            parts[..., k] = _quadratic(block, forms[:, block.members])
+    total = parts.sum(axis=-1)
     total = np.where(total <= slack, 0.0, total)
     with np.errstate(invalid="ignore", divide="ignore"):
-        unequal = (_without_zeros(parts**2, 1.0 / freedom)).sum(axis=1)
+        unequal = (_without_zeros(parts**2, 1.0 / freedom)).sum(axis=-1)
         df = np.where(total == 0.0, np.inf, total**2 / unequal)
     return total, df
 

@@ -10,6 +10,7 @@ from coopbench.statistics import (
     binomial_interval,
     complete_grid,
     half_widths,
+    half_widths_apart,
     iqm,
     iqm_of_runs,
     mean_weights,
@@ -310,3 +311,18 @@ def test_binomial_interval_is_exact():
 
 def test_runs_far_below_the_best_of_their_task():
     assert runs_behind_best(np.array([0.9, 0.66, 0.64, 0.1]), 0.25) == 2
+
+
+def test_intervals_apart_are_those_of_each_grid_alone():
+    strata = np.arange(60) % 4
+    draws = [rng.normal(size=shape) for shape in ((60,), (60,), (10, 60), (10, 60), (60, 10))]
+    draws[-1] = draws[-1].T  # sums have another order
+    grids = [Grid(values, strata=labels) for values in draws for labels in (None, strata, strata)]
+    grids += [Grid(rng.normal(size=(5, 1)), nested=True), Grid(np.ones(60), strata=strata)]
+    alone = [half_widths(TwoWay([grid]).spread([1.0]), 0.9)[0] for grid in grids]
+    np.testing.assert_array_equal(half_widths_apart(grids, 0.9), alone)
+
+
+def test_many_metrics_stand_alone():
+    with pytest.raises(ValueError, match="of many metrics"):
+        TwoWay([Grid(Y), Grid(Y[None], many=True)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from coopbench.analysis.estimates import two_way_estimate
+from coopbench.analysis.estimates import two_way_estimates
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import EPISODES, score_matrix
@@ -78,13 +78,18 @@ def agent_estimates(protocol: Protocol, table: EpisodeTable) -> tuple[AgentEstim
         if not np.isfinite(whole.values).any():  # shipped scores say nothing of single agents
             continue
         for seat, agent in enumerate(blocks[0].agents):
-            for metric in ("return", *blocks[0].agent_metrics):
+            played = np.flatnonzero(blocks[0].seats[:, seat])
+            metrics, matrices = ("return", *blocks[0].agent_metrics), []
+            for metric in metrics:
                 taken = np.array(
-                    [np.where(b.seats, agent_values(b, metric), np.nan)[:, seat] for b in blocks]
+                    [
+                        np.where(b.seats[:, seat], agent_values(b, metric)[:, seat], np.nan)
+                        for b in blocks
+                    ]
                 )
-                played = np.flatnonzero(blocks[0].seats[:, seat])
-                values = replace(whole, values=taken[0] if whole.fixed else taken).on(played)
-                row = vars(two_way_estimate(task, metric, values, confidence))
+                values = replace(whole, values=taken[0] if whole.fixed else taken)
+                matrices.append(values.on(played))
+            for row in map(vars, two_way_estimates(task, metrics, matrices, confidence)):
                 parts = {name: row[name] for name in _OF_AGENTS}
                 rows.append(AgentEstimate(agent=agent, **parts))
     return tuple(rows)
