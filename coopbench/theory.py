@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from coopbench_envs.coopetition.published.stage import best_responses, payoffs, synergy_weight
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.parameters import resolve
 from coopbench_envs.registration import spec
@@ -31,9 +32,7 @@ __all__ = [
 ]
 
 _NEEDED = ("endowment", "alpha", "theta", "gamma", "dependence")  # fields of a version 0 game
-_NOTHING = 1e-10  # units; at or below it an investment counts as none and there is no synergy
 _STARTS = (0.0, 0.3, 1.0)  # shares of endowment from which equilibria are sought
-_TOLERANCE, _SWEEPS = 1e-6, 100  # of best responses: units, and rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ def stage_payoffs(env_id: str, actions: Any, **parameters: Any) -> np.ndarray:
             f"actions were {units.min():g} to {units.max():g} units; allowed: [0, endowment] with "
             f"endowments {c.endowment.tolist()}."
         )
-    return _payoffs(c, units)
+    return payoffs(c, units)
 
 
 def static_nash(
@@ -87,14 +86,8 @@ def static_nash(
     others = np.zeros((n, n)) if weights is None else _numbers("weights", weights, (n, n))
     if np.diag(others).any():
         raise ValueError(f"weights had the diagonal {np.diag(others).tolist()}; allowed: zeros.")
-    units = start * np.asarray(c.endowment)
-    for sweep in range(1, _SWEEPS + 1):
-        before = units.copy()
-        for agent in range(n):
-            units[agent] = _best_response(c, units, agent, np.eye(n)[agent] + others[agent])
-        if np.abs(units - before).max() < _TOLERANCE:
-            return _profile(game, c, units, True, sweep)
-    return _profile(game, c, units, False, _SWEEPS)
+    concern = np.eye(n) + others
+    return _profile(game, c, *best_responses(c, lambda a, x: concern[a] @ payoffs(c, x), start))
 
 
 def coopetitive_equilibrium(
@@ -139,12 +132,12 @@ def social_optimum(env_id: str, **parameters: Any) -> StageProfile:
     from scipy.optimize import minimize
 
     game, c = _game(env_id, parameters)
-    e, n, weight = np.asarray(c.endowment), len(c.endowment), _synergy_weight(c) * np.sum(c.alpha)
+    e, n, weight = np.asarray(c.endowment), len(c.endowment), synergy_weight(c) * np.sum(c.alpha)
 
     def loss(units: np.ndarray) -> tuple[float, np.ndarray]:
         shared = np.exp(np.log(units).mean())
         slope = c.theta / (1.0 + units) - 1.0 + weight * shared / (n * units)
-        return -float(_payoffs(c, units).sum()), -slope
+        return -float(payoffs(c, units).sum()), -slope
 
     # The slope of the synergy is infinite at zero: stay a little above.
     bounds = [(1e-6 * top, top) for top in e]
@@ -203,44 +196,10 @@ def _numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _synergy_weight(c: Any) -> float:
-    """Return the weight of the synergy, or its mean where a game draws it anew each episode."""
-    return 0.5 * (c.gamma_low + c.gamma_high) if hasattr(c, "gamma_low") else float(c.gamma)
-
-
-def _payoffs(c: Any, units: np.ndarray) -> np.ndarray:
-    """Return payoffs (..., agents) for investments (..., agents) that are already checked."""
-    shared = np.exp(np.log(np.maximum(units, _NOTHING)).mean(axis=-1, keepdims=True))
-    shared = np.where((units <= _NOTHING).any(axis=-1, keepdims=True), 0.0, shared)
-    result: np.ndarray = (
-        c.endowment - units + c.theta * np.log1p(units) + c.alpha * _synergy_weight(c) * shared
-    )
-    return result
-
-
 def _profile(
     game: EnvSpec, c: Any, units: np.ndarray, converged: bool, sweeps: int
 ) -> StageProfile:
     """Return the profile in which the agents invest ``units``, with its payoffs."""
-    paid = _payoffs(c, units)
+    paid = payoffs(c, units)
     shares, welfare = units / c.endowment, float(paid.sum())
     return StageProfile(game.id, game.agents(c), units, shares, paid, welfare, converged, sweeps)
-
-
-def _best_response(c: Any, units: np.ndarray, agent: int, concern: np.ndarray) -> float:
-    """Return the investment of ``agent`` that maximises the payoffs weighted by ``concern``."""
-    from scipy.optimize import minimize_scalar
-
-    trial = units.copy()
-
-    def loss(x: float) -> float:
-        trial[agent] = x
-        return -float(concern @ _payoffs(c, trial))
-
-    top = float(c.endowment[agent])
-    # The last step of the search falls well below its own bound; a tighter one only meets rounding.
-    inner = minimize_scalar(
-        loss, bounds=(0.0, top), method="bounded", options={"xatol": 10.0 * _TOLERANCE}
-    )
-    # The search never evaluates the bounds, where the best response may lie.
-    return min((float(inner.x), 0.0, top), key=loss)
