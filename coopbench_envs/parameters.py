@@ -238,14 +238,18 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 
 def _plain(value: Any, kind: Any) -> Any:
-    """Convert to plain data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not."""
+    """Convert to plain data of ``kind`` or raise TypeError; 3.0 is a valid int, True is not.
+
+    Arrays and numbers of NumPy count as the lists and numbers that they hold.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
     options = _options(kind)
     if value is None and type(None) in options:
         return None
     for option in options:
-        if option is bool and type(value).__name__ in ("bool", "bool_"):
-            return bool(value)
-        if type(value).__name__ in ("bool", "bool_"):
+        if isinstance(value, bool):
+            if option is bool:
+                return value
             continue
         if option is int and (
             isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())

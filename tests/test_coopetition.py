@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbench_envs import Engine, ids, spec
+from coopbench_envs.coopetition.published.dynamics import State
 from coopbench_envs.engine import DISABLED
 
 FOLDER = unpacked("coopetition")
@@ -110,6 +111,61 @@ def test_recorded_trajectories(name, sequence):
     np.testing.assert_allclose(
         engine.control.returns[0], sequence["episode_return_per_agent_until_first_done"], rtol=1e-9
     )
+
+
+# Constants that are parameters of Coopetition under the same name, and games that add no factor to
+# rewards.
+SHARED = ("num_agents", "horizon", "alpha", "dependence", "theta", "gamma", "trust_gain")
+SHARED += ("trust_loss", "damage_gain", "damage_decay", "dependence_loss", "sensitivity")
+SHARED += ("initial_trust", "initial_damage")
+PLAIN = ("DynamicPartnerSelection-v0", "PartnerHoldUp-v0", "PlatformEcosystem-v0", "SLCD-v0")
+PLAIN += ("RecoveryRace-v0", "RenaultNissan-v0", "SynergySearch-v0", "TrustDilemma-v0")
+
+
+@pytest.mark.parametrize(("name", "sequence"), SEQUENCES)
+def test_every_game_is_an_instance_of_the_model(name, sequence):
+    """Coopetition with a game's numbers moves by the same bits, until the game ends."""
+    drawn = {key: sequence["initial"][key] for key in ("gamma",) if key in sequence["initial"]}
+    game = Engine(name, **sequence["kwargs"])
+    c = game.constants
+    own = {key: getattr(c, key) for key in SHARED} | {"endowments": c.endowment} | drawn
+    own |= {"baseline_share": (c.baseline / c.endowment).round(9)}
+    model = Engine("Coopetition-v0", **own)
+    game.reset(np.array([0]), state=drawn or None)
+    model.reset(np.array([0]))
+    for actions in sequence["steps"]["actions"]:
+        for engine in (game, model):
+            engine.step(np.array(actions)[None, :, None], DISABLED)
+        for field in State._fields:
+            np.testing.assert_array_equal(*(getattr(e.state, field) for e in (model, game)))
+        np.testing.assert_array_equal(model.control.obs, game.control.obs)
+        np.testing.assert_array_equal(model.control.measures[:, :4], game.control.measures[:, :4])
+        if name in PLAIN:
+            np.testing.assert_array_equal(model.control.rewards, game.control.rewards)
+        if game.control.done[0]:
+            break
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": [0.5, 0.6]}, "'alpha' .* allowed: shares with sum 1"),
+        ({"alpha": [1.2, -0.2]}, r"'alpha' .* allowed: 2 numbers in \[0, 1\]"),
+        (
+            {"dependence": [[0.0, 0.5], [0.5]]},
+            r"'dependence' .* allowed: 2 x 2 numbers in \[0, 1\]",
+        ),
+        ({"dependence": np.full((2, 2), 0.5)}, "'dependence' .* allowed: .* a diagonal of zeros"),
+        (
+            {"num_agents": 3, "endowments": [1.0, 2.0]},
+            "'endowments' .*: 3 numbers .* num_agents is 3",
+        ),
+        ({"endowments": [1.0, 0.0]}, "'endowments' .*: 2 numbers in"),
+    ],
+)
+def test_parameters_of_the_model_fit_together(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        Engine("Coopetition-v0", **parameters)
 
 
 SEEN = json.loads((FOLDER / "parallel_obs.json").read_text())

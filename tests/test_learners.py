@@ -80,6 +80,7 @@ def made(name, game, seed=5, **change):
 BITS = [(name, game, {}) for name, game in ALL]
 BITS += [(name, game, MEMORY) for name, game in (("ippo", BOX), ("mappo", CHOICES))]
 BITS += [("qtran", CHOICES, {"seat_terms": True, "condition": "relative"})]
+BITS += [(name, CHOICES, {"optimizer": "rmsprop"}) for name in ("qmix_shared", "coma")]
 
 
 @pytest.mark.parametrize(("name", "game", "change"), by_family(*BITS))
@@ -257,6 +258,7 @@ REFUSED = [
     ("qmix_shared", CHOICES, {"reward": "own"}, "has its own reward; allowed: reward='team'"),
     ("qmix", CHOICES, {"replay": 10**6}, "they take .* bytes in test/Pennies-v0; allowed: up to"),
     ("qmix", CHOICES, {"replay": 3, "batch_size": 4}, "replay was 3 and batch_size 4; allowed"),
+    ("iql", CHOICES, {"optimizer": "RMSProp"}, "'optimizer'.*Did you mean 'rmsprop'"),
     ("iql", CHOICES, {"seat_number": False}, "allowed with 'iql_shared'"),
 ]
 

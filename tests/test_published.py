@@ -16,7 +16,8 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections import anarchy
-from studies.equilibria import best_constant, exploitability, stage_payoffs
+from coopbench.theory import stage_payoffs
+from studies.equilibria import best_constant, exploitability
 from studies.equilibria.__main__ import stored
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,14 +37,14 @@ def test_investing_everything_earns_what_was_published_to_the_unit(published, ga
 def test_bounds_are_what_no_play_exceeds():
     """The optimum of one step at full trust, found here by another search, times the horizon."""
     for task in load_protocol("coopetition-published").task:
-        c = game_of(task).constants
+        c, largest = game_of(task).constants, dict(task.parameters)
         if hasattr(c, "gamma_high"):
-            c = c._replace(gamma_low=c.gamma_high)
+            largest["gamma_range"] = (c.gamma_high, c.gamma_high)
         weights = 1.0 + np.asarray(c.dependence).sum(axis=0)
         endowment = np.asarray(c.endowment)
 
-        def loss(share, c=c, weights=weights, endowment=endowment):
-            return -float(weights @ stage_payoffs(c, share * endowment))
+        def loss(share, env=task.env, largest=largest, weights=weights, endowment=endowment):
+            return -float(weights @ stage_payoffs(env, share * endowment, **largest))
 
         limits = [(1e-6, 1.0)] * len(endowment)
         best = minimize(loss, np.full(len(endowment), 0.3), method="SLSQP", bounds=limits)

@@ -68,6 +68,20 @@ def test_an_update_follows_the_gradient_of_the_errors_to_double_q_targets(torch,
     assert report["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["iql", "vdn_shared", "qmix", "qtran"])
+def test_rmsprop_makes_the_steps_of_pymarl(torch, name):
+    """The first one from moments of 0: lr g / (sqrt((1 - alpha) g^2) + eps)."""
+    learner = trained(name, 4 * 2, changes=MIXED | {"optimizer": "rmsprop"}, env=PENNIES)
+    model = learner.models[0]
+    before = [one.detach().clone() for one in model.parameters()]
+    while not learner.updates:
+        learner.advance()
+    assert learner.updates == 1
+    for old, new in zip(before, model.parameters(), strict=True):
+        step = learner._params.learning_rate * new.grad / (0.1 * new.grad.abs() + 1e-5)
+        torch.testing.assert_close(new.detach(), old - step, rtol=1e-5, atol=1e-7)
+
+
 def test_targets_by_hand(torch):
     """Two episodes of 3 and 2 steps; the second one is ended by time, the first by the game."""
     empty = torch.zeros(0)

@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 LARGEST = int(0.75 * LIMIT)  # bytes of a saved state that steps and episodes in it may take
-_ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 @runtime_checkable
@@ -119,18 +118,20 @@ def _leaves(parts: "Mapping[str, Part]") -> Iterator[tuple[str, Any]]:
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Return Adam's moments of every parameter, as ``number.name``.
+    """Return the moments of every parameter in Adam or RMSprop, as ``number.name``.
 
-    Before its first step they are zeros, as it sets them itself.
+    Before the first step they are zeros, as the optimizer sets them itself.
     """
+    adam = isinstance(optimiser, torch.optim.Adam)
+    names = ("exp_avg", "exp_avg_sq") if adam else ("square_avg",)
     parameters = [one for group in optimiser.param_groups for one in group["params"]]
     moments: dict[str, torch.Tensor] = {}
     for number, parameter in enumerate(parameters):
         state = optimiser.state[parameter]
         if not state:
-            state |= {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+            state |= {name: torch.zeros_like(parameter) for name in names}
             state["step"] = torch.tensor(0.0)
-        moments |= {f"{number}.{name}": state[name] for name in _ADAM}
+        moments |= {f"{number}.{name}": state[name] for name in ("step", *names)}
     return moments
 
 

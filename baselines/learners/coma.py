@@ -25,7 +25,7 @@ from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_o
 from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
-from coopbench.baselines.learners.torch_tools import adam, descend
+from coopbench.baselines.learners.torch_tools import descend, optimizer_of
 from coopbench_envs.parameters import between, one_of
 
 # What stands for the value of the choice that was made: the critic's value, as published, or the
@@ -46,9 +46,9 @@ class Params(NamedTuple):
     """Hyperparameters; steps are those of the environment, all lanes together."""
 
     learning_rate: h.LearningRate = 5e-4
-    critic_rate: Annotated[float, between(0, 1, "step size of the critic's Adam", above=True)] = (
-        5e-4
-    )
+    critic_rate: Annotated[
+        float, between(0, 1, "step size of the critic's optimizer", above=True)
+    ] = 5e-4
     lanes: h.Lanes = 8
     batch_size: h.Episodes = 8
     gamma: h.Gamma = 0.99
@@ -70,6 +70,7 @@ class Params(NamedTuple):
     scale_observations: h.ScaleObservations = True
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
+    optimizer: h.Optimizer = h.ADAM
 
 
 class Critic(Perceptron):
@@ -120,8 +121,8 @@ class COMA(EpisodeLearner):
         super().make_networks()
         params = self._params
         self.critic, self._share = Critic(self._rows, params.critic_hidden), params.epsilon_start
-        self._actors = adam(self.models, params.learning_rate)
-        self._critics = adam([self.critic], params.critic_rate)
+        self._actors = optimizer_of(self.models, params.learning_rate, params.optimizer)
+        self._critics = optimizer_of([self.critic], params.critic_rate, params.optimizer)
         self.renew()
 
     def renew(self) -> None:

@@ -12,7 +12,7 @@ from coopbench.baselines.learners.experience import Rows
 from coopbench.baselines.learners.modules import Perceptron
 from coopbench.baselines.learners.off_policy import Forms
 from coopbench.baselines.learners.row_learner import RewardScale
-from coopbench.baselines.learners.torch_tools import adam, layer_sizes
+from coopbench.baselines.learners.torch_tools import layer_sizes, optimizer_of
 
 __all__ = ["Batch", "Model", "forms_of"]
 
@@ -66,7 +66,8 @@ class Model:
         }
         self.targets = copy.deepcopy(self.networks)
         self.optimisers = {
-            name: adam([network], params.learning_rate) for name, network in self.networks.items()
+            name: optimizer_of([network], params.learning_rate)
+            for name, network in self.networks.items()
         }
         self.rewards = RewardScale(params.lanes * len(seats), 0.0)  # of rewards, not of their sums
 

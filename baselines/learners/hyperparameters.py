@@ -9,9 +9,10 @@ from coopbench_envs.parameters import Allowed, between, one_of
 MANY = 10**9
 TERMINAL = "terminal"  # an end by time alone is one of the game
 STORED = ("float32", "float16")  # how observations may be stored
+ADAM, RMSPROP = OPTIMIZERS = "adam", "rmsprop"
 
 # Of all learners.
-LearningRate = Annotated[float, between(0, 1, "step size of Adam", above=True)]
+LearningRate = Annotated[float, between(0, 1, "step size of the optimizer", above=True)]
 Lanes = Annotated[int, between(1, 4096, "games played at once")]
 Gamma = Annotated[float, between(0, 1, "discount factor")]
 ScaleObservations = Annotated[bool, Allowed("scale bounded features to [-1, 1]")]
@@ -58,6 +59,9 @@ Tau = Annotated[float, between(0, 1, "update rate of target networks", above=Tru
 ScaleRewards = Annotated[bool, Allowed("divide rewards by their standard deviation")]
 
 # Of learners from whole episodes.
+Optimizer = Annotated[
+    str, one_of(OPTIMIZERS, "Adam, or RMSprop with PyMARL's alpha of 0.99 and eps of 1e-5"), LATER
+]
 Replay = Annotated[int, between(1, 1_000_000, "episodes in the replay buffer")]
 Episodes = Annotated[int, between(1, 4096, "episodes of an update")]
 UpdatesPerEpisode = Annotated[float, between(0, 100, "gradient steps for each episode", above=True)]

@@ -25,7 +25,7 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_of
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
-from coopbench.baselines.learners.torch_tools import adam, descend
+from coopbench.baselines.learners.torch_tools import descend, optimizer_of
 
 _EMBED, _HYPER = 32, 64  # widths of the mixing network and of its hypernetworks, as published
 
@@ -63,6 +63,7 @@ class Params(NamedTuple):
     blind: h.Blind = False
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
+    optimizer: h.Optimizer = h.ADAM
 
 
 class Mixer(torch.nn.Module):
@@ -115,7 +116,8 @@ class QLearning(EpisodeLearner):
         """Make all networks, their targets, and the optimiser."""
         self.mixer = self.mixing(self._rows.agents, self._rows.state().shape[1])
         super().make_networks()
-        self._optimiser = adam([*self.models, self.mixer], self._params.learning_rate)
+        modules, params = [*self.models, self.mixer], self._params
+        self._optimiser = optimizer_of(modules, params.learning_rate, params.optimizer)
         self.renew()
 
     def renew(self) -> None:

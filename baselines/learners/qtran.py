@@ -32,7 +32,7 @@ from coopbench.baselines.learners.checkpoint import Part
 from coopbench.baselines.learners.episode_learner import EpisodeLearner, entry_of
 from coopbench.baselines.learners.modules import Perceptron, outputs_of
 from coopbench.baselines.learners.sequences import Batch, targets
-from coopbench.baselines.learners.torch_tools import adam, descend
+from coopbench.baselines.learners.torch_tools import descend, optimizer_of
 from coopbench_envs.parameters import Allowed, between, one_of
 
 ABSOLUTE, RELATIVE = CONDITIONS = "absolute", "relative"
@@ -76,6 +76,7 @@ class Params(NamedTuple):
     blind: h.Blind = False
     seat_number: h.SeatNumber = True
     reward: h.Reward = "own"
+    optimizer: h.Optimizer = h.ADAM
 
 
 class Joint(torch.nn.Module):
@@ -117,7 +118,8 @@ class QTRAN(EpisodeLearner):
         rows, params = self._rows, self._params
         sizes = rows.state().shape[1], params.hidden, rows.outputs, params.embed
         self.joint = Joint(*sizes, seat_terms=params.seat_terms)
-        self._optimiser = adam([*self.models, self.joint], params.learning_rate)
+        modules = [*self.models, self.joint]
+        self._optimiser = optimizer_of(modules, params.learning_rate, params.optimizer)
         self.renew()
 
     def renew(self) -> None:

@@ -10,9 +10,18 @@ import torch
 from torch.distributions import Distribution
 
 from coopbench.baselines.errors import Diverged
+from coopbench.baselines.learners.hyperparameters import ADAM, RMSPROP
 from coopbench_envs.core import streams
 
-__all__ = ["Descent", "adam", "bytes_of", "descend", "layer_sizes", "torch_apart", "torch_seed"]
+__all__ = [
+    "Descent",
+    "bytes_of",
+    "descend",
+    "layer_sizes",
+    "optimizer_of",
+    "torch_apart",
+    "torch_seed",
+]
 
 # Salt: random numbers of a learner differ from those of all games.
 _NUMBERS = 0x6E6F697365
@@ -67,9 +76,16 @@ def bytes_of(make: Callable[[], Any]) -> int:
         return sum(tensor.nbytes for tensor in vars(make()).values())
 
 
-def adam(modules: Iterable[torch.nn.Module], learning_rate: float) -> torch.optim.Optimizer:
-    """Return an optimiser of all parameters of these modules."""
+def optimizer_of(
+    modules: Iterable[torch.nn.Module], learning_rate: float, name: str = ADAM
+) -> torch.optim.Optimizer:
+    """Return the optimizer of this name, of all parameters of these modules.
+
+    RMSprop has the constants of PyMARL, which SMAC's results are made with (Samvelyan et al. 2019).
+    """
     parameters = [parameter for module in modules for parameter in module.parameters()]
+    if name == RMSPROP:
+        return torch.optim.RMSprop(parameters, lr=learning_rate, alpha=0.99, eps=1e-5)
     return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
 
 

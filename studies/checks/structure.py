@@ -60,7 +60,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench": (
         ("",),
         ("errors", "provenance"),
-        ("files", "statistics"),
+        ("files", "statistics", "theory"),
         ("episodes",),
         ("protocol",),
         ("playing", "certificates"),

@@ -18,15 +18,15 @@ import numpy as np
 import coopbench.report.sections
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections.anarchy import FILE, step_parameters
-from coopbench_envs.registration import ids, spec
-from studies.equilibria import (
-    best_constant,
+from coopbench.theory import (
     coopetitive_equilibrium,
     price_of_anarchy,
     social_optimum,
     static_nash,
     worst_nash,
 )
+from coopbench_envs.registration import ids, spec
+from studies.equilibria import best_constant
 
 # The published weight is drawn anew each episode; the table uses the mean of its range.
 _PARAMETERS: dict[str, dict[str, Any]] = {

@@ -85,8 +85,8 @@ State = state(
 def make_constants(
     params: Any,
     *,
-    endowment: Sequence[float],
-    baseline_share: float,
+    endowment: Sequence[float] | np.ndarray,
+    baseline_share: float | np.ndarray,
     dependence: float | np.ndarray,
     alpha: Sequence[float] | None = None,
     kind: Any = Constants,
@@ -97,7 +97,8 @@ def make_constants(
     Args:
         params: ``horizon``, ``reward_type``, ``reward_scale`` and ``normalize`` are read from it.
         endowment: Units that each agent can invest per step, > 0.
-        baseline_share: Share of the endowment below which others read defection, in [0, 1].
+        baseline_share: Share of the endowment below which others read defection, in [0, 1], of all
+            agents or of each.
         dependence: How much agent i depends on j, (agents, agents) with a zero diagonal, or one
             number for every pair.
         alpha: Shares of the synergy, with sum 1; None: equal shares.
