@@ -151,12 +151,12 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "worst_task" in {row["statistic"] for row in json.loads(as_json(report))["aggregates"]}
     assert "| Worst task |" in as_markdown(report.document)
     assert "& Worst task &" in report.latex()
-    assert "trimmed mean, worst task and rank" in report.latex()
+    assert "trimmed mean, optimality gap, worst task and rank" in report.latex()
     assert explanations(report)["Worst task"].endswith("where it is lowest.")
     chart = aggregate(report, statistic="worst_task")
     assert chart.x_label.startswith("worst task, mean of normalized")
     (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]
-    assert drawn.caption.startswith("Mean, trimmed mean and worst task of")
+    assert drawn.caption.startswith("Mean, trimmed mean, optimality gap and worst task of")
 
 
 def point(name, loaded):

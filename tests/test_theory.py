@@ -116,3 +116,18 @@ GAME = "PartnerHoldUp-v0"  # endowments 120 and 80
 def test_what_has_no_step_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_worst_equilibrium_is_the_one_of_least_welfare_among_those_found(monkeypatch):
+    found = {0.0: (5.0, True), 0.3: (2.0, True), 1.0: (1.0, False)}  # welfare and whether it is one
+
+    def nash(env_id, *, start):
+        welfare, converged = found[start]
+        units = np.full(2, start)
+        return theory.StageProfile(env_id, ("a", "b"), units, units, units, welfare, converged, 1)
+
+    monkeypatch.setattr(theory, "static_nash", nash)
+    assert theory.worst_nash("any").welfare == 2.0
+    found.update({0.0: (5.0, False), 0.3: (2.0, False)})
+    with pytest.raises(RuntimeError, match="No Nash equilibrium of any was found"):
+        theory.worst_nash("any")

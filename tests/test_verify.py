@@ -274,7 +274,7 @@ def test_a_manifest_lists_its_cells_in_one_order(root):
     protocol = read_protocol(root)
     edit_json(root / NAME, lambda content: content["cells"].reverse())
     cells = json.loads((root / NAME).read_text())["cells"]
-    links = manifest._links(protocol.digest, {one["cell"]: one["sha256"] for one in cells})
+    links = manifest.links(protocol.digest, {one["cell"]: one["sha256"] for one in cells})
     cells = [one | {"link": link} for one, link in zip(cells, links[1:], strict=True)]
     edit_json(root / NAME, {"cells": cells, "results": links[-1]})
     with pytest.raises(DamagedResultError, match="its chain of digests does not hold"):
