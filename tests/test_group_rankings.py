@@ -24,6 +24,8 @@ from coopbench.analysis.contrasts import adjusted
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.score_matrix import group_units
 from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.protocol.variants import with_tasks
+from coopbench.report.blocks import FILES
 from coopbench.report.plots.style import styles
 from coopbench.report.report import Report
 from coopbench.report.sections import improvements, profiles
@@ -233,3 +235,17 @@ def test_a_report_that_was_written_names_its_page(written_reports, tmp_path):
     assert str(report).splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
     assert (tmp_path / "report.html").is_file()
     assert "Report:" not in str(coopbench.evaluate(TRUST, "random", **options))
+
+
+def test_of_one_task_the_terminal_shows_the_summary_and_nothing_stands_twice():
+    protocol = with_tasks(group_protocol(baselines=["low", "high"]), ["a-one"])
+    blocks = [block for block in group_blocks(GROUP_LEVELS) if block.cell.task == "a-one"]
+    report = Report(protocol, EpisodeTable(tuple(blocks)))
+    titles = {section.title: section.shown for section in report.document.sections}
+    assert "All tasks" not in titles
+    assert titles["a-one"] == FILES
+    text = str(report)
+    assert len(text.splitlines()) <= 35
+    assert "trimmed" not in text
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("middle *")]
+    assert row[-1] == "(2)"

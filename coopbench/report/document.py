@@ -111,9 +111,12 @@ def _sections(
 
 
 def _tasks(findings: Findings, alone: bool) -> Iterator[Section]:
-    """Iterate over a section for every played task, by number; a terminal shows one alone."""
+    """Iterate over a section for every played task, by number.
+
+    A terminal shows one that is alone, unless a summary says what matters of it.
+    """
     for number, task in enumerate(played_tasks(findings), start=1):
-        shown = ALWAYS if alone else FILES
+        shown = ALWAYS if alone and not findings.aggregates else FILES
         yield Section(task.id, tuple(_task(findings, task)), f"task-{number}", shown)
 
 

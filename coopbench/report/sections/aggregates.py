@@ -324,11 +324,15 @@ def pictures(findings: Findings) -> list[Picture]:
 
 
 def overall(findings: Findings) -> Iterator[Block]:
-    """Iterate over the statistics of all policies, as table and pictures, and runs of learners."""
+    """Iterate over the statistics of all policies, as table and pictures, and runs of learners.
+
+    Statistics over a single task are those of the task: its section and the summary have them.
+    """
+    several = len(findings.protocol.task) > 1
     table, drawn, runs = aggregate_table(findings), pictures(findings), runs_table(findings)
-    if table is not None:
+    if table is not None and several:
         yield table
-    if drawn:
+    if drawn and several:
         yield Pictures(tuple(drawn))
     if runs is not None:
         yield runs
