@@ -47,6 +47,28 @@ def test_every_block_of_a_tutorial_runs(page, tmp_path):
             printed = run(language, code, tmp_path)
 
 
+SAVED = """
+import coopbench_envs
+from stable_baselines3 import PPO
+
+games = coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 8)
+PPO("MlpPolicy", games, n_steps=10, seed=1, device="cpu").learn(80).save("model.zip")
+"""
+
+
+@pytest.mark.slow("trains four models, and plays a task with each")
+def test_a_saved_model_and_models_of_a_script_are_reported_as_the_page_says(tmp_path):
+    page = (ROOT / "docs" / "training-elsewhere.md").read_text(encoding="utf-8")
+    beginning = page[: page.index("| Example |")]
+    blocks = [(kind, code) for kind, _, code in _BLOCK.findall(beginning) if kind in _COMMANDS]
+    command, saved, example, script = blocks
+    assert "examples/sb3_parameter_sharing.py" in example[1]  # which test_examples runs
+    run("python", SAVED, tmp_path)
+    for language, code in (command, saved):
+        assert "mine *" in run(language, code, tmp_path)
+    assert "sb3_ppo" in run(*script, tmp_path)
+
+
 def test_the_files_of_the_tutorial_are_those_of_the_example():
     page = (ROOT / "docs" / "tutorials" / "own-environment.md").read_text(encoding="utf-8")
     files = {title: code for _, title, code in _BLOCK.findall(page) if title}
