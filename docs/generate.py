@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import audit
+import compute_table
 import plots
 import published_tables
 import rail_tables
@@ -118,6 +119,7 @@ def pages() -> dict[Path, dict[str, str]]:
         contents[docs / "environments" / page_name(env_id)] |= {"partners": partners}
     contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
+    contents[docs / "compute.md"] = compute_table.parts()
     contents[docs / "results.md"] = results_tables.parts()
     for page, name in results_pages.PAGES.items():
         contents[docs / page] = results_pages.parts(name)
