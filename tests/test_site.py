@@ -92,6 +92,25 @@ def test_every_datum_has_a_license():
     assert [place for place in places if not any(ROOT.glob(place))] == []
 
 
+def test_croissant_describes_all_tables_and_instances(docs):
+    """That the file is fresh is tested with all generated files, in test_structure.py."""
+    made = docs("croissant").content()
+    described = [one["includes"] for one in made["distribution"]]
+    names = {file for pattern in described for file in ROOT.glob(pattern)}
+    assert names >= {*ROOT.glob("benchmarks/results/tables/*/*.csv")}
+    assert names >= {*ROOT.glob("protocols/instances/*.npz")}
+
+
+@pytest.mark.slow("reads all stored tables with another package")
+def test_croissant_is_valid_and_its_records_can_be_read():
+    mlcroissant = pytest.importorskip("mlcroissant")
+    data = mlcroissant.Dataset(jsonld=str(ROOT / "croissant.json"))
+    assert not data.metadata.ctx.issues.errors
+    for records in data.metadata.record_sets:
+        row = next(iter(data.records(records.id)))
+        assert row[f"{records.id}/protocol"].decode() in coopbench.protocol_names()
+
+
 def test_the_site_puts_all_tables_on_the_pages_of_results(pages, docs):
     made = docs("results_pages")
     text = (ROOT / "docs" / "results" / "rail-scaling.md").read_text(encoding="utf-8")
