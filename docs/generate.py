@@ -2,14 +2,18 @@
 
 A generated part stands between ``<!-- generated: begin -->`` and ``<!-- generated: end -->``; on
 the page of an environment it contains the facts, elsewhere the table of its name.
+``croissant.json`` is generated as a whole.
 """
 
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import audit
+import compute_table
+import croissant
 import plots
 import published_tables
 import rail_tables
@@ -118,6 +122,7 @@ def pages() -> dict[Path, dict[str, str]]:
         contents[docs / "environments" / page_name(env_id)] |= {"partners": partners}
     contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
+    contents[docs / "compute.md"] = compute_table.parts()
     contents[docs / "results.md"] = results_tables.parts()
     for page, name in results_pages.PAGES.items():
         contents[docs / page] = results_pages.parts(name)
@@ -149,14 +154,20 @@ def filled(text: str, parts: dict[str, str]) -> str:
     return _PART.sub(lambda m: f"{m[1]}{parts[m[2]]}\n{m[3]}", text)
 
 
-def main() -> int:
-    """Write the pages, or with ``--check`` name those that are out of date."""
-    stale = []
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield every file that is made from others, as it should be."""
     for file, tables in pages().items():
         begun = file.is_file() or file.parent.name != "results"
         old = file.read_text(encoding="utf-8") if begun else results_pages.new_page(file.stem)
-        new = filled(old, tables)
-        if new != old or not begun:
+        yield file, filled(old, tables)
+    yield croissant.FILE, croissant.text()
+
+
+def main() -> int:
+    """Write the files, or with ``--check`` name those that are out of date."""
+    stale = []
+    for file, new in texts():
+        if not file.is_file() or new != file.read_text(encoding="utf-8"):
             stale.append(str(file.relative_to(ROOT)))
             if "--check" not in sys.argv:
                 file.write_text(new, encoding="utf-8")

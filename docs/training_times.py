@@ -1,8 +1,13 @@
-"""How long trainings take, for docs/training.md: from the facts that packed runs hold."""
+"""How long trainings take: from the facts that packed runs hold.
 
-from collections.abc import Iterator, Sequence
+For docs/training.md, where a reader plans a training, and docs/compute.md, which sums the hours.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from stored_results import protocol_of
 
@@ -28,7 +33,8 @@ def times(name: str, files: Sequence[Path]) -> str:
     learners = [learner_of(file) for file in files]
     cells: dict[str, dict[str, str]] = {}
     for file, learner in zip(files, learners, strict=True):
-        for task, rates in speeds(name, file):
+        for task, runs in facts(name, file).items():
+            rates = [run["steps_per_second"] for run in runs]
             least, middle = (MILLION / rate / MINUTE for rate in (max(rates), median(rates)))
             cells.setdefault(task, {})[learner] = f"{least:.1f} ({middle:.1f})"
     body = [
@@ -42,11 +48,11 @@ def learner_of(file: Path) -> str:
     return file.name.removesuffix(SUFFIX)
 
 
-def speeds(name: str, file: Path) -> Iterator[tuple[str, list[float]]]:
-    """Yield each trained task with the steps per second of the runs that were trained on it."""
+@cache
+def facts(name: str, file: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return each trained task with the facts of the runs that were trained on it."""
     protocol = protocol_of(name)
     trained = read_runs(file, protocol).trained
     if protocol.training is not None and protocol.training.on == "any":
         trained = {protocol.training_tasks[0].id: trained}
-    for task, runs in trained.items():
-        yield task, [run.facts["steps_per_second"] for run in runs.values()]
+    return {task: [run.facts for run in runs.values()] for task, runs in trained.items()}

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import tarfile
+import tomllib
 
 import pytest
 from builders import PATIENCE, run_python
@@ -63,6 +64,18 @@ def test_a_checkout_is_the_package_whatever_is_installed(tmp_path):
     file, found = run_python(script).splitlines()
     assert file == str(ROOT / "baselines" / "__init__.py")
     assert found == f"True {len(coopbench.policies())}"
+
+
+def test_citations_name_the_version_of_the_package():
+    """It is written in ``coopbench/__init__.py``, where builds and commands read it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    for file, pattern in (
+        ("CITATION.cff", r"^version: (\S+)$"),
+        ("docs/citing.md", r"^  version = {(\S+)},$"),
+    ):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert re.findall(pattern, text, re.MULTILINE) == [coopbench.__version__], file
 
 
 def test_no_instruction_installs_a_name_that_is_on_no_index():

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import fnmatch
 import importlib
 import os
 import pkgutil
@@ -65,10 +66,49 @@ def test_links_lead_to_what_a_checkout_has(pages, docs):
                 assert target.exists() or (target in made and not results), (file.name, link)
 
 
-@pytest.mark.parametrize("name", ["results.md", "speed.md"])
-def test_pages_that_are_read_whole_have_at_most_1500_words(name):
+_SOURCES = ("coopbench", "coopbench_envs")
+_DATA = {".csv", ".json", ".jsonl", ".map", ".npz", ".toml", ".txt", ".zip"}
+LONGEST = {"results.md": 1500, "speed.md": 1500} | dict.fromkeys(
+    ("datasheet.md", "data-licenses.md", "compute.md", "maintenance.md"), 600
+)
+
+
+@pytest.mark.parametrize(("name", "most"), LONGEST.items())
+def test_pages_that_are_read_whole_are_short(name, most):
     words = (ROOT / "docs" / name).read_text(encoding="utf-8").split()
-    assert sum(any(map(str.isalnum, word)) for word in words) <= 1500  # not bars of tables
+    assert sum(any(map(str.isalnum, word)) for word in words) <= most  # not bars of tables
+
+
+def test_every_datum_has_a_license():
+    """Places on the page are folders, files or patterns of files."""
+    page = (ROOT / "docs" / "data-licenses.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([\w./*-]+/[\w./*-]+)`", page)
+    folders = ("baselines", "benchmarks/results", *_SOURCES, "protocols", "studies", "tests/golden")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.*")]
+    names = [str(file.relative_to(ROOT)) for file in files if file.suffix in _DATA]
+    assert len(names) > 300
+    listed = [place for each in places for place in (each, f"{each}/*")]
+    assert [n for n in names if not any(fnmatch.fnmatch(n, place) for place in listed)] == []
+    assert [place for place in places if not any(ROOT.glob(place))] == []
+
+
+def test_croissant_describes_all_tables_and_instances(docs):
+    """That the file is fresh is tested with all generated files, in test_structure.py."""
+    made = docs("croissant").content()
+    described = [one["includes"] for one in made["distribution"]]
+    names = {file for pattern in described for file in ROOT.glob(pattern)}
+    assert names >= {*ROOT.glob("benchmarks/results/tables/*/*.csv")}
+    assert names >= {*ROOT.glob("protocols/instances/*.npz")}
+
+
+@pytest.mark.slow("reads all stored tables with another package")
+def test_croissant_is_valid_and_its_records_can_be_read():
+    mlcroissant = pytest.importorskip("mlcroissant")
+    data = mlcroissant.Dataset(jsonld=str(ROOT / "croissant.json"))
+    assert not data.metadata.ctx.issues.errors
+    for records in data.metadata.record_sets:
+        row = next(iter(data.records(records.id)))
+        assert row[f"{records.id}/protocol"].decode() in coopbench.protocol_names()
 
 
 def test_the_site_puts_all_tables_on_the_pages_of_results(pages, docs):
