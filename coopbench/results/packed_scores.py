@@ -26,6 +26,7 @@ import numpy as np
 import coopbench_envs
 from coopbench.baselines.match import OWN
 from coopbench.baselines.registry import parse_name
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes, Failure, Progress
 from coopbench.errors import DamagedResultError, OtherProtocolError
@@ -126,9 +127,7 @@ def read_scores(protocol: Protocol, learner: str) -> list[tuple[Cell, Stored]]:
             f"they have played another protocol (digest {header['digest'][:12]}; {protocol.name} "
             f"has {protocol.digest[:12]})"
         )
-    by_task: dict[str, list[dict[str, Any]]] = {}
-    for meta in header["cells"]:
-        by_task.setdefault(meta["task"], []).append(meta)
+    by_task = grouped((meta["task"], meta) for meta in header["cells"])
     return [
         pair for task in protocol.task for pair in _cells(protocol, task, by_task[task.id], arrays)
     ]
@@ -249,22 +248,29 @@ def referenced(root: Path, protocol: Protocol) -> list[str]:
 def reported_cells(root: Path, protocol: Protocol, notes: list[str]) -> list[tuple[Cell, Stored]]:
     """Return the cells of a results folder, see ``stored_cells``, and its shipped scores."""
     cells = list(stored_cells(root, protocol, notes))
-    return [*cells, *scores_beside(cells, root, protocol, notes)]
+    return [*cells, *noted_scores(cells, root, protocol, notes)]
+
+
+def noted_scores(
+    cells: Iterable[tuple[Cell, Stored]], root: Path, protocol: Protocol, notes: list[str]
+) -> list[tuple[Cell, Stored]]:
+    """Return ``scores_beside`` in one list; add to ``notes`` why there are none, if that is so."""
+    try:
+        scored = scores_beside(cells, root, protocol)
+    except (DamagedResultError, OtherProtocolError) as error:
+        notes.append(f"{LEFT_OUT}{error}")
+        return []
+    return [pair for pairs in scored.values() for pair in pairs]
 
 
 def scores_beside(
-    cells: Iterable[tuple[Cell, Stored]], root: Path, protocol: Protocol, notes: list[str]
-) -> Iterator[tuple[Cell, Stored]]:
-    """Yield the shipped scores that belong to a folder, of learners that have none of the cells.
+    cells: Iterable[tuple[Cell, Stored]], root: Path, protocol: Protocol
+) -> dict[str, list[tuple[Cell, Stored]]]:
+    """Return the shipped scores that belong to a folder, by learner, but of those with own cells.
 
-    Add to ``notes`` why there are none if they cannot be read.
+    Raises ``DamagedResultError`` as ``referenced`` does, and ``OtherProtocolError`` as
+    ``read_scores`` does.
     """
     own = {parse_name(cell.policy).kind for cell, _ in cells}
-    try:
-        learners = referenced(root, protocol)
-    except DamagedResultError as error:
-        notes.append(f"{LEFT_OUT}{error}")
-        return
-    for learner in learners:
-        if learner not in own:
-            yield from read_scores(protocol, learner)
+    learners = [learner for learner in referenced(root, protocol) if learner not in own]
+    return {learner: read_scores(protocol, learner) for learner in learners}

@@ -42,7 +42,7 @@ from coopbench.results.folder import (
 )
 from coopbench.results.manifest import unreadable, write_manifest
 from coopbench.results.packed_runs import SUFFIX, lacking_learners, read_runs, with_shipped
-from coopbench.results.packed_scores import referenced, scores_beside, with_scores, write_reference
+from coopbench.results.packed_scores import noted_scores, referenced, with_scores, write_reference
 from coopbench.workflows.consistency import (
     episode_discrepancies,
     metadata_discrepancies,
@@ -247,7 +247,7 @@ def _report(
     if out is None:
         return report_of(protocol, played, names, notes)
     earlier, more = earlier_results(Path(out), protocol, {cell for cell, _ in played})
-    scores = list(scores_beside([*played, *earlier], Path(out), protocol, more))
+    scores = noted_scores([*played, *earlier], Path(out), protocol, more)
     damaged = tuple(f"{LEFT_OUT}{reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
     return report_of(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbench.baselines.registry import parse_name
 from coopbench.episodes.table import Cell
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.playing.plan import plan
@@ -13,7 +12,7 @@ from coopbench.playing.runner import Runner
 from coopbench.protocol.schema import Protocol
 from coopbench.results.manifest import SHIPPED
 from coopbench.results.packed_runs import shipped_runs
-from coopbench.results.packed_scores import arrays_of, read_scores, referenced
+from coopbench.results.packed_scores import arrays_of, scores_beside
 from coopbench.results.store import Stored
 from coopbench.workflows.evaluation import play_cells
 from coopbench.workflows.identities import Cells
@@ -38,10 +37,8 @@ def shipped_checks(
     With a ``runner`` the shipped runs play all of their episodes again; without one the checks say
     that the scores are those of this package.
     """
-    own = {parse_name(cell.policy).kind for cell, _ in cells.values()}
     try:
-        learners = [name for name in referenced(root, protocol) if name not in own]
-        scored = {name: read_scores(protocol, name) for name in learners}
+        scored = scores_beside(cells.values(), root, protocol)
     except (DamagedResultError, OtherProtocolError) as error:
         return {SHIPPED: concluded(SHIPPED, [Discrepancy(str(error))])}
     checks = dict[str, Check]()
