@@ -10,9 +10,11 @@ from golden_folders import unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coopbench import play_episode
 from coopbench_envs import Engine, ids, spec
 from coopbench_envs.coopetition.published.dynamics import State
 from coopbench_envs.engine import DISABLED
+from coopbench_envs.layouts import unpack
 
 FOLDER = unpacked("coopetition")
 # Which of the games whose files are there already: all of them in the end.
@@ -166,6 +168,49 @@ def test_every_game_is_an_instance_of_the_model(name, sequence):
 def test_parameters_of_the_model_fit_together(parameters, message):
     with pytest.raises(ValueError, match=message):
         Engine("Coopetition-v0", **parameters)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("observation", ["full", "asymmetric", "minimal"])
+def test_the_model_hides_what_an_observation_leaves_out(observation, timed):
+    """What is left has the numbers and bounds of the full observation."""
+    own = {"num_agents": 3, "endowments": [90.0, 100.0, 60.0]}
+    whole = Engine("Coopetition-v0", **own)
+    part = Engine("Coopetition-v0", **own, observation=observation, observe_time=timed)
+    for engine in (whole, part):
+        engine.reset(np.array([0]))
+        for shares in ([0.9, 0.1, 0.4], [0.2, 0.3, 0.8]):
+            actions = np.array(shares) * engine.constants.endowment
+            engine.step(actions[None, :, None], DISABLED)
+    (full,), seen = whole.control.obs, unpack(part.layout, part.control.obs[0])
+    size = {"full": 21, "asymmetric": 14, "minimal": 3}[observation]
+    assert part.control.obs.shape[2] == size - (observation != "minimal" and not timed)
+    assert ("time" in seen) == (timed and observation != "minimal")
+    for name, values in seen.items():
+        if name == "trust_in_others":
+            trust = whole.layout["trust"].view(full)[np.arange(3), np.arange(3)]
+            np.testing.assert_array_equal(values, trust[~np.eye(3, dtype=bool)].reshape(3, 2))
+        else:
+            np.testing.assert_array_equal(values, whole.layout[name].view(full))
+    for agent in range(3):
+        box = part.observation_spaces[agent]
+        assert box.contains(part.control.obs[0, agent].astype(np.float32))
+        np.testing.assert_array_equal(
+            unpack(part.layout, box.high)["own_action"], own["endowments"][agent]
+        )
+
+
+def test_strategies_play_alike_where_they_see_their_own_trust_alone():
+    played = [
+        play_episode("Coopetition-v0", name, num_agents=3, observation=observation).rewards
+        for name in ("trust_threshold:threshold=0.52", "tit_for_tat")
+        for observation in ("full", "asymmetric")
+    ]
+    np.testing.assert_array_equal(*played[:2])
+    np.testing.assert_array_equal(*played[2:])
+    assert not np.array_equal(played[0], played[2])
+    with pytest.raises(ValueError, match="others_actions"):
+        play_episode("Coopetition-v0", "tit_for_tat", observation="minimal")
 
 
 SEEN = json.loads((FOLDER / "parallel_obs.json").read_text())

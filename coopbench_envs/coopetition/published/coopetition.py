@@ -4,13 +4,26 @@ The other games of version 0 are this one with fixed parameters; some add an ear
 on rewards. Page: docs/environments/coopetition.md.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
-from coopbench_envs.parameters import between, describe, positive
+from coopbench_envs.core import kernel
+from coopbench_envs.layouts import Part, consecutive
+from coopbench_envs.parameters import between, describe, one_of, positive
+
+OBSERVATIONS = ("full", "asymmetric", "minimal")
+FULL, ASYMMETRIC, MINIMAL = range(3)
+
+Constants = model.extended(
+    dynamics.Constants,
+    __name__,
+    observation="position in OBSERVATIONS",
+    timed="bool: observations end with the time",
+)
 
 
 class Params(NamedTuple):
@@ -49,12 +62,23 @@ class Params(NamedTuple):
     initial_damage: Annotated[float, between(0, 1, "initial damage of each against each other")] = (
         0.0
     )
+    observation: Annotated[
+        str,
+        one_of(
+            OBSERVATIONS,
+            "full: the trust of all in all; asymmetric: the agent's own trust in others; minimal: "
+            "its last investment and its own trust",
+        ),
+    ] = "full"
+    observe_time: Annotated[
+        bool, one_of((), "whether observations have the time; minimal ones never do")
+    ] = True
     reward_type: dynamics.RewardType = "integrated"
     normalize: dynamics.Normalize = False
     reward_scale: dynamics.RewardScale = 1.0
 
 
-def constants(p: Params) -> dynamics.Constants:
+def constants(p: Params) -> Any:
     """Return the constants of agents as the parameters describe them."""
     pairs = _numbers(p, "dependence", 2)
     if pairs.ndim and np.diag(pairs).any():
@@ -77,6 +101,9 @@ def constants(p: Params) -> dynamics.Constants:
         sensitivity=p.sensitivity,
         initial_trust=p.initial_trust,
         initial_damage=p.initial_damage,
+        kind=Constants,
+        observation=OBSERVATIONS.index(p.observation),
+        timed=p.observe_time and p.observation != "minimal",
     )
 
 
@@ -98,11 +125,73 @@ def _refused(p: Params, name: str, allowed: str) -> ValueError:
     return ValueError(f"Parameter {name!r} of {SPEC.id} was {given!r}; allowed: {allowed}.")
 
 
+@kernel
+def observe(c, s, i, obs):
+    """Write the parts of ``layout`` in their order."""
+    n = c.num_agents
+    for a in range(n):
+        obs[i, a, 0] = s.last_action[i, a]
+        k = 1
+        if c.observation != MINIMAL:
+            for b in range(n):
+                if b != a:
+                    obs[i, a, k] = s.last_action[i, b]
+                    k += 1
+        for b in range(n):
+            for other in range(n):
+                if c.observation == FULL or (a == b and other != a):
+                    obs[i, a, k] = s.trust[i, b, other]
+                    k += 1
+        if c.observation != MINIMAL:
+            for b in range(n):
+                obs[i, a, k + b] = s.reputation[i, a, b]
+            k += n
+            for b in range(n):
+                if b != a:
+                    total = 0.0
+                    for other in range(n):
+                        total += s.reputation[i, b, other]
+                    obs[i, a, k] = total / n
+                    k += 1
+            for b in range(n):
+                obs[i, a, k + b] = c.dependence[a, b]
+            if c.timed:
+                obs[i, a, k + n] = s.time[i] / c.horizon
+
+
+def layout(c: Any) -> dict[str, Part]:
+    """Return the named parts of one agent's observation; others are in the order of their index."""
+    others = c.num_agents - 1
+    if c.observation == MINIMAL:
+        return consecutive({"own_action": 1, "trust_in_others": others})
+    shapes: dict[str, int | tuple[int, ...]] = {}
+    for name, part in dynamics.layout(c).items():
+        if name == "trust" and c.observation == ASYMMETRIC:
+            shapes["trust_in_others"] = others
+        elif name != "time" or c.timed:
+            shapes[name] = part.shape
+    return consecutive(shapes)
+
+
+def observation_space(c: Any, agent: int) -> Box:
+    """Return the bounds of an agent's observation: those of its parts in the full one."""
+    full, parts = dynamics.observation_space(c, agent), dynamics.layout(c)
+    bounds = []
+    for name, part in layout(c).items():
+        begin = parts["trust" if name == "trust_in_others" else name].start
+        bounds.append(slice(begin, begin + part.size))
+    low, high = (np.concatenate([ends[part] for part in bounds]) for ends in (full.low, full.high))
+    return Box(low, high, dtype=np.float32)
+
+
 SPEC = dynamics.game(
     id="coopbench/Coopetition-v0",
     module=__name__,
+    kernels=dynamics.KERNELS._replace(observe=observe),
     params=Params,
     constants=constants,
     agents=model.named("agent"),
+    observation_space=observation_space,
+    layout=layout,
     source="the model of Coopetition-Gym",
 )
