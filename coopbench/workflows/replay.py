@@ -1,6 +1,7 @@
 """Replay: the episode that an address names, played again or read from its file."""
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,11 @@ class Episode(Recording):
     def of(cls, recorded: Recording) -> "Episode":
         """Return the same episode, so that it can be shown."""
         return cls(**vars(recorded))
+
+    def _repr_html_(self) -> str:
+        """Play the episode in a notebook, in a frame of its own."""
+        page = escape(as_html(self))
+        return f'<iframe srcdoc="{page}" width="100%" height="560" style="border: 0"></iframe>'
 
     def to_html(self, path: str | Path, *, sight: bool = False) -> Path:
         """Write the player of the episode, one HTML file that needs nothing else.
