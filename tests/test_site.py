@@ -102,6 +102,17 @@ def test_every_datum_has_a_license():
     assert [place for place in places if not any(ROOT.glob(place))] == []
 
 
+def test_certificates_begin_with_what_a_difference_means(docs):
+    """In at most ten lines, with the scores that the tables below have."""
+    for name, make in docs("certificate_pages").MADE.items():
+        question, _, figures = make().partition("\n## Figures\n")
+        _, _, answer = question.partition("\n## Can I trust this difference?\n\n")
+        lines = answer.strip().split("\n- ")
+        assert 5 <= len(lines) <= 10, name
+        for score in re.findall(r"-?\d\.\d\d", answer):
+            assert f"| {score} ±" in figures, (name, score)
+
+
 def test_croissant_describes_all_tables_and_instances(docs):
     """That the file is fresh is tested with all generated files, in test_structure.py."""
     made = docs("croissant").content()
