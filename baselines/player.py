@@ -141,7 +141,12 @@ class Player:
             return self._encoded(actions, len(observations))
         array = self._shaped(actions, observations)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"Policy {self.label!r} returned actions that are not finite.")
+            row = tuple(np.argwhere(~np.isfinite(array))[0][:2])  # an episode and an agent
+            seen = np.array2string(observations[row], precision=4, separator=", ", threshold=20)
+            raise ValueError(
+                f"Policy {self.label!r} returned actions that are not finite: "
+                f"{array[row].tolist()} for the observation {seen}."
+            )
         if self.game.levels is not None and array.ndim > 2:
             self.nearest = f"{self.game.levels} choices"
             return self.game.levels.nearest(array)
@@ -178,7 +183,7 @@ class Player:
             raise ValueError(
                 f"Policy {self.label!r} returned actions of shape {array.shape} and type "
                 f"{array.dtype} in {self.game.env_id}; expected {shape} "
-                f"({'integers' if kinds == 'iu' else 'numbers'}: lanes, agents"
+                f"({'integers' if kinds == 'iu' else 'numbers'}: episodes, agents"
                 f"{', dim' if space.shape else ''}) for observations {observations.shape}."
             )
         return array

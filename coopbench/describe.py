@@ -14,7 +14,12 @@ from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
-from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files
+from coopbench.protocol.loading import (
+    ad_hoc,
+    load_protocol,
+    protocol_files,
+    protocols_with_task,
+)
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.seeds import Evaluation
 from coopbench.protocol.task import Task
@@ -62,6 +67,10 @@ def describe(name: str) -> str:
         raise ValueError(
             f"{name!r} is a file; name the policy in it as {name}:NAME, or its environment as "
             f"{name}:SPEC."
+        )
+    if owners := protocols_with_task(name):
+        raise ValueError(
+            f"{name!r} is a task of {', '.join(owners)}; 'coopbench show {owners[0]}' describes it."
         )
     known = {*environments, *entries(), *protocol_files()}
     raise ValueError(unknown("name", name, known, listing="coopbench list"))

@@ -120,3 +120,11 @@ def test_the_command_ends_with_status_1(command):
     printed = command("check", "pettingzoo:toy_foreign", "--param", "chance=true", status=1)
     assert "pettingzoo:toy_foreign: 1 fault found." in printed.out
     assert "no fault found" in command("check", "pettingzoo:toy_foreign").out
+
+
+def test_the_environment_in_numpy_on_the_page_has_no_fault(tmp_path):
+    page = (ROOT / "docs" / "own-environments.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r'```python title="ring.py"\n(.*?)```', page, re.DOTALL)
+    file = tmp_path / "ring.py"
+    file.write_text(code, encoding="utf-8")
+    assert check_environment(f"{file}:SPEC") == []

@@ -293,3 +293,10 @@ def test_two_limits_that_differ(make, name):
     assert make("coopbench/TrustDilemma-v0", horizon=3, **{name: 3}).unwrapped.engine.horizon == 3
     with pytest.raises(ValueError, match=f"{name} was 3, and horizon 50; .*give one"):
         make("coopbench/TrustDilemma-v0", horizon=50, **{name: 3})
+
+
+def test_a_task_that_is_to_be_described_is_called_a_task():
+    with pytest.raises(
+        ValueError, match=r"'3m-drawn' is a task of skirmish-small; 'coopbench show"
+    ):
+        describe("3m-drawn")

@@ -233,7 +233,7 @@ def test_users_pass_functions_and_objects():
         (lambda o: None, "expected"),
         (lambda o: np.full((2, 2, 1), "x"), "expected"),
         (lambda o: [[1.0], [[2.0], [3.0]]], "expected"),
-        (lambda o: np.full((2, 2, 1), np.nan), "not finite"),
+        (lambda o: np.full((2, 2, 1), np.nan), r"not finite: \[nan\] for the observation \[\d"),
         (lambda o: np.full((2, 2, 1), np.inf), "not finite"),
         (lambda o: np.ma.masked_all((2, 2, 1)), "masked values"),
     ],

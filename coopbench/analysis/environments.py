@@ -31,8 +31,8 @@ def environment_notes(protocol: Protocol, blocks: Sequence[Episodes]) -> Iterato
         if not is_foreign(env):
             yield (
                 f"{env} is not an environment of coopbench ({'; '.join(codes)}). Commands that "
-                f"read these results elsewhere need the package that registers it, or its file: "
-                f"--register FILE.py:{env}."
+                "read these results elsewhere need the package that registers it, or its file: "
+                "--register FILE.py:SPEC."
             )
             bits = dict.fromkeys(_bits(task) for task in protocol.task if task.env == env)
             yield from (f"{env} on other processors and GPUs: {text}." for text in bits if text)

@@ -23,7 +23,7 @@ from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
 from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import check_count, named
 from coopbench_envs.reading import read_regular
 
 _LARGEST = 1 << 24  # bytes of a protocol file
@@ -111,6 +111,7 @@ def ad_hoc(
     """
     # NumPy's numbers are as good as Python's.
     episodes, seed = (n.item() if isinstance(n, np.integer) else n for n in (episodes, seed))
+    check_count("episodes", episodes)
     effects = {"hedges_g": None, "cohens_d": "cohens_d"}
     shown_effect = named("effect", effect, effects)
     named("comparison", comparison, {"paired": None, "welch": None})
@@ -159,7 +160,7 @@ def ad_hoc(
         ],
         "ad_hoc": True,
     }
-    return _validated(content, f"the ad-hoc protocol for {env}")
+    return _validated(content, f"this evaluation of {env}")
 
 
 def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> bool:
@@ -302,9 +303,10 @@ def _base(name: Any, path: Path) -> Path:
         raise ProtocolError(f"{path} extends {name!r}: {error}") from None
 
 
-def _tasks(protocol: str) -> list[str]:
-    """Return the ids of the tasks of a protocol of this package."""
-    return [task.id for task in load_protocol(protocol).task]
+def protocols_with_task(name: str) -> list[str]:
+    """Return the protocols of this package that have a task of this id, standard ones first."""
+    owners = [p for p in protocol_files() if name in (t.id for t in load_protocol(p).task)]
+    return sorted(owners, key=lambda owner: not owner.endswith("-standard"))
 
 
 def _shipped(name: str) -> Path:
@@ -322,8 +324,7 @@ def _shipped(name: str) -> Path:
         file: Path = named("protocol", name, files)
     except ValueError as error:
         hint = "A file of your own must end in .toml."
-        owners = [owner for owner in files if name in _tasks(owner)]
-        owners.sort(key=lambda owner: not owner.endswith("-standard"))
+        owners = protocols_with_task(name)
         if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
             hint = f"It is an environment: 'coopbench evaluate {name}' plays it."
         elif owners:

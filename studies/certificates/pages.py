@@ -71,8 +71,8 @@ def partners_text(certificate: Certificate) -> str:
     return (
         "Play that ignores its partners scores at most 0, the best response to each partner 1. The "
         "player that knows the pool, but not which partner it meets, the best known rule or script "
-        f"and `{SIMPLE}` score {'; '.join(parts)}. The first number less the second is what it "
-        "would add to the best known play to tell its partners apart as that player does."
+        f"and `{SIMPLE}` score {'; '.join(parts)}. The difference between the first two numbers is "
+        "what the best known play could gain by identifying its partners as well as that player."
     )
 
 
