@@ -24,10 +24,10 @@ from scipy.sparse import csgraph
 from coopbench_envs.arrays import pack
 from coopbench_envs.core import draw, streams
 from coopbench_envs.pathfinding.maps import movingai
+from studies import archive
 
 ROOT = Path(__file__).resolve().parent.parent
 CITIES = ROOT / "coopbench_envs" / "pathfinding" / "maps" / "cities"
-INSTANCES = ROOT / "protocols" / "instances"
 SIZE = 128
 LANE, STREET, AVENUE = 4.0, 5.5, 8.0  # widths of roads, in cells
 CELL = 0.1  # length of a cell in the environment
@@ -437,7 +437,7 @@ def _goals(starts: Iterable[int], cells: list[int]) -> list[int]:
 
 
 def files(agents: Sequence[int] = AGENTS) -> Iterator[tuple[Path, bytes]]:
-    """All files with their contents: the maps, then the start positions."""
+    """All files with their contents: the maps, then the start positions in their archive."""
     rasters = {name: raster(name) for name in sorted(MAKERS)}
     for name, solid in rasters.items():
         yield CITIES / f"{name}.map", octile(solid).encode()
@@ -446,7 +446,8 @@ def files(agents: Sequence[int] = AGENTS) -> Iterator[tuple[Path, bytes]]:
         if farthest(cells) > FARTHEST:
             raise RuntimeError(f"{name} has ways longer than {2 * FARTHEST:g}; shorten them.")
     for count in agents:
-        yield INSTANCES / f"cities_a{count}.npz", pack(instances(free, count), compressed=False)
+        content = pack(instances(free, count), compressed=False)
+        yield archive.INSTANCES / f"cities_a{count}.npz", content
 
 
 def picture(file: Path) -> None:
@@ -472,11 +473,15 @@ def main() -> None:
     if asked.picture is not None:
         picture(asked.picture)
         return
-    differing = 0
+    differing, stored = 0, archive.stored()
     for path, content in files():
-        same = path.is_file() and path.read_bytes() == content
+        frozen = path.parent == archive.INSTANCES
+        before = stored.get(path.name) if frozen else path.is_file() and path.read_bytes()
+        same = before == content
         differing += not same
-        if not asked.check:
+        if not asked.check and frozen:
+            archive.put(path.name, content)
+        elif not asked.check:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()

@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,12 @@ from coopbench.baselines.game import Game
 from coopbench.episodes.metrics import known_metrics
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import ad_hoc, load_protocol
-from coopbench.protocol.task import instance_state
+from coopbench.protocol.task import instance_file, instance_state
 from coopbench_envs import Engine
 from studies.certificates import search, sections
 from studies.certificates.replay import JUDGED
 
 ROOT = Path(__file__).resolve().parent.parent
-INSTANCES = ROOT / "protocols" / "instances"
 
 GOOD = """
 [protocol]
@@ -58,7 +58,7 @@ def test_shipped_protocols_load_and_their_instances_are_enough(name):
         if task.instances is not None:
             constants = Game.at(task.env, **task.parameters).constants
             assert {len(value) for value in instance_state(task, constants, 2).values()} == {2}
-            with np.load(INSTANCES / task.instances.file) as arrays:
+            with np.load(BytesIO(instance_file(task.instances.file))) as arrays:
                 assert min(map(len, arrays.values())) >= protocol.episodes(task)
 
 

@@ -98,7 +98,7 @@ def test_every_datum_has_a_license():
     folders = ("baselines", "benchmarks/results", *_SOURCES, "protocols", "studies", "tests/golden")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.*")]
     names = [str(file.relative_to(ROOT)) for file in files if file.suffix in _DATA]
-    assert len(names) > 300
+    assert len(names) > 150
     listed = [place for each in places for place in (each, f"{each}/*")]
     assert [n for n in names if not any(fnmatch.fnmatch(n, place) for place in listed)] == []
     assert [place for place in places if not any(ROOT.glob(place))] == []
@@ -121,7 +121,7 @@ def test_croissant_describes_all_tables_and_instances(docs):
     described = [one["includes"] for one in made["distribution"]]
     names = {file for pattern in described for file in ROOT.glob(pattern)}
     assert names >= {*ROOT.glob("benchmarks/results/tables/*/*.csv")}
-    assert names >= {*ROOT.glob("protocols/instances/*.npz")}
+    assert names >= {*ROOT.glob("protocols/instances*")}
 
 
 @pytest.mark.slow("reads all stored tables with another package")

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -37,6 +38,7 @@ LONGEST, _LONGEST_AXIS = 100, 30
 _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
 # Names that folders of tasks cannot have: a report or a protocol has files of these names.
 _FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
+INSTANCES = Path(str(resources.files("coopbench.protocols"))) / "instances.zip"  # of the package
 _LARGEST = 1 << 28  # bytes of an instance file
 
 
@@ -368,11 +370,9 @@ def instance_state(
     spec = coopbench_envs.spec(task.env)
     if spec.instances is None:
         raise ProtocolError(f"Task {task.id!r}: {spec.id} takes no instances; remove the key.")
-    path = Path(str(resources.files("coopbench.protocols"))) / "instances" / task.instances.file
-    if not path.exists():  # a protocol of a user's own
-        path = Path(task.instances.file)
+    path = task.instances.file
     try:
-        content = read_regular(path, _LARGEST)
+        content = instance_file(path)
     except FileNotFoundError:
         raise ProtocolError(f"Task {task.id!r}: there is no instance file {path}.") from None
     if hashlib.sha256(content).hexdigest() != task.instances.sha256:
@@ -388,6 +388,17 @@ def instance_state(
         )
     chosen = slice(episodes) if rows is None else list(rows)
     return spec.instances(constants, {name: array[chosen] for name, array in arrays.items()})
+
+
+def instance_file(name: str) -> bytes:
+    """Return a file of instances: one of this package, else the one at the path ``name``.
+
+    Raises ``FileNotFoundError`` if there is none.
+    """
+    with zipfile.ZipFile(INSTANCES) as archive:
+        if name in archive.namelist():
+            return archive.read(name)
+    return read_regular(Path(name), _LARGEST)
 
 
 def groups_of(tasks: Sequence[Task]) -> dict[str, tuple[Task, ...]]:

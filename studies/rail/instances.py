@@ -3,7 +3,7 @@
     python -m studies.rail.instances rail-published-1 FOLDER
 
 The folder is what ``studies/rail/export_flatland.py`` has written. Every test with ten levels
-becomes a file in ``protocols/instances`` and a task of the protocol, whose file is written anew
+becomes a file in ``protocols/instances.zip`` and a task of the protocol, whose file is written anew
 from its line ``# Tasks`` on; tests with fewer levels are left out.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from coopbench_envs.arrays import pack
 from coopbench_envs.rail import importing
+from studies import archive
 
 PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 LEVELS = 10
@@ -38,7 +39,7 @@ def task(name: str, test: int, arrays: Mapping[str, np.ndarray], reward: str) ->
     """Write the instances of a test, and return its task as text."""
     file = f"{name.replace('-', '_')}_t{test:02}.npz"
     content = pack(small(arrays))
-    (PROTOCOLS / "instances" / file).write_bytes(content)
+    archive.put(file, content)
     p = importing.task_of(arrays)
     trains = p["num_agents"]
     group = next(label for below, label in GROUPS if trains < below)

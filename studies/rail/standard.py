@@ -4,10 +4,10 @@
 
 Networks are drawn by the generator of Rail-v1 from seeds apart from all others. The shipped planner
 ``prioritised`` plays each without malfunctions. A network counts if all trains arrive within its
-limit; the actions played are its plan. A task's instances become a file in ``protocols/instances``,
-and its checksum is put into ``protocols/rail-standard.toml``. Networks are the same for tasks that
-differ in malfunctions alone. Prints per task the networks tried, seconds of processor time, and
-means of the makespan, the delays and the limit.
+limit; the actions played are its plan. A task's instances become a file in
+``protocols/instances.zip``, and its checksum is put into ``protocols/rail-standard.toml``. Networks
+are the same for tasks that differ in malfunctions alone. Prints per task the networks tried,
+seconds of processor time, and means of the makespan, the delays and the limit.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from coopbench_envs.arrays import pack
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.lines import FAR
 from coopbench_envs.rail.trains import ARRIVED
+from studies import archive
 
 PROTOCOLS = Path(__file__).resolve().parents[2] / "protocols"
 INSTANCES = 100
@@ -140,7 +141,7 @@ def main():
             known[same] = planned(task.parameters)
         plans, tried = known[same]
         content, arrays = freeze(task.parameters, plans)
-        (PROTOCOLS / "instances" / task.instances.file).write_bytes(content)
+        archive.put(task.instances.file, content)
         digest = hashlib.sha256(content).hexdigest()
         pattern = rf'(file = "{task.instances.file}", sha256 = ")[^"]*'
         text = file.read_text(encoding="utf-8")
