@@ -182,7 +182,7 @@ def _game(env_id: str, parameters: dict[str, Any]) -> tuple[EnvSpec, Any]:
     if missing:
         raise ValueError(
             f"{game.id} has no {', '.join(missing)}: only coopetition games of version 0 have this "
-            f"stage game. Those of version 1 have certificates: coopbench.certificates."
+            f"stage game. Those of version 1 have certificates: docs/games.md."
         )
     return game, constants
 

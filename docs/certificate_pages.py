@@ -7,11 +7,10 @@ import checkout  # noqa: F401
 import gallery
 
 import coopbench_envs
+from coopbench.analysis.battles import load_battles
 from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
-from coopbench.certificates import load_certificate
-from coopbench.certificates.battles import load_battles
-from coopbench.certificates.games import Certificate
 from studies.battles.pages import battles_page
+from studies.certificates.games import Certificate, load_certificate
 from studies.certificates.pages import certificate_page
 
 _GAMES = "How they are made: [Game theory](../games.md#certificates)."

@@ -24,7 +24,7 @@ import training_times
 
 import coopbench_envs
 from coopbench import catalogue
-from coopbench.certificates.battles import load_battles
+from coopbench.analysis.battles import load_battles
 from coopbench.describe import describe_environment
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table

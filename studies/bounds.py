@@ -12,9 +12,9 @@ import re
 import sys
 from pathlib import Path
 
-from coopbench.certificates import load_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs.registration import spec
+from studies.certificates.games import load_certificate
 from studies.certificates.pages import bounds_text
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.baselines.game import Game
-from coopbench.certificates import load_certificate
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
@@ -24,6 +23,7 @@ from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from studies.bounds import written
+from studies.certificates.games import load_certificate
 from studies.certificates.pages import bounds_text
 
 NAME = "marl-standard"

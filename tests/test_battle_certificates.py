@@ -6,6 +6,7 @@ import builders
 import numpy as np
 import pytest
 
+from coopbench.analysis.battles import load_battles
 from coopbench.analysis.certificates import certified_tasks
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.game import Game
@@ -13,14 +14,13 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench.baselines.strategies.plans import BattlePlan, packed_plan, plan_of, unpacked_plan
-from coopbench.certificates import load_certificate
-from coopbench.certificates.battles import load_battles
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections.certificates import certificate_table
 from coopbench_envs import Engine
 from studies.battles.play import EVALUATION, FIRST, figure_of, measured, play_battle
 from studies.certificates import check
+from studies.certificates.games import load_certificate
 
 V0, V1 = "coopbench/Skirmish-v0", "coopbench/Skirmish-v1"
 STORED = {

@@ -9,12 +9,12 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
-from coopbench.certificates import Figure, load_certificate, read_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench_envs import Engine
 from coopbench_envs.roles import role_of
 from studies.certificates import certify, check, renewed
 from studies.certificates.criteria import criteria
+from studies.certificates.games import Figure, load_certificate, read_certificate
 from studies.certificates.pages import certificate_page
 from studies.certificates.replay import Sizes, replayed
 from studies.certificates.scripts import best_script

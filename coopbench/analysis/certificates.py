@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, load_battles
 from coopbench.analysis.rows import ReportRow
 from coopbench.baselines.strategies.certified import certified
-from coopbench.certificates.battles import PLAYERS, BattleCertificate, load_battles
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol

@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 import coopbench
-from coopbench.baselines.strategies.certified import battles_file
-from coopbench.baselines.strategies.plans import packed_plan
-from coopbench.certificates.battles import (
+from coopbench.analysis.battles import (
     LEARNED,
     LEARNED_BLIND,
     BattleCertificate,
     load_battles,
 )
+from coopbench.baselines.strategies.certified import battles_file
+from coopbench.baselines.strategies.plans import packed_plan
 from coopbench.files import write_bytes
 from coopbench.protocol.loading import load_protocol
 from coopbench.workflows.training_run import cell_of

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from coopbench.certificates.battles import PLAYERS, BattleCertificate, BattleFigure
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.report.markdown import rows_table
 
 # The maps of the paper on SMAC.

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from coopbench.analysis.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.player import Player
 from coopbench.baselines.strategies.certified import learned_policy
 from coopbench.baselines.strategies.plans import BattlePlan, plan_of
-from coopbench.certificates.battles import PLAYERS, BattleCertificate, BattleFigure
 from coopbench.statistics import t_interval
 from coopbench_envs.core import draw, streams
 from coopbench_envs.engine import Engine

@@ -14,9 +14,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from coopbench.certificates.games import load_certificate
 from coopbench.files import write_text
 from studies.certificates import PROTOCOL, certify, renewed
+from studies.certificates.games import load_certificate
 from studies.certificates.pages import bounds_lines, certificate_page
 
 

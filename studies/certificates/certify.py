@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from coopbench.certificates.games import REPEATED, Certificate, Criterion, Figure
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.parameters import named
@@ -12,6 +11,7 @@ from coopbench_envs.registration import spec
 from coopbench_envs.roles import members_of_roles
 from studies.certificates.arena import self_play_table
 from studies.certificates.criteria import criteria
+from studies.certificates.games import REPEATED, Certificate, Criterion, Figure
 from studies.certificates.replay import Sizes
 from studies.certificates.sections import Effort, Focal, RepeatedGame, SelfPlay
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coopbench.certificates import Certificate, load_certificate, read_certificate
-from coopbench.certificates.battles import load_battles
+from coopbench.analysis.battles import load_battles
 from coopbench_envs.parameters import named
 from coopbench_envs.registration import spec
 from studies.battles.play import measured
+from studies.certificates.games import Certificate, load_certificate, read_certificate
 from studies.certificates.replay import replayed
 
 Sections = Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]

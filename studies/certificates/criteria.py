@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from coopbench.analysis.certificates import BEST_SCRIPT
-from coopbench.certificates.games import Criterion, Figure
+from studies.certificates.games import Criterion, Figure
 
 Figures = Mapping[str, Mapping[str, Figure]]
 _Z = 1.959963984540054  # quantile 0.975 of the normal distribution

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from coopbench.analysis.certificates import BLIND, OBSERVING, SCRIPT
-from coopbench.certificates.games import REPEATED, Certificate, Criterion
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.markdown import rows_table
+from studies.certificates.games import REPEATED, Certificate, Criterion
 
 _NAMES = {
     "high": "upper bound",

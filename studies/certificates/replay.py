@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
-from coopbench.certificates.games import REPEATED, Certificate, Figure
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.parameters import named
@@ -25,6 +24,7 @@ from studies.certificates.arena import (
     opponent_tables,
     self_play_table,
 )
+from studies.certificates.games import REPEATED, Certificate, Figure
 
 # {class: {role: RuleData}}; of ``informed`` {role: {line-up: RuleData}}, of ``script`` {role: name}
 Rules = Mapping[str, Any]

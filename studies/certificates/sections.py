@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from coopbench.baselines.rules.rules import RuleData
-from coopbench.certificates.games import Figure
 from studies.certificates import replay
 from studies.certificates.arena import Arena, Table, Weights
 from studies.certificates.bayesian import Plan, bayesian, errors_of_shadows, valued
+from studies.certificates.games import Figure
 from studies.certificates.problems import answers, best_rule
 from studies.certificates.replay import CLASSES, JUDGED, OPPONENTS, Rules, Sizes, combined, figure
 from studies.certificates.scripts import best_script, scripts

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coopbench.certificates.games import load_certificate
 from coopbench.files import write_text
 from coopbench.protocol.loading import load_protocol
 from studies.certificates.arena import Arena
 from studies.certificates.certify import PROTOCOL
+from studies.certificates.games import load_certificate
 from studies.certificates.scripts import STRICT, WEIGHTS
 from studies.certificates.search import Budget, Problem, searched
 from studies.certificates.sections import Focal

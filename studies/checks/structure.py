@@ -63,7 +63,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("files", "statistics", "theory"),
         ("episodes",),
         ("protocol",),
-        ("playing", "certificates"),
+        ("playing",),
         ("results",),
         ("analysis",),
         ("report",),

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coopbench.certificates import Certificate, load_certificate
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.task import Task
 from coopbench_envs.registration import spec
 from studies.certificates import PROTOCOL, certify
+from studies.certificates.games import Certificate, load_certificate
 
 Certificates = dict[str, Certificate]
 
