@@ -17,8 +17,8 @@ from coopbench.report.report import Report
 from coopbench.report.sections import learning as efficiency
 from coopbench.report.sections.aggregates import aggregate_table
 from coopbench.report.sections.learning import NEVER, efficiency_table
-from coopbench.report.sections.medians import final_medians, median_points, medians_table
-from coopbench.report.serialise import as_json, tables_as_csv
+from coopbench.report.sections.medians import final_medians, medians_table
+from coopbench.report.serialise import as_json
 
 STEPS = np.array([100_000, 200_000, 400_000, 800_000])
 RUNS = 6
@@ -180,19 +180,14 @@ def test_late_scores_are_the_highest_late_medians():
     close = values - 0.9 * 200 / 32
     table = make_table({"mine": values, "close": close, "poor": values - 50}, steps)
     protocol = make_protocol(reproduces={"medians": True})
-    rows = {(row.task, row.policy): row for row in finals(protocol, table)}
+    rows = {(row.task, row.policy): row for row in final_medians(protocol, table)}
     row = rows["first", "mine"]
     assert (row.median, row.low, row.high, row.step) == (70.0, 65.0, 75.0, 551_000)
     assert not any(row.leads for row in rows.values())  # 0.9 of 1/32 is too little
     without = make_table({"mine": values, "poor": values - 50}, steps)
-    led = [row.policy for row in finals(protocol, without) if row.leads]
+    led = [row.policy for row in final_medians(protocol, without) if row.leads]
     assert led == ["mine", "mine"]
-    assert finals(make_protocol(), table) == ()
-
-
-def finals(protocol, table):
-    """The final medians."""
-    return final_medians(protocol, table, median_points(protocol, table))
+    assert final_medians(make_protocol(), table) == ()
 
 
 def make_report(table, **settings):
@@ -202,8 +197,8 @@ def make_report(table, **settings):
         tuple(make_block(p.cell, np.ones((4, 2))) for p in table.progress), table.progress
     )
     curves, rows = learning_of(protocol, table)
-    final, points = finals(protocol, table), median_points(protocol, table)
-    parts = {"learning": curves, "efficiency": rows, "final_medians": final, "medians": points}
+    final = final_medians(protocol, table)
+    parts = {"learning": curves, "efficiency": rows, "final_medians": final}
     return altered(Report(protocol, table), **parts)
 
 
@@ -230,33 +225,6 @@ def test_tables_and_plots_show_what_was_found(means):
     assert list(chart.lines[0].x) == STEPS.tolist()
     chart = efficiency.efficiency(report)
     assert chart.lines[1].y[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
-
-
-def test_medians_follow_the_training(means):
-    """Medians and quartiles at every checkpoint, their means over tasks, and who leads where."""
-    behind = means.copy()
-    behind[1] += 0.9 * 200 / 32  # ahead on the second task, by less than counts
-    behind[0] -= 1.1 * 200 / 32
-    report = make_report(make_table({"mine": means, "other": behind}), reproduces={"medians": True})
-    rows = {(row.task, row.policy, row.step): row for row in report.medians}
-    assert len(rows) == 2 * 3 * len(STEPS)
-    row = rows["first", "mine", 400_000]
-    expected = np.quantile(means[0, :, 2], (0.25, 0.5, 0.75))
-    assert [row.low, row.median, row.high] == pytest.approx(expected)
-    assert (row.leads, row.tasks, row.runs) == (1, 1, RUNS)
-    over = rows["", "mine", 400_000]
-    halves = np.quantile(means[:, :, 2], (0.25, 0.5, 0.75), axis=1).mean(axis=1) / 200
-    assert [over.low, over.median, over.high] == pytest.approx(halves)
-    assert (over.leads, over.tasks, rows["", "other", 400_000].leads) == (1, 2, 0)
-    assert "medians.csv" in {f"{name}.csv" for name in tables_as_csv(report)}
-    names = [picture.name for picture in report.document.pictures]
-    place = names.index("efficiency")
-    assert names[place : place + 3] == ["efficiency", "medians", "tasks-led"]
-    assert median_points(make_protocol(), report.episodes) == ()
-    shorter = make_table({"mine": means}, second_0=(means[1, 0, :3], STEPS[:3]))
-    points = median_points(make_protocol(reproduces={"medians": True}), shorter)
-    assert [row.step for row in points if not row.task] == STEPS[:3].tolist()
-    assert "over the 3 steps" in points[-1].flag
 
 
 def test_a_curve_that_still_rises_is_named_in_the_row():

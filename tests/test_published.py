@@ -1,7 +1,6 @@
 """The published evaluation: its figures, the bounds of its protocol, and what its games cost."""
 
 import csv
-import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +15,8 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections import anarchy
-from coopbench.theory import stage_payoffs
+from coopbench.theory import price_of_anarchy, stage_payoffs
 from studies.equilibria import best_constant, exploitability
-from studies.equilibria.__main__ import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,16 +51,7 @@ def test_bounds_are_what_no_play_exceeds():
         assert optimum <= task.bounds.high <= optimum + 1.0, task.id
 
 
-def test_the_stored_price_of_anarchy_is_that_of_the_solvers():
-    file = Path(anarchy.__file__).parent / anarchy.FILE
-    for row, found in zip(json.loads(file.read_text()), stored(), strict=True):
-        words = {name for name, value in row.items() if not isinstance(value, float)}
-        assert {name: row[name] for name in words} == {name: found[name] for name in words}
-        numbers = row.keys() - words
-        assert {n: row[n] for n in numbers} == pytest.approx({n: found[n] for n in numbers})
-
-
-def test_a_report_shows_the_price_of_anarchy_at_the_stored_parameters():
+def test_a_report_shows_the_price_of_anarchy_of_the_parameters():
     protocol = load_protocol("coopetition-published")
     platform = next(task for task in protocol.task if task.id == "platform-ecosystem")
     block = builders.make_block(Cell(platform.id, "random", None), np.zeros((4, 5)))
@@ -70,11 +59,18 @@ def test_a_report_shows_the_price_of_anarchy_at_the_stored_parameters():
     for parameters in ({"horizon": 7}, {"num_developers": 3}, {"reward_type": "private"}):
         changed = platform.model_copy(update={"parameters": parameters})
         one = protocol.model_copy(update={"task": (changed,)})
-        shown[next(iter(parameters))] = anarchy.anarchy_table(Findings(one, EpisodeTable((block,))))
-    assert shown["num_developers"] is shown["reward_type"] is None
-    (row,) = shown["horizon"].groups[0].rows
+        table = anarchy.anarchy_table(Findings(one, EpisodeTable((block,))))
+        ((entries,),) = (group.rows for group in table.groups)
+        shown[next(iter(parameters))] = [entry.text for entry in entries]
     texts = ["platform-ecosystem", "25.16, 24.68 x 4", "770.9", "28.41 x 5", "771.9", "1.0014"]
-    assert [entry.text for entry in row] == texts
+    assert shown["horizon"] == shown["reward_type"] == texts
+    price = price_of_anarchy(platform.env, num_developers=3)
+    assert float(shown["num_developers"][-1]) == pytest.approx(price, abs=6e-5)
+    assert shown["num_developers"][1:-1] != texts[1:-1]
+    meeting = next(task for task in load_protocol("coopetition-standard").task)
+    block = builders.make_block(Cell(meeting.id, "random", None), np.zeros((4, 2)))
+    other = protocol.model_copy(update={"task": (meeting,)})
+    assert anarchy.anarchy_table(Findings(other, EpisodeTable((block,)))) is None
 
 
 def test_learners_are_compared_in_episodes_of_one_length(published):

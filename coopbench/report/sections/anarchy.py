@@ -1,12 +1,13 @@
 """Price of anarchy: what selfish play costs in a step of the published games."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
+import numpy as np
+
+from coopbench import theory
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import EpisodeTable
@@ -15,12 +16,10 @@ from coopbench.report.numbers import Scale
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import Field, table_of
 from coopbench.report.tables.model import Table
-from coopbench_envs.choices import resolved
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import spec
 
-FILE = "anarchy.json"  # beside this one; ``python -m studies.equilibria --store`` writes it
-_OF_EPISODES = ("horizon",)  # parameters that no step depends on
+_SOURCE = "Coopetition-Gym"  # of the published games
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,33 +40,41 @@ class Anarchy(ReportRow):
 
 
 def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy, ...]:
-    """Look up the price of anarchy of the tasks that were played, where the package has it.
+    """Compute the price of anarchy of the published games that were played, with their parameters.
 
-    It is that of a published game with the task's parameters, except for its horizon.
+    Raises ``RuntimeError`` where no equilibrium is found.
     """
-    played, rows = {task for task, _ in table.pairs}, list[Anarchy]()
-    for task in protocol.task:
-        if task.id in played and not is_foreign(task.env):
-            game = spec(task.env)
-            given = resolved(game, step_parameters(task.parameters))
-            rows += [
-                Anarchy(task=task.id, **figures)
-                for env_id, parameters, figures in _stored()
-                if env_id == game.id and resolved(game, step_parameters(parameters)) == given
-            ]
-    return tuple(rows)
-
-
-def step_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a game on which one of its steps can depend."""
-    return {name: value for name, value in parameters.items() if name not in _OF_EPISODES}
+    played = {task for task, _ in table.pairs}
+    tasks = [task for task in protocol.task if task.id in played and not is_foreign(task.env)]
+    return tuple(
+        Anarchy(task.id, *_figures(spec(task.env).id, json.dumps(task.parameters)))
+        for task in tasks
+        if spec(task.env).source.startswith(_SOURCE)
+    )
 
 
 @cache
-def _stored() -> tuple[tuple[str, dict[str, Any], dict[str, Any]], ...]:
-    """Return id, parameters and figures of every stored game."""
-    rows = json.loads((resources.files(__package__) / FILE).read_text(encoding="utf-8"))
-    return tuple((row.pop("env"), row.pop("parameters"), row) for row in rows)
+def _figures(env_id: str, parameters: str) -> tuple[str, float, str, float, float]:
+    """Return what a price of anarchy follows from, and the price; ``parameters`` are JSON.
+
+    Digits on which the searches of two machines can differ are dropped.
+    """
+    given = json.loads(parameters)
+    nash, best = theory.worst_nash(env_id, **given), theory.social_optimum(env_id, **given)
+    price = round(best.welfare / nash.welfare, 6)
+    welfare = round(nash.welfare, 4), round(best.welfare, 4)
+    return units(nash.actions), welfare[0], units(best.actions), welfare[1], price
+
+
+def units(actions: np.ndarray) -> str:
+    """Write investments in order, runs of equal ones as one number with a count."""
+    runs: list[list[Any]] = []
+    for text in (f"{action:.2f}" for action in actions):
+        if runs and runs[-1][0] == text:
+            runs[-1][1] += 1
+        else:
+            runs.append([text, 1])
+    return ", ".join(text if count == 1 else f"{text} x {count}" for text, count in runs)
 
 
 def anarchy_table(findings: Findings) -> Table | None:
