@@ -14,7 +14,7 @@ __all__ = ["SIDE", "presets", "read_heights", "read_terrain", "walls_of"]
 SIDE = 32  # cells along each side of the bundled maps
 _MOST = 256  # cells along a side
 _MOST_WALLS = 1000  # rectangles; memory and time grow with their number
-_FOLDER = Path(__file__).parent / "data" / "terrains"
+_FILE = Path(__file__).parent / "data" / "terrains.txt"  # name and rows of each, apart by a blank
 _WALKABLE = {"_": True, "C": False, "X": False}  # ground, cliff, nothing
 
 
@@ -22,14 +22,14 @@ _WALKABLE = {"_": True, "C": False, "X": False}  # ground, cliff, nothing
 def presets() -> dict[str, np.ndarray]:
     """Return the terrains of this package by name, (rows, columns) bool, row 0 at y = 0.
 
-    The files show them with north, the largest y, at the top.
+    The file shows them with north, the largest y, at the top.
     """
     terrains = {}
-    for file in sorted(_FOLDER.glob("*.txt")):
-        rows = file.read_text(encoding="ascii").split()
+    for block in _FILE.read_text(encoding="ascii").split("\n\n"):
+        name, *rows = block.split()
         terrain = np.array([[_WALKABLE[letter] for letter in row] for row in reversed(rows)])
         terrain.flags.writeable = False
-        terrains[file.stem.upper()] = terrain
+        terrains[name] = terrain
     return terrains
 
 

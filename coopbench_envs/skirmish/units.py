@@ -1,6 +1,6 @@
-"""Kinds of units: their numbers, as the files in ``data/units`` and those of users state them.
+"""Kinds of units: their numbers, as ``data/units.json`` and files of users state them.
 
-The files have the shape of SMAClite's: lengths in cells, times in seconds of 16 ticks.
+A unit has the shape of SMAClite's files: lengths in cells, times in seconds of 16 ticks.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["TICKS_PER_SECOND", "UnitType", "bundled_units", "read_unit"]
 
 TICKS_PER_SECOND = 16
 
-_FOLDER = Path(__file__).parent / "data" / "units"
+_FILE = Path(__file__).parent / "data" / "units.json"
 _PLANES = ("GROUND", "AIR")
 _ATTRIBUTES = (
     *("LIGHT", "ARMORED", "MASSIVE", "BIOLOGICAL", "MECHANICAL", "PSIONIC"),
@@ -65,13 +65,21 @@ class UnitType:
 @cache
 def bundled_units() -> dict[str, UnitType]:
     """Return the kinds of this package by the names that maps use: ``STALKER``."""
-    files = sorted(_FOLDER.glob("*.json"))
-    return {file.stem.upper(): read_unit(file, file.stem.upper()) for file in files}
+    return {
+        name: _unit(Fields(content, f"The unit {name} in {str(_FILE)!r}", _ENTRIES), name)
+        for name, content in read_json(_FILE, "file of units").items()
+    }
 
 
 def read_unit(path: Path, name: str) -> UnitType:
     """Read one file; raise ``ValueError`` if it is missing or an entry is not allowed."""
-    fields = Fields(read_json(path, "unit file"), f"The unit file {str(path)!r}", _ENTRIES)
+    return _unit(
+        Fields(read_json(path, "unit file"), f"The unit file {str(path)!r}", _ENTRIES), name
+    )
+
+
+def _unit(fields: Fields, name: str) -> UnitType:
+    """Return the kind that these entries describe; raise ``ValueError`` if one is not allowed."""
     targets = fields.words("valid_targets", _PLANES)
     if not targets:
         raise fields.wrong("valid_targets", "at least one of GROUND, AIR")
