@@ -85,19 +85,21 @@ def test_parts_are_those_of_scipy(world):
         assert best == 0
 
 
-def distances(barriers, columns, graph, lengths, sources):
-    """Distances (cells, sources) of all cells from each of some cells, as one block."""
-    cells = barriers.shape[1]
-    moves = np.zeros((1, 2, cells), np.uint8)
+def searched(moves, columns, lengths, goal, target, margin=0):
+    """Distances of all cells from a goal, and up to which sum of distance and estimate they are."""
+    distance = np.zeros(len(moves), np.uint16)
+    links = np.zeros((len(moves) + geodesics.BUCKETS, 2), np.int32)
+    ends = (goal, target)
+    most = geodesics.search(moves, distance, links, ends, lengths, margin, columns)
+    return np.where(distance == geodesics.UNREACHED, np.inf, distance), most
+
+
+def least_moves(barriers, columns, goal, target):
+    """Least number of moves over open sides between two cells."""
+    moves = np.zeros((1, 2, barriers.shape[1]), np.uint8)
     geodesics.list_moves(barriers, moves, 0, columns)
-    field = np.zeros((cells + 1, geodesics.WIDTH), np.uint16)
-    agents = (1, 1 + len(sources))
-    goals, rows = np.array([-1, *sources, -1]), np.zeros(cells, np.int32)
-    geodesics.measure_fields(moves[0, graph], field, goals, agents, lengths, columns, rows)
-    others = field[:, [0, *range(agents[1], geodesics.WIDTH)]]
-    assert (others == geodesics.UNREACHED).all()
-    assert (field[-1, slice(*agents)] == geodesics.UNREACHED).all()
-    return field[:-1, slice(*agents)]
+    found, _ = searched(moves[0, geodesics.SIDES], columns, (1, 1), goal, target, -1)
+    return found[target]
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -125,10 +127,10 @@ def test_moves_are_those_inside_blocks(world):
             for k in block:
                 for other in block:
                     linked[k, other] = linked[k, other] or parts[k] == parts[other]
-    sources = rng.integers(cells, size=2)
-    theirs = dijkstra(csr_array(linked), indices=sources, unweighted=True).T
-    ours = distances(barriers, columns, geodesics.SIDES, np.uint16((1, 1)), sources)
-    np.testing.assert_array_equal(np.where(ours == geodesics.UNREACHED, np.inf, ours), theirs)
+    goal = rng.integers(cells)
+    theirs = dijkstra(csr_array(linked), indices=goal, unweighted=True)
+    ours = [least_moves(barriers, columns, goal, target) for target in range(cells)]
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -147,26 +149,27 @@ def test_distances_are_shortest_however_ways_wind(rows, columns, seed, is_windin
             if 0 <= k % columns + across < columns and row + along < rows and is_open:
                 geodesics.link(moves, 0, 0, k, other, d)
                 lengths[k, other] = lengths[other, k] = 5 + 2 * (d >= 2)
-    field = np.full((cells + 1, geodesics.WIDTH), geodesics.UNREACHED, np.uint16)
-    source = rng.integers(cells)
-    field[source, 0] = 0
-    scratch = np.zeros(cells, np.int32)
-    geodesics.spread(moves[0, 0], field, np.uint16((5, 7)), columns, scratch)
-    theirs = dijkstra(csr_array(lengths), indices=source)
-    ours = np.where(field == geodesics.UNREACHED, np.inf, field)[:-1, 0]
-    np.testing.assert_array_equal(ours, theirs)
+    goal, target = rng.integers(cells, size=2)
+    theirs = dijkstra(csr_array(lengths), indices=goal)
+    margin = int(rng.integers(20))
+    ours, most = searched(moves[0, 0], columns, (5, 7), goal, target, margin)
+    across, along = (
+        abs(part - part[target])
+        for part in (np.arange(cells) % columns, np.arange(cells) // columns)
+    )
+    sums = theirs + 5 * np.maximum(across, along) + 2 * np.minimum(across, along)
+    assert most == theirs[target] + margin or np.isinf(theirs[target])
+    np.testing.assert_array_equal(ours[sums <= most], theirs[sums <= most])
+    assert (ours >= theirs).all()
 
 
 def test_distances_beyond_the_largest_are_cut():
     moves = np.zeros((1, 1, 13_200), np.uint8)
     for k in range(13_199):
         geodesics.link(moves, 0, 0, k, k + 1, 0)
-    field = np.full((13_201, geodesics.WIDTH), geodesics.UNREACHED, np.uint16)
-    field[0, 0] = 0
-    scratch = np.zeros(13_200, np.int32)
-    geodesics.spread(moves[0, 0], field, np.uint16((5, 7)), 13_200, scratch)
-    expected = np.minimum(5 * np.arange(13_200), geodesics.UNREACHED)
-    np.testing.assert_array_equal(field[:-1, 0], expected)
+    ours, _ = searched(moves[0, 0], 13_200, (5, 7), 0, 13_199)
+    expected = 5.0 * np.arange(13_200)
+    np.testing.assert_array_equal(ours, np.where(expected < geodesics.UNREACHED, expected, np.inf))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -180,8 +183,7 @@ def test_no_way_is_shorter_than_its_moves(world):
     )
     one, other = place
     cells = [lattice.cell_at(centres, columns, *point[0, 0]) for point in place]
-    ours = distances(barriers, columns, geodesics.SIDES, np.uint16((1, 1)), cells[1:])[cells[0], 0]
-    moves = np.inf if ours == geodesics.UNREACHED else int(ours)
+    moves = least_moves(barriers, columns, cells[1], cells[0])
     straight = np.linalg.norm(one - other)
     if lattice.is_straight_open(barriers, 0, centres, columns, one, other, 0):
         assert (moves - 1) * SIDE <= straight + 1e-9

@@ -1,14 +1,12 @@
 """Geodesics: how far it is along the ways of the map from an agent to its goal.
 
-A field holds, for one agent, the distance of every cell's middle from its goal, in fifths of a
-cell. It is measured once per goal; between the middles an agent's distance is read off the two
-cells next to it. The least numbers of moves over open sides, from which the lower bound of an
-agent's way follows, are measured alike.
-
-Fields of ``WIDTH`` agents form a block, (cells + 1, WIDTH) uint16, whose last row is never reached.
-The cells are relaxed row by row, up and down the map, for all agents of a block at once: the
-compiler makes a few vector instructions of the loop over them. Everything works on lane ``i`` of
-arrays that the caller owns.
+Distances of the cells' middles from a goal are in fifths of a cell; between the middles an agent's
+distance is read off the two cells next to it. They are searched from the goal towards the agent (A*
+with buckets), until all cells on and beside its shortest ways are measured, and those around it are
+kept: its *view*. Where an agent comes to a cell that its view does not tell, they are searched
+again. A view is not larger than the map, and need not grow with it. The least number of moves over
+open sides, from which the lower bound of an agent's way follows, is searched alike. Everything
+works on lane ``i`` of arrays that the caller owns.
 """
 
 import math
@@ -26,20 +24,18 @@ from coopbench_envs.pathfinding.lattice import (
     spacing,
 )
 
-WIDTH = 16  # agents of a block, as many as one vector instruction works on
-
 # The eight directions, of which the last four are the first four reversed.
 _ACROSS = (1, 0, 1, -1, -1, 0, -1, 1)  # steps along x
 _ALONG = (0, 1, 1, 1, 0, -1, -1, -1)  # steps along y
 STRAIGHT, DIAGONAL, _FIFTHS = 5, 7, 5.0  # in fifths of a cell; the diagonal is 1 % below sqrt(2)
 UNREACHED = 65535  # the largest distance; longer ones are cut
 SIDES, WAYS = 0, 1  # the two graphs in ``moves``
-_UPWARDS, _DOWNWARDS = 1, 2  # bits of rows that have to be relaxed
-
-
-def blocks_of(agents: int) -> int:
-    """Return how many blocks the fields of ``agents`` agents take."""
-    return -(-agents // WIDTH)
+VIEW = 32  # cells along a side of a view, at most
+# The sum of distance and estimate grows by two diagonals at most per move: no two sums that wait
+# for their turn share a bucket.
+BUCKETS = 16
+_BESIDE = 14  # sums by so much larger include all neighbours of cells on a shortest way
+_NEXT, _LAST, _NONE = 0, 1, -1  # links of cells in a bucket
 
 
 @subroutine
@@ -103,101 +99,102 @@ def link(moves, i, graph, k, other, d):
 
 
 @subroutine
-def measure_fields(moves, field, goals, agents, lengths, columns, rows):
-    """Measure the fields of agents ``agents[0]`` to ``agents[1]`` - 1, which are in one block.
+def search(moves, distance, links, ends, lengths, margin, columns):
+    """Measure how far cells are from ``ends[0]``, in order, until ``ends[1]`` is measured (A*).
 
-    ``field`` is a block, of which all else is written over; ``goals``, (agents,), are the cells at
-    distance 0; the others are as in ``spread``.
+    ``moves`` and ``distance`` are (cells,), ``lengths`` those of straight and of diagonal moves.
+    ``links``, (cells + BUCKETS, 2) int32, is scratch: lists of the cells that wait, by the sum of
+    their distance and an estimate of what is left, which is never too long. Cells up to ``margin``
+    beyond the sum of ``ends[1]`` are measured, too, and all that moves connect if it is not one of
+    them. Returns the largest sum of which distances are exact; the others are upper bounds.
     """
-    skip = agents[0] // WIDTH * WIDTH
-    for k in range(field.shape[0]):
-        for a in range(WIDTH):
-            field[k, a] = UNREACHED
-    for a in range(agents[0], agents[1]):
-        field[goals[a], a - skip] = 0
-    spread(moves, field, lengths, columns, rows)
-
-
-@subroutine
-def spread(moves, field, lengths, columns, rows):
-    """Measure the distances of all cells from those with distance 0, for one block.
-
-    ``moves`` is (cells,), ``lengths`` are those of straight and of diagonal moves. ``rows``,
-    (cells,) int32, is scratch: in which directions a row is still to be relaxed. It is as long as
-    it, or the row before it, has changed since, so that the distances are exact in the end, however
-    much a way winds.
-    """
-    count, is_upwards, quiet = moves.shape[0] // columns, True, 0
-    for row in range(count):
-        rows[row] = _UPWARDS | _DOWNWARDS
-    while quiet < 2:
-        quiet += 1
-        one, reverse = (_UPWARDS, _DOWNWARDS) if is_upwards else (_DOWNWARDS, _UPWARDS)
-        ahead = 1 if is_upwards else -1
-        for n in range(count):
-            row = n if is_upwards else count - 1 - n
-            if rows[row] & one == 0:
-                continue
-            rows[row] &= reverse
-            if relax_row(moves, field, lengths, columns, row, ahead):
-                quiet = 0
-                if 0 <= row + ahead < count:
-                    rows[row + ahead] |= one
-                if 0 <= row - ahead < count:
-                    rows[row - ahead] |= reverse
-        is_upwards = not is_upwards
+    cells, goal, target = moves.shape[0], np.int64(ends[0]), np.int64(ends[1])
+    for k in range(cells):
+        distance[k] = UNREACHED
+    for bucket in range(BUCKETS):
+        links[cells + bucket, _NEXT] = _NONE
+    across, along = target % columns, target // columns
+    total = estimate(goal % columns - across, goal // columns - along, lengths)
+    most, empty = np.int64(1) << 40, 0
+    distance[goal] = 0
+    insert(links, goal, np.int64(cells + total % BUCKETS))
+    while empty < BUCKETS and total <= most:
+        bucket = np.uint64(cells) + (np.uint64(total) & np.uint64(BUCKETS - 1))
+        k = np.int64(links[bucket, _NEXT])
+        if k == _NONE:
+            total += 1
+            empty += 1
+            continue
+        empty = 0
+        after = links[np.uint64(k), _NEXT]
+        links[bucket, _NEXT] = after
+        if after != _NONE:
+            links[np.uint64(after), _LAST] = _NONE
+        if k == target:
+            most = total + margin
+        row = np.int64(np.uint64(k) // np.uint64(columns))
+        relax(
+            moves, distance, links, k, (k - row * columns - across, row - along), lengths, columns
+        )
+    return most
 
 
 @routine
-def relax_row(moves, field, lengths, columns, row, ahead):
-    """Shorten the distances of a row by moves from the row before it and along it; tell if any.
-
-    ``ahead`` is 1 if the row before is the one below, and cells follow each other from left to
-    right and then back, and -1 for the reverse: ways that turn to and fro along rows would take a
-    sweep of the map for each turn otherwise. A closed move comes from the last row of the field,
-    which is never reached. Numbers of cells have no sign, so that no index counts from an end.
-    """
-    cells, shift, changed = moves.shape[0], 4 if ahead > 0 else 0, np.uint16(0)
-    first, nowhere = row * columns if ahead > 0 else (row + 1) * columns - 1, np.uint64(cells)
-    for n in range(columns):
-        k = first + ahead * n
-        is_open = moves[np.uint64(k)] >> shift & 15
-        if is_open:
-            beside = np.uint64(k - ahead if is_open & 1 else cells)
-            before = np.uint64(k - ahead * columns if is_open & 2 else cells)
-            left = np.uint64(k - ahead * (columns + 1) if is_open & 4 else cells)
-            right = np.uint64(k - ahead * (columns - 1) if is_open & 8 else cells)
-            changed |= relax_cell(field, lengths, np.uint64(k), beside, before, left, right)
-    for n in range(columns - 1):
-        k = first + ahead * (columns - 2 - n)
-        if moves[np.uint64(k)] >> (4 - shift) & 1:
-            beside = np.uint64(k + ahead)
-            # With more neighbours than it has: short loops are unrolled, and not made vectors.
-            changed |= relax_cell(field, lengths, np.uint64(k), beside, nowhere, nowhere, nowhere)
-    return changed != 0
+def relax(moves, distance, links, k, off_target, lengths, columns):
+    """Shorten the distances of the cells to which ``k`` leads, and let those that change wait."""
+    cells, here = moves.shape[0], np.int64(distance[np.uint64(k)])
+    leads = np.int64(moves[np.uint64(k)])
+    for d in range(8):
+        if leads & (1 << d):
+            other = np.uint64(k + _ALONG[d] * columns + _ACROSS[d])
+            length = here + (lengths[0] if d % 4 < 2 else lengths[1])
+            before = np.int64(distance[other])
+            if length < before:
+                left = estimate(off_target[0] + _ACROSS[d], off_target[1] + _ALONG[d], lengths)
+                if before != UNREACHED:
+                    remove(links, np.int64(other), bucket_of(cells, before + left))
+                distance[other] = length
+                insert(links, np.int64(other), bucket_of(cells, length + left))
 
 
 @routine
-def relax_cell(field, lengths, here, beside, before, left, right):
-    """Shorten the distances of a cell by moves from four others; return bits that have changed."""
-    changed = np.uint16(0)
-    near, far = np.uint16(UNREACHED - lengths[0]), np.uint16(UNREACHED - lengths[1])
-    for a in range(WIDTH):
-        straight = min(min(field[beside, a], field[before, a]), near)
-        diagonal = min(min(field[left, a], field[right, a]), far)
-        least = min(np.uint16(straight + lengths[0]), np.uint16(diagonal + lengths[1]))
-        least = min(least, field[here, a])
-        changed = np.uint16(changed | (least ^ field[here, a]))
-        field[here, a] = least
-    return changed
+def bucket_of(cells, total):
+    """Return which of the links leads to the first cell with this sum."""
+    return cells + (total & (BUCKETS - 1))
+
+
+@routine
+def estimate(across, along, lengths):
+    """Return the length of the shortest way to a cell ``across`` and ``along`` on an empty map."""
+    one, other = abs(across), abs(along)
+    return lengths[0] * (max(one, other) - min(one, other)) + lengths[1] * min(one, other)
+
+
+@routine
+def insert(links, k, bucket):
+    """Make cell ``k`` the first one of a bucket."""
+    after = links[np.uint64(bucket), _NEXT]
+    links[np.uint64(k), _NEXT], links[np.uint64(k), _LAST] = after, _NONE
+    links[np.uint64(bucket), _NEXT] = k
+    if after != _NONE:
+        links[np.uint64(after), _LAST] = k
+
+
+@routine
+def remove(links, k, bucket):
+    """Take cell ``k`` out of its bucket."""
+    after, before = links[np.uint64(k), _NEXT], links[np.uint64(k), _LAST]
+    if after != _NONE:
+        links[np.uint64(after), _LAST] = before
+    links[np.uint64(bucket if before == _NONE else before), _NEXT] = after
 
 
 @subroutine
-def extend(field, floor, part, slots, columns):
-    """Continue fields over the cells outside the goals' ``part`` of the map, in two sweeps.
+def extend(distance, floor, part, columns):
+    """Continue distances over the cells outside the goal's ``part`` of the map, in two sweeps.
 
-    No way connects walls and other parts with the goals: the distances go on as if nothing was in
-    the way. ``floor`` is (cells,); a part of 0 is a goal in a wall, from where no way leads.
+    No way connects walls and other parts with the goal: the distances go on as if nothing was in
+    the way. Both arrays are (cells,); a part of 0 is a goal in a wall, from where no way leads.
     """
     cells = floor.shape[0]
     for sweep in range(2):
@@ -209,61 +206,71 @@ def extend(field, floor, part, slots, columns):
                 d = b + 4 * (1 - sweep)
                 column, row = k % columns + _ACROSS[d], k // columns + _ALONG[d]
                 if 0 <= column < columns and 0 <= row < cells // columns:
-                    other = row * columns + column
-                    length = np.uint16(STRAIGHT if d % 4 < 2 else DIAGONAL)
-                    limit = np.uint16(UNREACHED - length)
-                    for a in range(slots[0], slots[1]):
-                        over = np.uint16(min(field[other, a], limit) + length)
-                        field[k, a] = min(field[k, a], over)
-
-
-@subroutine
-def extend_fields(field, floor, goals, agents, columns):
-    """Continue the fields of agents ``agents[0]`` to ``agents[1]`` - 1 where no way leads."""
-    begin, skip = agents[0], agents[0] // WIDTH * WIDTH
-    while begin < agents[1]:  # agents whose goals are in the same part of the map at once
-        part, end = floor[goals[begin]], begin + 1
-        while end < agents[1] and floor[goals[end]] == part:
-            end += 1
-        extend(field, floor, part, (np.uint64(begin - skip), np.uint64(end - skip)), columns)
-        begin = end
-
-
-@subroutine
-def copy_field(scratch, field, slot):
-    """Copy the field of one agent into its block."""
-    for k in range(field.shape[0]):
-        field[k, slot] = scratch[k, slot]
+                    length = STRAIGHT if d % 4 < 2 else DIAGONAL
+                    over = np.int64(distance[row * columns + column]) + length
+                    distance[k] = min(np.int64(distance[k]), over)
 
 
 @routine
-def bound_ways(c, s, i, first, last):
-    """Note lower bounds of the ways of agents ``first`` to ``last`` - 1, all of one block.
+def look_around(c, s, i, a, k):
+    """Fill the view of agent ``a`` with the cells around cell ``k``, of which its way is measured.
+
+    In it UNREACHED is also what is not known to be exact. No way is shorter over such a cell.
+    """
+    columns, goal, lengths = c.map.columns, s.goal_cell[i, a], (STRAIGHT, DIAGONAL)
+    distance, ends = s.distance[i], (goal, k)
+    most = search(s.moves[i, WAYS], distance, s.links[i], ends, lengths, _BESIDE, columns)
+    if s.floor[i, k] != s.floor[i, goal] or s.floor[i, k] == 0:
+        extend(distance, s.floor[i], s.floor[i, goal], columns)
+    height, width = s.ways.shape[2], s.ways.shape[3]
+    column, row = k % columns, k // columns
+    left = min(max(column - width // 2, 0), columns - width)
+    low = min(max(row - height // 2, 0), s.floor.shape[1] // columns - height)
+    s.ways_at[i, a, 0], s.ways_at[i, a, 1] = left, low
+    for y in range(height):
+        for x in range(width):
+            way = np.int64(distance[(low + y) * columns + left + x])
+            is_exact = way + estimate(left + x - column, low + y - row, lengths) <= most
+            s.ways[i, a, y, x] = way if is_exact else UNREACHED
+
+
+@routine
+def is_in_view(c, s, i, a, k):
+    """Tell whether the view of agent ``a`` has the distances of cell ``k`` and of those around."""
+    columns, height, width = c.map.columns, s.ways.shape[2], s.ways.shape[3]
+    x, y = k % columns - s.ways_at[i, a, 0], k // columns - s.ways_at[i, a, 1]
+    # Cells at an edge of the view have neighbours beyond, unless it is one of the map.
+    left, low = min(s.ways_at[i, a, 0], 1), min(s.ways_at[i, a, 1], 1)
+    right = width - (s.ways_at[i, a, 0] + width < columns)
+    high = height - (s.ways_at[i, a, 1] + height < s.floor.shape[1] // columns)
+    return left <= x < right and low <= y < high and s.ways[i, a, y, x] < UNREACHED
+
+
+@routine
+def bound_way(c, s, i, a):
+    """Note a lower bound of the way of agent ``a``.
 
     A path as long as one side stays inside a block of 2 x 2 cells, so that no path between any
     points of two cells is shorter than the number of moves over open sides, less one, in sides. The
     straight distance is a bound, too, and the better one if no side closes the straight line.
     """
     centres, columns, goal, pos = c.map.centres, c.map.columns, s.goal_pos, s.agent_pos
-    is_open, is_bound = True, True  # by their lines, all of them
-    for a in range(first, last):
-        s.shortest[i, a] = max(apart(goal, pos, i, a) - s.goal_rad[i, a], 0.0)
-        is_open = is_open and is_straight_open(s.barriers, i, centres, columns, pos, goal, a)
-        is_bound = is_bound and (
-            not lies_in_cell(centres, columns, goal[i, a, 0], goal[i, a, 1], s.goal_rad[i, a])
-            or walks_straight(c, s, i, a)
-        )
-    if is_open or is_bound:
+    rad = s.goal_rad[i, a]
+    s.shortest[i, a] = max(apart(goal, pos, i, a) - rad, 0.0)
+    # A goal that reaches into other cells may be near on their side of a wall.
+    if (
+        not lies_in_cell(centres, columns, goal[i, a, 0], goal[i, a, 1], rad)
+        or is_straight_open(s.barriers, i, centres, columns, pos, goal, a)
+        or walks_straight(c, s, i, a)
+    ):
         return
-    field, agents = s.ways[i, s.ways.shape[1] - 1], (first, last)
-    lengths = (np.uint16(1), np.uint16(1))
-    measure_fields(s.moves[i, SIDES], field, s.goal_cell[i], agents, lengths, columns, s.queue[i])
-    for a in range(first, last):
-        moves = np.int64(field[cell_at(centres, columns, pos[i, a, 0], pos[i, a, 1]), a % WIDTH])
-        rad = s.goal_rad[i, a]
-        # A goal that reaches into other cells may be near on their side of a wall.
-        if moves < UNREACHED and lies_in_cell(centres, columns, goal[i, a, 0], goal[i, a, 1], rad):
-            s.shortest[i, a] = max(s.shortest[i, a], (moves - 1) * spacing(centres) - rad)
+    here = cell_at(centres, columns, pos[i, a, 0], pos[i, a, 1])
+    # The search ends at the agent's cell.
+    ends, moves = (s.goal_cell[i, a], here), s.moves[i, SIDES]
+    search(moves, s.distance[i], s.links[i], ends, (1, 1), -1, columns)
+    least = np.int64(s.distance[i, here])
+    if least < UNREACHED:
+        s.shortest[i, a] = max(s.shortest[i, a], (least - 1) * spacing(centres) - rad)
 
 
 @routine
@@ -292,9 +299,9 @@ def walks_straight(c, s, i, a):
 
 
 @routine
-def way_from(ways, i, a, k):
-    """Return how far cell ``k`` is from agent ``a``'s goal, in fifths of a cell."""
-    return np.int64(ways[i, a // WIDTH, k, a % WIDTH])
+def way_from(ways, ways_at, i, a, column, row):
+    """Return how far a cell in view is from agent ``a``'s goal, in fifths of a cell."""
+    return np.int64(ways[i, a, row - ways_at[i, a, 1], column - ways_at[i, a, 0]])
 
 
 @routine
@@ -325,13 +332,17 @@ def enter_cell(c, s, i, a, here, x, y):
     goal_x, goal_y = s.goal_pos[i, a, 0], s.goal_pos[i, a, 1]
     goal = s.goal_cell[i, a]
     k = nearest_connected(s.floor, i, c.map.centres, c.map.columns, here, goal, x, y)
+    if not is_in_view(c, s, i, a, k):
+        look_around(c, s, i, a, k)
+    columns = c.map.columns
     s.way_cell[i, a] = here if k == here else -1  # which neighbour is nearest changes inside it
     for m in range(2):
         s.way_over[i, a, m, 0] = goal_x if k == goal else c.map.centres[k, 0]
         s.way_over[i, a, m, 1] = goal_y if k == goal else c.map.centres[k, 1]
-        s.way_over[i, a, m, 2] = way_from(s.ways, i, a, k) * (spacing(c.map.centres) / _FIFTHS)
+        way = way_from(s.ways, s.ways_at, i, a, k % columns, k // columns)
+        s.way_over[i, a, m, 2] = way * (spacing(c.map.centres) / _FIFTHS)
         if m == 0:
-            k = step_down(s.moves, s.floor, s.ways, i, a, c.map.columns, k, goal)
+            k = step_down(s.moves, s.floor, s.ways, s.ways_at, i, a, columns, k, goal)
 
 
 @subroutine
@@ -351,16 +362,16 @@ def nearest_connected(floor, i, centres, columns, k, goal, x, y):
 
 
 @subroutine
-def step_down(moves, floor, ways, i, a, columns, k, goal):
+def step_down(moves, floor, ways, ways_at, i, a, columns, k, goal):
     """Return the neighbour over which the way from cell ``k`` is shortest; ``k`` at the goal."""
     best, least, cells = k, np.int64(UNREACHED) + 8, floor.shape[1]
-    way = way_from(ways, i, a, k)
+    way = way_from(ways, ways_at, i, a, k % columns, k // columns)
     is_connected = floor[i, k] > 0 and floor[i, k] == floor[i, goal]
     for d in range(8):
         column, row = k % columns + _ACROSS[d], k // columns + _ALONG[d]
         is_open = not is_connected or (moves[i, WAYS, k] >> d) & 1 == 1
         if k != goal and is_open and 0 <= column < columns and 0 <= row < cells // columns:
-            length = way_from(ways, i, a, row * columns + column) + (
+            length = way_from(ways, ways_at, i, a, column, row) + (
                 STRAIGHT if d % 4 < 2 else DIAGONAL
             )
             if length < least:

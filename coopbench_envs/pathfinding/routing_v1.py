@@ -29,20 +29,7 @@ from coopbench_envs.pathfinding.dynamics import (
     Drives,
     face_goal,
 )
-from coopbench_envs.pathfinding.geodesics import (
-    DIAGONAL,
-    STRAIGHT,
-    UNREACHED,
-    WAYS,
-    WIDTH,
-    blocks_of,
-    bound_ways,
-    copy_field,
-    extend_fields,
-    find_way,
-    list_moves,
-    measure_fields,
-)
+from coopbench_envs.pathfinding.geodesics import BUCKETS, VIEW, bound_way, find_way, list_moves
 from coopbench_envs.pathfinding.lattice import cell_at, explore, send_on, spacing
 from coopbench_envs.pathfinding.maps.common import Map
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
@@ -179,6 +166,10 @@ def _cells(c: Any) -> int:
     return len(c.map.centres)
 
 
+def _rows(c: Any) -> int:
+    return _cells(c) // int(c.map.columns)
+
+
 State = state(
     __name__,
     routing.State,
@@ -198,12 +189,26 @@ State = state(
         "neighbours that open sides, and ways, lead to", 2, _cells, dtype=np.uint8, scratch=True
     ),
     ways=array(
-        "how far every cell is from an agent's goal, by blocks of agents; the last one is scratch",
-        lambda c: blocks_of(c.num_agents) + 1,
-        lambda c: _cells(c) + 1,
-        WIDTH,
+        "how far the cells around an agent are from its goal",
+        "num_agents",
+        lambda c: min(_rows(c), VIEW),
+        lambda c: min(c.map.columns, VIEW),
         dtype=np.uint16,
-        start=UNREACHED,
+        scratch=True,
+    ),
+    ways_at=array(
+        "first column and row of the view; before any cell: none",
+        "num_agents",
+        2,
+        dtype=np.int32,
+        scratch=True,
+    ),
+    distance=array("of cells in a search", _cells, dtype=np.uint16, scratch=True),
+    links=array(
+        "lists of cells that wait in a search",
+        lambda c: _cells(c) + BUCKETS,
+        2,
+        dtype=np.int32,
         scratch=True,
     ),
     goal_cell=array("cell that an agent's goal is in", "num_agents", dtype=np.int32, scratch=True),
@@ -257,9 +262,8 @@ def prepare(c, s, i):
     list_moves(s.barriers, s.moves, i, c.map.columns)
     if s.time[i] == 0:
         open_records(c, s, i)
-    for first in range(0, c.num_agents, WIDTH):
-        last = min(first + WIDTH, c.num_agents)
-        open_ways(c, s, i, first, last, s.time[i] == 0)
+    for a in range(c.num_agents):
+        open_way(c, s, i, a, s.time[i] == 0)
 
 
 @subroutine
@@ -289,33 +293,22 @@ def drop_anchor(s, i, a):
 
 
 @subroutine
-def open_ways(c, s, i, first, last, is_new):
-    """Measure how far agents ``first`` to ``last`` - 1 have to go: a whole block, or one agent.
+def open_way(c, s, i, a, is_new):
+    """Measure how far agent ``a`` has to go.
 
-    With ``is_new`` their goals are: note also whether they can be reached, and lower bounds.
+    With ``is_new`` its goal is: note also whether it can be reached, and a lower bound.
     """
-    block, agents = s.ways[i, first // WIDTH], (first, last)
-    for a in range(first, last):
-        goal = cell_at(c.map.centres, c.map.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
-        s.goal_cell[i, a] = goal
-        if is_new:
-            here = cell_at(c.map.centres, c.map.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
-            s.path_before[i, a] = s.path_length[i, a]
-            s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, goal]
+    goal = cell_at(c.map.centres, c.map.columns, s.goal_pos[i, a, 0], s.goal_pos[i, a, 1])
+    s.goal_cell[i, a] = goal
     if is_new:
-        bound_ways(c, s, i, first, last)
-    lengths, cells = (np.uint16(STRAIGHT), np.uint16(DIAGONAL)), s.goal_cell[i]
-    # A whole block is measured in its place, a field of its own beside those of the others.
-    is_whole = first % WIDTH == 0 and (last - first == WIDTH or last == c.num_agents)
-    field = block if is_whole else s.ways[i, s.ways.shape[1] - 1]
-    measure_fields(s.moves[i, WAYS], field, cells, agents, lengths, c.map.columns, s.queue[i])
-    extend_fields(field, s.floor[i], cells, agents, c.map.columns)
-    if not is_whole:
-        copy_field(field, block, first % WIDTH)
-    for a in range(first, last):
-        s.way_cell[i, a] = -1
-        stands = s.on_goal[i, a] and not c.rules.lifelong
-        s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
+        here = cell_at(c.map.centres, c.map.columns, s.agent_pos[i, a, 0], s.agent_pos[i, a, 1])
+        s.path_before[i, a] = s.path_length[i, a]
+        s.reachable[i, a] = s.floor[i, here] > 0 and s.floor[i, here] == s.floor[i, goal]
+        bound_way(c, s, i, a)
+    s.way_cell[i, a] = -1
+    s.ways_at[i, a, 0] = s.ways_at[i, a, 1] = -VIEW - 1
+    stands = s.on_goal[i, a] and not c.rules.lifelong
+    s.way_left[i, a] = 0.0 if stands else find_way(c, s, i, a)
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -366,7 +359,7 @@ def judge(c, s, i, rng, rewards, terminated):
         together = together and arrived
         if arrived and c.rules.lifelong:
             send_on(c, s, i, a, rng)
-            open_ways(c, s, i, a, a + 1, True)
+            open_way(c, s, i, a, True)
     for a in range(c.num_agents):
         terminated[i, a] = together and not c.rules.lifelong
 
