@@ -11,6 +11,8 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any
 
+import coopbench_envs  # noqa: F401 - registers the environments with Gymnasium and PettingZoo
+
 __version__ = "0.1.0"
 
 # In a checkout the parts of this package lie side by side. Python that is started there takes it
@@ -29,7 +31,8 @@ if not os.path.isdir(os.path.join(_PARENT, _FOLDER, "baselines")):
 
     sys.meta_path.append(_Checkout)
 
-# Loaded when first used, so that importing the package costs nothing and no cycle can arise.
+# Loaded when first used, so that importing the package loads no more than the environments, and no
+# cycle can arise.
 _PUBLIC = {
     "Checkpoints": "coopbench.playing.contestants",
     "Failed": "coopbench.playing.contestants",

@@ -50,6 +50,14 @@ def test_the_long_description_has_no_relative_link(address):
     )
 
 
+@pytest.mark.parametrize("package", ["coopbench", "coopbench_envs"])
+def test_an_import_registers_the_environments(package):
+    code = f"""import {package}, gymnasium, pettingzoo
+gymnasium.spec("coopbench/TrustDilemma-v1")
+pettingzoo.make("parallel", "coopbench/TrustDilemma-v1")"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_a_checkout_is_the_package_whatever_is_installed(tmp_path):
     script = tmp_path / "without_links.py"
     script.write_text(
