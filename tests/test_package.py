@@ -76,6 +76,8 @@ def test_citations_name_the_version_of_the_package():
     ):
         text = (ROOT / file).read_text(encoding="utf-8")
         assert re.findall(pattern, text, re.MULTILINE) == [coopbench.__version__], file
+    (newest, *_) = re.findall(r"^## (\S+) ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == coopbench.__version__
 
 
 def test_no_instruction_installs_a_name_that_is_on_no_index():
