@@ -10,7 +10,7 @@ WORKERS ?= 2
 STEPS ?= 4000
 
 .PHONY: report test test-all test-elsewhere test-oldest test-newest mutants lint format bench peers
-.PHONY: docs docs-anew wheel interop interop-envs cuda cuda-ptx clean
+.PHONY: docs docs-anew wheel release interop interop-envs cuda cuda-ptx clean
 
 report: $(VENV)/.core
 	@echo "Playing $(PROTOCOL); coopetition-standard takes a minute and a half of one core."
@@ -111,6 +111,11 @@ wheel: $(VENV)/.test
 	cd build/wheel && $(ALONE) verify played && $(ALONE) replay played/trust-dilemma/random/0
 	test -s build/wheel/played/report.html
 
+# Everything that a release puts on an index, built from the last commit and tried in empty virtual
+# environments; nothing is uploaded. With PYTHONS= without compiled code, which takes most of the time.
+release: $(VENV)/.release
+	.ci/release $(VENV)
+
 # EPyMARL has no package: a checkout of one commit, in a folder of that name.
 EPYMARL_COMMIT := cbc38c09588064eab978501d0f12c2cf58fa7fc2
 EPYMARL := build/interop/epymarl-$(EPYMARL_COMMIT)
@@ -155,6 +160,10 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.cuda: $(VENV)/.test
 	$(PIP) --no-build-isolation -e ".[train]"
+	touch $@
+
+$(VENV)/.release: $(VENV)/.core
+	$(PIP) --no-build-isolation -e ".[release]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core

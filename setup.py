@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import Distribution, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import _TopLevelFinder, editable_wheel
 
@@ -50,6 +51,19 @@ class WithKernels(Distribution):
     def has_ext_modules(self) -> bool:
         """Tell whether the files are of one platform."""
         return bool(KERNELS)
+
+
+class PlatformWheel(bdist_wheel):
+    """Names the platform as an index asks for.
+
+    Compiled code needs nothing of the system but two functions that every C library has, so it runs
+    wherever numba does.
+    """
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags of Python, its binary interface, and the platform."""
+        python, interface, platform = super().get_tag()
+        return python, interface, re.sub("^linux_", "manylinux_2_17_", platform)
 
 
 def link_packages(tree: Path) -> None:
@@ -156,7 +170,11 @@ def project_urls(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":  # which is the name under which pip runs this file
     setup(
-        cmdclass={"build_py": BuildWithKernels, "editable_wheel": EditableWithLinks},
+        cmdclass={
+            "bdist_wheel": PlatformWheel,
+            "build_py": BuildWithKernels,
+            "editable_wheel": EditableWithLinks,
+        },
         distclass=WithKernels,
         packages=packages(),
         package_dir=FOLDERS,

@@ -1,11 +1,11 @@
 """What a distributor and the visitors of an index get."""
 
+import fnmatch
 import importlib
 import re
 import runpy
 import subprocess
 import sys
-import tarfile
 import tomllib
 
 import pytest
@@ -13,7 +13,7 @@ from builders import PATIENCE, run_python
 
 import coopbench
 import coopbench_envs
-from studies.checks.folders import ROOT
+from studies.checks.folders import ROOT, contents
 
 SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
 
@@ -84,6 +84,8 @@ def test_citations_name_the_version_of_the_package():
     ):
         text = (ROOT / file).read_text(encoding="utf-8")
         assert re.findall(pattern, text, re.MULTILINE) == [coopbench.__version__], file
+    (newest, *_) = re.findall(r"^## (\S+) ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest == coopbench.__version__
 
 
 def test_no_instruction_installs_a_name_that_is_on_no_index():
@@ -98,18 +100,39 @@ def test_no_module_beside_the_script_shadows_the_standard_library():
     assert "hyperparameter" in run_python(ROOT / "baselines" / "train_learner.py", "--help")
 
 
-@pytest.mark.slow("builds the source distribution")
-def test_the_source_distribution_holds_what_a_distributor_needs(tmp_path):
-    code = "from setuptools.build_meta import build_sdist; import sys; build_sdist(sys.argv[1])"
-    run_python("-c", code, tmp_path, cwd=ROOT)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        names = {name.partition("/")[2] for name in opened.getnames()}
-    for file in ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"):
-        assert file in names
-    for file in ("constraints.txt", "docs/index.md", "examples/sb3_focal.py", "tests/conftest.py"):
-        assert file in names
-    assert not any("__pycache__" in name for name in names)
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    """Return the folder in which setuptools describes the distribution, without building it."""
+    folder = tmp_path_factory.mktemp("described")
+    run_python("-W", "ignore", "setup.py", "--quiet", "egg_info", "--egg-base", folder, cwd=ROOT)
+    return folder / "coopbench.egg-info"
+
+
+def test_the_source_distribution_holds_the_packages_and_what_installs_them(described):
+    """Results, documentation and tests are in the checkout alone; nothing that a build leaves."""
+    listed = (described / "SOURCES.txt").read_text(encoding="utf-8").splitlines()
+    files = {name for name in listed if not name.startswith(str(described))}
+    packages = {str(file.relative_to(ROOT)) for file in contents().values()}
+    assert files - packages == {
+        *("CHANGELOG.md", "CITATION.cff", "LICENSE", "MANIFEST.in", "NOTICE", "README.md"),
+        *("constraints.txt", "pyproject.toml", "setup.py"),
+    }
+    assert packages <= files
+
+
+def test_notices_of_included_data_are_installed(described):
+    """Whoever has a wheel alone sees from whom its data are; the page has the same projects."""
+    facts = (described / "PKG-INFO").read_text(encoding="utf-8")
+    assert re.findall(r"^License-File: (.+)$", facts, re.MULTILINE) == ["LICENSE", "NOTICE"]
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "data-licenses.md").read_text(encoding="utf-8")
+    holders = re.findall(r"© ([^;)|]+)", page)
+    assert len(holders) >= 4
+    assert [holder for holder in holders if f"Copyright (c) {holder}." not in notice] == []
+    places = re.findall(r"coopbench(?:_envs)?/[\w/*]+(?:\.\w+)?", notice)
+    assert len(places) >= 10
+    for place in places:
+        assert any(fnmatch.fnmatch(name, f"{place}*") for name in contents()), place
 
 
 _WITHOUT = "import sys; sys.modules.update(dict.fromkeys({!r})); import gymnasium, coopbench_envs\n"

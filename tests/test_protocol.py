@@ -62,9 +62,11 @@ def test_shipped_protocols_load_and_their_instances_are_enough(name):
                 assert min(map(len, arrays.values())) >= protocol.episodes(task)
 
 
-def test_digests_of_shipped_protocols_never_change(golden):
+@pytest.mark.parametrize("kind", ["digest", "content_digest"])
+def test_digests_of_shipped_protocols_never_change(golden, kind):
     recorded = json.loads((golden / "digests.json").read_text())
-    assert {name: load_protocol(name).digest for name in coopbench.protocol_names()} == recorded
+    computed = {n: getattr(load_protocol(n), kind) for n in coopbench.protocol_names()}
+    assert computed == {name: digests[kind] for name, digests in recorded.items()}
 
 
 @pytest.mark.parametrize("name", coopbench.protocol_names())
