@@ -15,7 +15,6 @@ from coopbench.analysis.constants import constant_interval
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
-    RUNS,
     ScoreMatrix,
     count_runs,
     score_ends,
@@ -25,6 +24,7 @@ from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import TwoWay
+from coopbench.statistics.intervals import Moments
 from coopbench.statistics.two_way import FEWEST
 
 FEW = 10  # runs below which an interval is marked
@@ -118,37 +118,44 @@ def two_way_estimates(
     }
     widths = statistics.half_widths_apart(list(two_way.values()), confidence).tolist()
     halves = dict(zip(two_way, widths, strict=True))
+    defined = [values.units[np.isfinite(values.units)] for values in matrices]
+    found = statistics.moments(defined, confidence)
     return [
-        _estimate(task, metric, values, confidence, halves.get(metric))
-        for metric, values in zip(metrics, matrices, strict=True)
+        _estimate(task, metric, values, one, halves.get(metric))
+        for metric, values, one in zip(metrics, matrices, found, strict=True)
     ]
 
 
 def _estimate(
-    task: str, metric: str, values: ScoreMatrix, confidence: float, half: float | None
+    task: str, metric: str, values: ScoreMatrix, found: Moments, half: float | None
 ) -> Estimate:
-    """Estimate the mean of a score matrix; without ``half`` the interval is over its units."""
-    matrix, unit = np.atleast_2d(values.values), EPISODES if values.fixed else RUNS
-    finite = np.isfinite(matrix)
-    row = estimate(task, values.policy, metric, values.units, confidence, unit)
-    episodes, std_episodes = int(finite.any(axis=0).sum()), _within(matrix)
-    flags = [row.flag, values.note]
+    """Estimate the mean of a score matrix; without ``half`` the interval is over its units.
+
+    ``found`` are the moments of the units in which the metric is defined.
+    """
+    finite = np.isfinite(np.atleast_2d(values.values))
+    row = _of_units(task, values.policy, metric, values.units, found, values.unit)
+    count, std, low, high = row.count, row.std, row.low, row.high
+    flags, episodes = [row.flag, values.note], int(finite.any(axis=0).sum())
+    std_episodes = std if values.fixed else _within(values.values)
     if not values.fixed:
         flags[:1] = _weaknesses(row, std_episodes, finite)
     if values.fixed and values.distinct and finite.all():  # as often as it was played
-        flags[0], episodes = CERTAIN, values.distinct
-        row = replace(row, count=episodes, low=row.mean, high=row.mean)
-        if episodes == 1:
-            row, std_episodes = replace(row, std=math.nan), math.nan
+        flags[0], count, low, high = CERTAIN, values.distinct, row.mean, row.mean
+        episodes = count
+        if count == 1:
+            std = std_episodes = math.nan
     elif values.distinct:
         episodes = min(episodes, values.distinct)
     return replace(
         row,
+        count=count,
+        std=std,
+        low=low if half is None else row.mean - half,
+        high=high if half is None else row.mean + half,
         flag="; ".join(filter(None, flags)),
         episodes=episodes,
         std_episodes=std_episodes,
-        low=row.low if half is None else row.mean - half,
-        high=row.high if half is None else row.mean + half,
     )
 
 
@@ -219,17 +226,18 @@ def estimate(
 
     ``sample`` is (units,); ``flag`` of the estimate says how many were left out.
     """
-    defined = sample[np.isfinite(sample)]
-    missing = len(sample) - len(defined)
+    (found,) = statistics.moments([sample[np.isfinite(sample)]], confidence)
+    return _of_units(task, policy, metric, sample, found, unit)
+
+
+def _of_units(
+    task: str, policy: str, metric: str, sample: np.ndarray, found: Moments, unit: str
+) -> Estimate:
+    """Return the estimate that follows from the moments of the defined values of a sample."""
+    count = int(np.isfinite(sample).sum())
+    missing = len(sample) - count
     flags = [f"undefined in {missing} of {len(sample)} {unit}"] if missing else []
-    if len(defined) == 0:
-        flag = "; ".join(flags) or f"no {unit}"
-        nan = math.nan
-        return Estimate(task, policy, metric, 0, nan, nan, nan, nan, flag, unit)
-    interval = statistics.t_interval(defined, confidence)
-    flags += interval.warnings
-    std = float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
-    if len(defined) > 1 and np.ptp(defined) == 0.0:
-        std = 0.0  # rounding of the mean must not look like variation
-    ends = float(defined.mean()), std, float(interval.low), float(interval.high)
-    return Estimate(task, policy, metric, len(defined), *ends, "; ".join(flags), unit)
+    flags += found.warnings if count else () if missing else [f"no {unit}"]
+    ends = found.mean - found.half, found.mean + found.half
+    values = count, found.mean, found.std, *ends
+    return Estimate(task, policy, metric, *values, "; ".join(flags), unit)

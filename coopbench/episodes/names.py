@@ -30,6 +30,8 @@ def check_name(name: str) -> None:
 
 def one_line(text: str) -> str:
     """Return text as one line that a terminal can show: other characters as escapes."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

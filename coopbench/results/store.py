@@ -27,6 +27,7 @@ import platform
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -390,7 +391,7 @@ def _stacked(series: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.nda
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        meta = parsed(read_bounded(path), _META)
+        meta = _cleaned_meta(read_bounded(path))
     except ValueError as error:
         raise DamagedResultError(f"{path} is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
@@ -398,7 +399,12 @@ def _read_meta(path: Path) -> dict[str, Any]:
             f"{path} does not have schema {SCHEMA}: it is of another version of this package, or "
             f"damaged. Play it again, into another folder."
         )
-    return dict(cleaned(meta))
+    return dict(meta)
+
+
+@lru_cache(maxsize=4096)  # a report reads the metadata of every cell several times
+def _cleaned_meta(content: bytes) -> Any:
+    return cleaned(parsed(content, _META))
 
 
 def _checked(path: Path, meta: dict[str, Any]) -> bytes:

@@ -25,6 +25,7 @@ from coopbench.statistics.improvement_and_profile import (
 )
 from coopbench.statistics.improvement_and_profile import profile_interval as profile_interval
 from coopbench.statistics.intervals import Interval as Interval
+from coopbench.statistics.intervals import moments as moments
 from coopbench.statistics.intervals import t_interval as t_interval
 from coopbench.statistics.linear_statistics import iqm_of_runs as iqm_of_runs
 from coopbench.statistics.linear_statistics import mean_weights as mean_weights
