@@ -121,6 +121,7 @@ def pages() -> dict[Path, dict[str, str]]:
         partners = partners_text(certificate)
         contents[docs / "environments" / page_name(env_id)] |= {"partners": partners}
     contents[docs / "environments" / "rail_networks.md"] = rail_tables.parts()
+    contents[docs / "environments" / "rail_results.md"] = rail_tables.challenges()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "compute.md"] = compute_table.parts()
     contents[docs / "results.md"] = results_tables.parts()

@@ -80,6 +80,10 @@ FIXED: dict[str, tuple[str, ...]] = {
     "skirmish-standard": (*BATTLERS, "open_loop"),
     "rail-standard": DISPATCHERS,
     "rail-scaling": DISPATCHERS,
+    "rail-published-1": DISPATCHERS,
+    "rail-published-2": DISPATCHERS,
+    "rail-challenge-2020-1": DISPATCHERS,
+    "rail-challenge-2020-2": DISPATCHERS,
     "coopetition-standard": REACTIVE,
 }
 # Protocols whose runs ship with scores: to play all of them takes 15 minutes.
