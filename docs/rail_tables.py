@@ -1,4 +1,4 @@
-"""Tables of railways: of rail_networks.md from ``studies/rail``, of rail_results.md from results."""
+"""Tables of railways: rail_networks.md from ``studies/rail``, rail_results.md from results."""
 
 from stored_results import number, protocol_of, read
 
@@ -29,7 +29,9 @@ def tests_table(name: str) -> str:
     protocol = protocol_of(name)
     metric = protocol.report.score
     added = 1.0 if metric == "normalised_return" else 0.0
-    cells = {(row["task"], row["policy"], row["metric"]): row for row in read(name, "estimates.csv")}
+    cells = {
+        (row["task"], row["policy"], row["metric"]): row for row in read(name, "estimates.csv")
+    }
     scores = {
         (task.id, policy): added + number(cells[task.id, policy, metric]["mean"])
         for task in protocol.task
@@ -42,7 +44,10 @@ def tests_table(name: str) -> str:
         return f"{mean:.2f} ± {(high - low) / 2:.2f} / {scores[task, policy]:.3f}"
 
     body = [
-        (f"{task.axes['test']} ({task.axes['trains']})", *(entry(task.id, p) for p in DISPATCHERS))
+        (
+            f"{task.axes['test']:.0f} ({task.axes['trains']:.0f})",
+            *(entry(task.id, p) for p in DISPATCHERS),
+        )
         for task in protocol.task
     ]
 

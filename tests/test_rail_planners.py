@@ -172,6 +172,16 @@ def test_improving_a_plan_never_costs_more():
     assert sum(totals[1]) < sum(totals[0])
 
 
+def test_planners_save_steps_where_every_step_on_the_way_costs():
+    """Under the rewards of 2020 a train that is in time costs less the sooner it arrives."""
+    rules = CALM | {"reward": "challenge2020", "horizon": 520}
+    returns = [
+        measure(played(f"prioritised:orders=1,effort={effort}", **rules), "return_2020").mean()
+        for effort in (0, 100_000)
+    ]
+    assert returns[1] > returns[0] + 0.001
+
+
 def planned_loss(engine, memory, lane):
     """Return what the rewards of a plan's trains lack, arrivals as planned."""
     c, s = engine.constants, engine.state

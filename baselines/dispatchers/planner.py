@@ -67,7 +67,7 @@ class Planner:
         if c.rules.fair:  # a train that stays at home loses all that there is
             settings = settings._replace(keeps_home=False)
         self._settings, self._trains, self._cells = settings, c.num_agents, c.map.cells
-        self._by_steps = getattr(c, "reward_code", None) == CHALLENGE_2020
+        self._by_steps = c.rewards.code == CHALLENGE_2020
         steps = c.horizon + c.horizon // 2 + 2
         self._longest = min(steps, _DETOURS * (c.map.height + c.map.width))
         empty = make_plan(1, c.num_agents, c.map.cells, self._longest)
