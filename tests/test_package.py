@@ -130,7 +130,7 @@ def test_notices_of_included_data_are_installed(described):
     assert len(holders) >= 4
     assert [holder for holder in holders if f"Copyright (c) {holder}." not in notice] == []
     places = re.findall(r"coopbench(?:_envs)?/[\w/*]+(?:\.\w+)?", notice)
-    assert len(places) >= 10
+    assert len(places) >= 9
     for place in places:
         assert any(fnmatch.fnmatch(name, f"{place}*") for name in contents()), place
 
