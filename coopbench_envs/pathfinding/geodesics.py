@@ -109,10 +109,10 @@ def search(moves, distance, links, ends, lengths, margin, columns):
     them. Returns the largest sum of which distances are exact; the others are upper bounds.
     """
     cells, goal, target = moves.shape[0], np.int64(ends[0]), np.int64(ends[1])
-    for k in range(cells):
-        distance[k] = UNREACHED
-    for bucket in range(BUCKETS):
-        links[cells + bucket, _NEXT] = _NONE
+    for cell in range(cells):
+        distance[cell] = UNREACHED
+    for place in range(cells, cells + BUCKETS):
+        links[place, _NEXT] = _NONE
     across, along = target % columns, target // columns
     total = estimate(goal % columns - across, goal // columns - along, lengths)
     most, empty = np.int64(1) << 40, 0
