@@ -14,6 +14,7 @@ from pathlib import Path
 import audit
 import compute_table
 import croissant
+import leaderboard_page
 import plots
 import published_tables
 import rail_tables
@@ -124,6 +125,7 @@ def pages() -> dict[Path, dict[str, str]]:
     contents[docs / "environments" / "rail_results.md"] = rail_tables.challenges()
     contents[docs / "training.md"] = {"learners": trainers()} | training_times.parts()
     contents[docs / "compute.md"] = compute_table.parts()
+    contents[docs / "leaderboard.md"] = leaderboard_page.parts()
     contents[docs / "results.md"] = results_tables.parts()
     for page, name in results_pages.PAGES.items():
         contents[docs / page] = results_pages.parts(name)
