@@ -1,4 +1,4 @@
-"""coopbench: multi-agent environments with fixed protocols, honest baselines and sound statistics.
+"""coopbench: multi-agent environments with fixed protocols, baselines and reports with intervals.
 
 >>> import coopbench
 >>> report = coopbench.evaluate("coopetition-standard", ["random", "tit_for_tat"])  # doctest: +SKIP

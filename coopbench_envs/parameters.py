@@ -17,6 +17,7 @@ __all__ = [
     "is_whole",
     "joined",
     "named",
+    "nearest",
     "one_of",
     "positive",
     "resolve",
@@ -98,14 +99,17 @@ def unknown(kind: str, name: str, valid: Iterable[str], where: str = "", listing
     names = sorted(valid)
     place = f" in {where}" if where else ""
     if listing and len(names) > _MANY:
-        hint = _nearest(name, names, count=3)
+        hint = nearest(name, names, count=3)
         return f"Unknown {kind} {name!r}{place}.{hint} {listing!r} prints all {len(names)}."
-    hint = _nearest(name, names)
+    hint = nearest(name, names)
     return f"Unknown {kind} {name!r}{place}.{hint} Known: {', '.join(names) or 'none'}."
 
 
-def _nearest(name: Any, names: Iterable[str], count: int = 1) -> str:
-    """Ask for up to ``count`` names that are spelled alike; namespaces and case do not matter."""
+def nearest(name: Any, names: Iterable[str], count: int = 1) -> str:
+    """Ask for up to ``count`` names that are spelled alike; namespaces and case do not matter.
+
+    Returns "" if none is.
+    """
     spelled = {known.rpartition("/")[2].lower(): known for known in names}
     wanted = str(name).rpartition("/")[2].lower()
     near = [repr(spelled[n]) for n in get_close_matches(wanted, spelled, n=count)]
@@ -209,7 +213,7 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         result = None
         fits = False
     if not fits:
-        text, hint = _said(kind, allowed), _nearest(value, allowed.choices)
+        text, hint = _said(kind, allowed), nearest(value, allowed.choices)
         raise ValueError(f"Parameter {name!r} of {where} was {value!r}; allowed: {text}.{hint}")
     return result
 

@@ -17,6 +17,7 @@ from coopbench import errors
 from coopbench.baselines.registry import learners
 from coopbench.cli import main as command_line
 from coopbench.describe import describe
+from coopbench.protocol.loading import find_protocol
 from coopbench_envs import Engine
 from coopbench_envs.parameters import between, resolve, unknown
 
@@ -27,6 +28,15 @@ _ROOT = errors.CoopbenchError.__module__
 def _bases(name):
     """Names of the bases of an exception other than ``CoopbenchError``."""
     return [base.__name__ for base in getattr(errors, name).__bases__ if base.__module__ != _ROOT]
+
+
+def test_a_misspelled_environment_in_place_of_a_protocol_is_told():
+    with pytest.raises(
+        errors.ProtocolError, match=r"mean 'coopbench/TrustDilemma-v1'.* environment"
+    ):
+        find_protocol("TrustDilema-v1")
+    with pytest.raises(errors.ProtocolError, match=r"must end in \.toml"):
+        find_protocol("qqqq")
 
 
 def test_all_exceptions_are_in_one_tree():

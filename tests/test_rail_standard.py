@@ -4,14 +4,13 @@ import io
 import json
 import runpy
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.task import instance_state
+from coopbench.protocol.task import instance_file, instance_state
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.rail_v1 import fields_of
 from coopbench_envs.rail.trains import ARRIVED
@@ -24,8 +23,7 @@ INSTANCES = 100
 @cache
 def arrays_of(task_id):
     """Return the arrays of a task's file."""
-    folder = resources.files("coopbench.protocols") / "instances"
-    content = (folder / TASKS[task_id].instances.file).read_bytes()
+    content = instance_file(TASKS[task_id].instances.file)
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

@@ -23,7 +23,7 @@ from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
 from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
-from coopbench_envs.parameters import check_count, named
+from coopbench_envs.parameters import check_count, named, nearest
 from coopbench_envs.reading import read_regular
 
 _LARGEST = 1 << 24  # bytes of a protocol file
@@ -325,9 +325,13 @@ def _shipped(name: str) -> Path:
     except ValueError as error:
         hint = "A file of your own must end in .toml."
         owners = protocols_with_task(name)
-        if ":" in name or {name, f"coopbench/{name}"} & set(coopbench_envs.ids()):
+        environments = coopbench_envs.ids()
+        near = nearest(name, environments)
+        if ":" in name or {name, f"coopbench/{name}"} & set(environments):
             hint = f"It is an environment: 'coopbench evaluate {name}' plays it."
         elif owners:
             hint = f"It is a task: 'coopbench evaluate {owners[0]} --task {name}' plays it."
+        elif near:
+            hint = f"{near.strip()} That is an environment, which can be evaluated, too."
         raise ProtocolError(f"{error} {hint}") from None
     return file
