@@ -656,8 +656,10 @@ def test_one_model_per_task_that_plays_all(tmp_path):
 
 def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
     games = GAMES | {"race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}}}
-    protocol, out = trial(tmp_path, games), tmp_path / "out"
-    text = command("train", protocol, "steady", "--run", "5", "--out", out).err
+    protocol, out = trial(tmp_path, games, baselines=["random"]), tmp_path / "out"
+    said = command("train", protocol, "steady", "--run", "5", "--out", out)
+    text, advice = said.err, f"coopbench evaluate {protocol} --out {out}"
+    assert advice in said.out.replace("\n", " ")
     assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text
     report, loaded = coopbench.load_report(out), load_protocol(protocol)
     courses = {progress.cell.task: progress.steps.tolist() for progress in report.episodes.progress}

@@ -1,5 +1,6 @@
 """Commands that play: evaluate, train, crossplay, replay."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -260,6 +261,12 @@ def train(
             **values,
         )
         present(report, out)
+        if smoke:
+            say("A smoke run has a hundredth of the budget: it shows that everything works.")
+        if not set(loaded.report.fixed) <= set(report.episodes.policies):
+            tasks = [part for name in task or () for part in ("--task", name)]
+            command = ["coopbench", "evaluate", protocol, *tasks, "--out", str(out)]
+            say(f"To add the required baselines: {shlex.join(command)}")
 
 
 def crossplay(
