@@ -291,7 +291,7 @@ def keep(training: Training, protocol: Protocol) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     try:
         pack_runs(EPISODES / name, learner, kept)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError) as error:  # nothing has been trained yet
         print(error, flush=True)
         return
     if not list(missing(training, protocol)):
