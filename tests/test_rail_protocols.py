@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builders import loaded
 
+import coopbench
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
@@ -120,3 +121,13 @@ def test_a_share_arrived_needs_the_metric(tmp_path):
     limits = "planning = 1\nstep = 1\ntotal = 9\nstop_below = 0.5\n"
     with pytest.raises(ProtocolError, match="stop_below goes with tasks that have the metric"):
         loaded(tmp_path, f'extends = "coopetition-standard"\n[limits]\n{limits}', "mine")
+
+
+def test_episodes_that_end_at_a_limit_of_their_own_verify(tmp_path):
+    """A railway's limit follows from its ways: it is below the horizon, and not the same twice."""
+    folder, game = tmp_path / "results", {"episodes": 4, "num_agents": 3}
+    report = coopbench.evaluate("coopbench/Rail-v1", ["never_depart"], folder, **game)
+    (block,) = report.episodes
+    assert len(set(block.lengths.tolist())) > 1
+    assert not block.terminated.any()
+    assert coopbench.verify(folder).identical
