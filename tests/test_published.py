@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import coopbench
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import game_of
@@ -71,6 +72,25 @@ def test_a_report_shows_the_price_of_anarchy_of_the_parameters():
     block = builders.make_block(Cell(meeting.id, "random", None), np.zeros((4, 2)))
     other = protocol.model_copy(update={"task": (meeting,)})
     assert anarchy.anarchy_table(Findings(other, EpisodeTable((block,)))) is None
+
+
+def test_a_report_without_an_equilibrium_has_no_price_of_anarchy(monkeypatch):
+    """Of agents that choose between levels none is defined, and a search may find none."""
+    reports = [
+        coopbench.evaluate(
+            "TrustDilemma-v0", ["random"], episodes=3, horizon=5, action_levels=levels
+        )
+        for levels in (5, None)
+    ]
+    assert [len(report.anarchy) for report in reports] == [0, 1]
+
+    def fails(*_, **__):
+        raise RuntimeError("No Nash equilibrium was found.")
+
+    monkeypatch.setattr(anarchy.theory, "worst_nash", fails)
+    lost = coopbench.evaluate("TrustDilemma-v0", ["random"], episodes=3, trust_building_rate=0.2)
+    assert lost.anarchy == ()
+    assert "Price of anarchy" not in str(lost)
 
 
 def test_learners_are_compared_in_episodes_of_one_length(published):

@@ -12,10 +12,12 @@ from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import Task
 from coopbench.report.numbers import Scale
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import Field, table_of
 from coopbench.report.tables.model import Table
+from coopbench_envs.choices import LEVELS, without_levels
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.registration import spec
 
@@ -42,15 +44,21 @@ class Anarchy(ReportRow):
 def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy, ...]:
     """Compute the price of anarchy of the published games that were played, with their parameters.
 
-    Raises ``RuntimeError`` where no equilibrium is found.
+    There is none of a game whose agents choose between levels, nor where no equilibrium is found.
     """
     played = {task for task, _ in table.pairs}
-    tasks = [task for task in protocol.task if task.id in played and not is_foreign(task.env)]
-    return tuple(
-        Anarchy(task.id, *_figures(spec(task.env).id, json.dumps(task.parameters)))
-        for task in tasks
-        if spec(task.env).source.startswith(_SOURCE)
-    )
+    rows = [_row(task) for task in protocol.task if task.id in played and not is_foreign(task.env)]
+    return tuple(row for row in rows if row is not None)
+
+
+def _row(task: Task) -> Anarchy | None:
+    game = spec(task.env)
+    if not game.source.startswith(_SOURCE) or task.parameters.get(LEVELS) is not None:
+        return None
+    try:
+        return Anarchy(task.id, *_figures(game.id, json.dumps(without_levels(task.parameters))))
+    except RuntimeError:  # a report is not lost with a search that does not converge
+        return None
 
 
 @cache
