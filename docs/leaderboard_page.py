@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import stored_results as stored
 
+from coopbench.episodes.grouping import grouped
 from coopbench.report.markdown import rows_table
 from studies.leaderboard import PLACED, entries
 
@@ -42,7 +43,7 @@ def standings(name: str, placed: Path = PLACED) -> str:
     others = [
         entry_of(source, policy, rows, groups)
         for source, all_rows in entries(name, placed).items()
-        for policy, rows in by_policy(all_rows).items()
+        for policy, rows in grouped((row["policy"], row) for row in all_rows).items()
     ]
     ranked = sorted([*own[:SHOWN], *others], key=lambda entry: -entry.first)
     body = [
@@ -51,14 +52,6 @@ def standings(name: str, placed: Path = PLACED) -> str:
     ]
     table = rows_table(["Policy", *stored.heads(groups), "From"], body)
     return f"## {name}\n\n[All results](results/{name}.md)\n\n{table}"
-
-
-def by_policy(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of standings by policy."""
-    policies: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        policies.setdefault(row["policy"], []).append(row)
-    return policies
 
 
 def entry_of(

@@ -30,14 +30,14 @@ def place(folder: str | Path, name: str, placed: Path = PLACED) -> Path:
     if not _NAME.fullmatch(name):
         raise ValueError(f"The name was {name!r}; allowed: lower-case letters, digits, hyphens.")
     standings = coopbench.leaderboard([folder])
-    protocol = standings.protocol
-    known = {str(own): coopbench.load_protocol(own) for own in coopbench.protocol_names()}
-    if known.get(protocol.protocol.name) != protocol:
+    protocol, known = standings.protocol, coopbench.protocol_names()
+    own = protocol.protocol.name
+    if own not in known or coopbench.load_protocol(own) != protocol:
         raise ValueError(
-            f"{folder} has the protocol {protocol.protocol.name!r}, which this package has not in "
-            f"this form; allowed: {', '.join(known)}, unchanged."
+            f"{folder} has the protocol {own!r}, which this package has not in this form; allowed: "
+            f"{', '.join(known)}, unchanged."
         )
-    file = placed / protocol.protocol.name / f"{name}.json"
+    file = placed / own / f"{name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, standings.to_json())
     return file
