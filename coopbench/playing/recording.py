@@ -27,6 +27,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import instance_state
 from coopbench.provenance import versions
 from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.drivers import MANY_LANES
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.parameters import unknown
 from coopbench_envs.shells.common import seed_of
@@ -68,19 +69,21 @@ class Recording:
         return float(returns[0] if common else self.rewards.sum())
 
     def play(self) -> Iterator[Engine]:
-        """Yield one engine after the reset and after every step.
+        """Yield one engine after the reset and after every step; lane 0 plays the episode.
 
         Raises ``ReplayError`` at the first step that is refused or whose rewards are not the
         recorded ones.
         """
-        engine = Engine(self.env, **self.parameters)
-        engine.reset(np.array([self.seed], np.uint64), state=self.start)
+        # An evaluation has compiled the code for many lanes; all of them play the episode.
+        lanes = MANY_LANES if coopbench_envs.spec(self.env).vectorized else 1
+        engine = Engine(self.env, lanes, **self.parameters)
+        engine.reset(np.full(lanes, self.seed, np.uint64), state=self.start)
         yield engine
         for step, (actions, rewards) in enumerate(zip(self.actions, self.rewards, strict=True), 1):
             if engine.control.done[0]:
                 raise ReplayError(self._departed(f"it is over before step {step}"))
             try:
-                engine.step(actions[None], DISABLED)
+                engine.step(np.broadcast_to(actions, (lanes, *actions.shape)), DISABLED)
             except ValueError as error:
                 raise ReplayError(self._departed(f"step {step} is refused ({error})")) from None
             if not np.array_equal(engine.control.rewards[0], rewards, equal_nan=True):
