@@ -58,7 +58,7 @@ CASES = {
     "An episode is over": step_before_reset,
     "A learner needs more packages": train_without_packages,
 }
-_QUOTED = re.compile(r"^### ([^\n]+)\n+```text\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"^### ([^\n]+)\n+```{ \.text \.message }\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 
 
 def quoted():
@@ -67,7 +67,7 @@ def quoted():
 
 def test_every_message_of_the_page_is_raised_here():
     assert set(quoted()) == set(CASES)
-    assert PAGE.read_text(encoding="utf-8").count("```text") == len(CASES)
+    assert PAGE.read_text(encoding="utf-8").count(".message }") == len(CASES)
 
 
 @pytest.mark.parametrize("heading", CASES)
