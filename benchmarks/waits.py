@@ -167,14 +167,14 @@ class Spent(NamedTuple):
     printed: str
 
 
-def spent(command: list[str], checkout: Path, folder: str, **settings: str) -> Spent:
-    """Run a command with a checkout's code in a folder; raise an error if it fails."""
+def spent(command: list[str], packages: Path, folder: str, **settings: str) -> Spent:
+    """Run a command with ``importable`` packages in a folder; raise an error if it fails."""
     usual = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile("w+") as printed:
         process = subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
-            env=usual | {"PYTHONPATH": str(checkout), "PYTHONWARNINGS": "ignore"} | settings,
+            env=usual | {"PYTHONPATH": str(packages), "PYTHONWARNINGS": "ignore"} | settings,
             stdout=printed,
             stderr=subprocess.DEVNULL,
         )
@@ -186,21 +186,21 @@ def spent(command: list[str], checkout: Path, folder: str, **settings: str) -> S
         return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3, printed.read())
 
 
-def inside(name: str, checkout: Path) -> float:
+def inside(name: str, packages: Path) -> float:
     """Return what a process measures of itself for a row."""
     with tempfile.TemporaryDirectory() as folder:
-        return float(json.loads(spent([__file__, "--inside", name], checkout, folder).printed))
+        return float(json.loads(spent([__file__, "--inside", name], packages, folder).printed))
 
 
 def job(*command: str, of: str = "seconds") -> Callable[[Path], float]:
     """Return the measurement of a command of coopbench, in a folder with the main job's results."""
 
-    def measure(checkout: Path) -> float:
+    def measure(packages: Path) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            played = spent(["-m", "coopbench", *JOB, "--out", "results"], checkout, folder)
+            played = spent(["-m", "coopbench", *JOB, "--out", "results"], packages, folder)
             if not command:
                 return float(getattr(played, of))
-            then = spent(["-m", "coopbench", *command], checkout, folder)
+            then = spent(["-m", "coopbench", *command], packages, folder)
             return then.seconds / played.seconds if of == "ratio" else then.seconds
 
     return measure
@@ -209,10 +209,10 @@ def job(*command: str, of: str = "seconds") -> Callable[[Path], float]:
 def first_step(env_id: str) -> Callable[[Path], float]:
     """Return the measurement of a first step with an empty cache of compiled code."""
 
-    def measure(checkout: Path) -> float:
+    def measure(packages: Path) -> float:
         with tempfile.TemporaryDirectory() as folder:
             settings = {"COOPBENCH_KERNELS": f"{folder}/kernels", "NUMBA_CACHE_DIR": folder}
-            return spent(["-c", FIRST.format(env_id)], checkout, folder, **settings).seconds
+            return spent(["-c", FIRST.format(env_id)], packages, folder, **settings).seconds
 
     return measure
 
@@ -250,21 +250,37 @@ ROWS = {
 }
 
 
-def figure(name: str, checkout: Path) -> float:
+def figure(name: str, packages: Path) -> float:
     """Measure a row once, with the code of a checkout."""
     of = ROWS[name].of
-    return inside(name, checkout) if of is None else of(checkout)
+    return inside(name, packages) if of is None else of(packages)
 
 
 def checkout_of(revision: str, place: str) -> Path:
     """Return the folder of a checkout: the one named, or a new one in ``place``."""
     if Path(revision, "coopbench_envs").is_dir():
         return Path(revision).resolve()
+    Path(place).mkdir()
     files = subprocess.run(
         ["git", "archive", revision], cwd=ROOT, check=True, stdout=subprocess.PIPE
     )
     subprocess.run(["tar", "-x", "-C", place], input=files.stdout, check=True)
     return Path(place)
+
+
+def importable(checkout: Path, place: Path) -> Path:
+    """Return a folder of links from which the packages of a checkout are imported, and no others.
+
+    An installation for development finds ``coopbench.protocols`` and ``coopbench.baselines`` in its
+    own checkout, also for the code of another one.
+    """
+    package = place / "coopbench"
+    package.mkdir(parents=True)
+    modules = [file for file in (checkout / "coopbench").iterdir() if file.name != "__pycache__"]
+    for source in (*modules, checkout / "baselines", checkout / "protocols"):
+        (package / source.name).symlink_to(source)
+    (place / "coopbench_envs").symlink_to(checkout / "coopbench_envs")
+    return place
 
 
 def main() -> None:
@@ -282,12 +298,13 @@ def main() -> None:
         parser.error(f"{', '.join(unknown)} is no row; rows are {', '.join(ROWS)}.")
     machine, measured = speed.machine(), []
     with tempfile.TemporaryDirectory() as place:
-        earlier = [checkout_of(options.against, place)] if options.against else []
+        earlier = [checkout_of(options.against, f"{place}/checkout")] if options.against else []
+        sides = [
+            importable(checkout, Path(place, f"packages-{k}"))
+            for k, checkout in enumerate((*earlier, ROOT))
+        ]
         for name in options.rows or ROWS:
-            rounds = [
-                [figure(name, checkout) for checkout in (*earlier, ROOT)]
-                for _ in range(options.rounds)
-            ]
+            rounds = [[figure(name, packages) for packages in sides] for _ in range(options.rounds)]
             *before, now = (min(column) for column in zip(*rounds, strict=True))
             old = before[0] if before else None
             row = [name, ROWS[name].unit, old, now, None if old is None else old / now]
