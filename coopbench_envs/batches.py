@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench_envs.core import Kernels, draw, mix
+from coopbench_envs.core import Kernels, draw, mix, streams
 from coopbench_envs.drivers import DISABLED, LOOK, NEXT_STEP, RENEW, RESET, RESTORE, Control
 from coopbench_envs.marks import plain
 from coopbench_envs.states import declared, stored
@@ -150,7 +150,7 @@ class BatchDriver:
         if op != RESTORE:
             if op != RESET:
                 control.episode[i] += 1
-            control.rng[i] = _first(control.seed[i], control.episode[i])
+            control.rng[i] = streams(control.seed[i], control.episode[i])
             control.done[i], control.alive[i] = False, True
             control.returns[i], control.invalid[i] = 0.0, 0
             if op != RENEW:  # which still has to report the step that ended the last episode
@@ -200,10 +200,3 @@ def _clear(kind: Any, c: Any, s: Any, i: np.ndarray) -> None:
         start = declared(kind)[name].start
         if start is not None:
             getattr(s, name)[i] = attrgetter(start)(c) if isinstance(start, str) else start
-
-
-def _first(seeds: np.ndarray, episodes: np.ndarray) -> np.ndarray:
-    """Return the first random states of episodes, those of ``core.stream``."""
-    with np.errstate(over="ignore"):
-        mixed = plain(mix)(seeds + _GAMMA)
-        return np.asarray(plain(mix)(mixed + (episodes.astype(np.uint64) + np.uint64(1)) * _GAMMA))

@@ -229,8 +229,8 @@ class EnvSpec:
     # Metric whose value labels the stratum of an episode, such as a hidden type that the seed fixes
     # in equal shares: intervals then leave out the variation between strata. "": none.
     stratum: str = ""
-    # (constants, lane's fields, agents) -> uint8 (height, width, 3), of one size throughout an
-    # episode; None: what the agents observe, as bars.
+    # (constants, fields of the state of a lane, agents) -> uint8 (height, width, 3), of one size
+    # throughout an episode; None: what the agents observe, as bars.
     picture: Callable[..., np.ndarray] | None = None
     text: Callable[..., str] | None = None  # the same for render_mode="ansi"; None: as numbers
     # (constants, state, lane) -> what the player of recordings draws; None: pictures.

@@ -172,7 +172,7 @@ class Engine:
         self._host = self._visible()
         self._lane_pool = LanePool(threads, lanes, sum(a.size for a in self._host.control))
         self._expose(self._host)
-        told = self._checked_info(self._told())
+        told = self._checked_info(Engine.info(self))  # that of a GPU copies, and has no arrays yet
         self.final_info = {name: values.copy() for name, values in told.items()}
 
     @property
@@ -494,9 +494,6 @@ class Engine:
 
         The arrays may follow the game: copy what you keep. Empty for most environments.
         """
-        return self._told()
-
-    def _told(self) -> dict[str, np.ndarray]:
         tell = self.spec.info
         if tell is None:
             return {}

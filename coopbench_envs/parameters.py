@@ -173,15 +173,15 @@ def resolve(params: type, chosen: Mapping[str, Any], where: str) -> Any:
     return params(**values)
 
 
-def joined(module: str, *parts: Any) -> Any:
+def joined(module: str, *parts: Any, **changed: Any) -> Any:
     """Return one NamedTuple with the parameters of all ``parts``; a later one wins over an earlier.
 
     It is called ``Params`` and must be bound to that name in ``module``, where pickle looks for it.
-    Every parameter needs a default.
+    Every parameter needs a default; those of parameters in ``changed`` are given there.
     """
     hints = {name: hint for part in parts for name, hint in _hints(part).items()}
     defaults = {name: value for part in parts for name, value in part._field_defaults.items()}
-    values = [defaults[name] for name in hints]
+    values = [(defaults | changed)[name] for name in hints]
     kind: Any = namedtuple("Params", hints, defaults=values, module=module)  # type: ignore[misc]
     kind.__annotations__ = hints
     kind.__doc__ = "Parameters of one task; every field can be given to ``make`` and in a protocol."

@@ -48,7 +48,7 @@ def picture(engine: Lanes, lane: int = 0, **options: Any) -> np.ndarray:
     check_picture_options(engine.spec, options)
     draw = engine.spec.picture
     if draw is not None:
-        fields = engine.lane_state(lane)
+        fields = _fields(engine, lane)
         image: np.ndarray = draw(engine.constants, fields, engine.agents, **options)
         return image
     return _bars(engine, lane)
@@ -58,7 +58,7 @@ def text(engine: Lanes, lane: int = 0) -> str:
     """Describe one lane in text: as its environment does, or what agents observe, as numbers."""
     write = engine.spec.text
     if write is not None:
-        return write(engine.constants, engine.lane_state(lane), engine.agents)
+        return write(engine.constants, _fields(engine, lane), engine.agents)
     seen = engine.fetched()[0].obs[lane]
     lines = [_title(engine, lane)]
     for index, agent in enumerate(engine.agents):
@@ -69,6 +69,12 @@ def text(engine: Lanes, lane: int = 0) -> str:
         ]
         lines.append(f"{agent}: {'; '.join(parts)}")
     return "\n".join(lines)
+
+
+def _fields(engine: Lanes, lane: int) -> dict[str, np.ndarray]:
+    """Return what a lane resumes from, and all arrays of its state, also those that follow."""
+    views = engine.view()._asdict().items()
+    return engine.lane_state(lane) | {name: array[lane] for name, array in views}
 
 
 def _title(engine: Lanes, lane: int) -> str:

@@ -1,4 +1,4 @@
-"""Checks of the networks that Rail draws, all lanes at once.
+"""Checks of the networks that Rail draws, all lanes at once, and of who can never move again.
 
 ``python tests/rail_networks.py 10000`` checks as many seeds of each of six sizes.
 """
@@ -11,6 +11,7 @@ from coopbench_envs.engine import Engine
 from coopbench_envs.rail.cells import TYPES
 from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.network import AXIS, PLACE, SHAPE
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
 SIZES = {
     "smallest": {"num_agents": 2, "height": 22, "width": 22},
@@ -72,6 +73,57 @@ def main():
             engine.reset(np.arange(first, first + LANES, dtype=np.uint64))
             check(engine)
         print(f"{name}: {seeds} networks are as they have to be", flush=True)
+
+
+def stuck_trains(c, fields):
+    """Return which trains can never move again, bool (trains,), by a search in Python."""
+    on_map = (fields["status"] > BROKEN_OFF_MAP) & (fields["status"] < ARRIVED)
+    places = fields["place"].astype(int)
+    held = {_resource(fields, int(places[a])): a for a in np.flatnonzero(on_map).tolist()}
+    ways = {a: _blockers(c, fields, int(places[a]), held) for a in held.values()}
+    stuck = {a for a, others in ways.items() if None not in others}
+    while True:
+        free = {a for a in stuck if ways[a] - stuck}
+        if not free:
+            free = set(list(_in_rings(ways, stuck))[:1])
+        if not free:
+            break
+        stuck -= free
+    return np.isin(np.arange(len(places)), sorted(stuck))
+
+
+def _resource(fields, place):
+    return 2 * (place >> 2) + (place & 1) * int(fields["level_free"][place >> 2])
+
+
+def _blockers(c, fields, place, held):
+    """Return the trains in the cells that lead on from ``place``; None for a free cell."""
+    code, heading = int(fields["rail"][place >> 2]), place & 3
+    ahead = [
+        4 * ((place >> 2) + int(c.map.delta[turn])) + turn
+        for turn in range(4)
+        if (code >> (4 * (3 - heading) + 3 - turn)) & 1
+    ]
+    return {held.get(_resource(fields, way)) for way in ahead}
+
+
+def _in_rings(ways, stuck):
+    """Yield trains that wait for themselves through at least two others."""
+    for first in sorted(stuck):
+        for second in _trains(ways[first], stuck):
+            queue, seen = [second], {second}
+            while queue:
+                a = queue.pop()
+                for b in _trains(ways[a], stuck):
+                    if b == first and a != second:
+                        yield first
+                    if b != first and b not in seen:
+                        seen.add(b)
+                        queue.append(b)
+
+
+def _trains(others, stuck):
+    return [b for b in others if b is not None and b in stuck]
 
 
 if __name__ == "__main__":

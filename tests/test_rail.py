@@ -16,7 +16,6 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing, instances, motion, rail
 from coopbench_envs.rail.cells import FORWARD, TYPES, follow, steps
 from coopbench_envs.rail.distances import distances_at
-from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED
 
 FOLDER = unpacked("rail")
@@ -220,7 +219,7 @@ def test_deadlocks_agree_with_a_search_in_python():
     for t in range(len(arrays["actions"])):
         engine.step(recorded_actions(arrays, t), DISABLED)
         on_map = np.isin(engine.state.status[0], (3, 4, 5)).sum()
-        stuck = stuck_trains(engine.constants, engine.lane_state()).sum()
+        stuck = rail_networks.stuck_trains(engine.constants, engine.lane_state()).sum()
         assert engine.metrics()["deadlocked"] == pytest.approx(stuck / max(on_map, 1))
         values.add(int(stuck))
     assert len(values) > 2

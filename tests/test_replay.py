@@ -17,6 +17,7 @@ import pytest
 import toy_pennies  # noqa: F401  (registers test/Pennies-v0)
 import toy_team
 from PIL import Image
+from rail_networks import stuck_trains
 from results_folder import BESIDE, FIXED, add, edit_row, remove_actions, sign
 
 import coopbench
@@ -31,7 +32,6 @@ from coopbench.report.scenes.arrays import ScriptedCourse
 from coopbench_envs import scenes
 from coopbench_envs.pathfinding.scene import AGENT_BYTES
 from coopbench_envs.pictures import picture as drawn_picture
-from coopbench_envs.rail.picture import stuck_trains
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP, MOVING
 from coopbench_envs.scenes import Course, Scripted
 

@@ -12,9 +12,7 @@ __all__ = ["Fault", "drawn", "place_of"]
 
 _FAR = 1000.0  # stands for a bound that is infinite
 _ILLEGAL = 0.2  # share of choices that are drawn without regard to what is legal
-# Of ten numbers, how many lie within the bounds, at either, and beyond either.
-_WITHIN, _LOWEST, _HIGHEST, _BELOW, _ABOVE = range(5)
-_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
+_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)  # of numbers within, at either, and beyond either bound
 
 
 class Fault(NamedTuple):

@@ -4,14 +4,11 @@ A program is a template whose globals are bound anew, as in ``drivers``, with th
 arguments. Nothing here needs a GPU or numba-cuda.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coopbench_envs.marks import plain
-
-__all__ = ["Program", "keep", "play", "select", "source_of", "take_boxes", "take_choices"]
+__all__ = ["Program", "keep", "play", "select", "take_boxes", "take_choices"]
 
 # What the templates below call, bound where they are compiled.
 grid: Any = None  # numba.cuda.grid
@@ -81,8 +78,3 @@ def take_boxes(actions, source, lanes):  # type: ignore[no-untyped-def]
         for a in range(actions.shape[1]):
             for k in range(actions.shape[2]):
                 actions[i, a, k] = source[i, a, k]
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """Return the source of a template, which names its program where nothing else is bound."""
-    return inspect.getsource(plain(function))

@@ -1,6 +1,5 @@
 """Remote: the arrays of an engine on a GPU, the programs that work on them, and their launches."""
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +16,6 @@ from coopbench_envs.cuda.programs import (
     keep,
     play,
     select,
-    source_of,
     take_boxes,
     take_choices,
 )
@@ -89,8 +87,8 @@ class Remote:
         unique: str = "",
     ) -> tuple[Callable[[], None], Packed]:
         """Return a launch of a template in every lane, and the parameters that it reads."""
-        digest = unique or hashlib.sha256(source_of(template).encode()).hexdigest()[:16]
-        program, packed = Program(template, names, arguments, digest), Packed(arguments)
+        program = Program(template, names, arguments, unique or digest(template))
+        packed = Packed(arguments)
         # The launch must not refer to self: a cycle would keep the GPU's memory.
         gpu, lanes, stream = self._gpu, self.lanes, self._stream
         function = gpu.load(program)

@@ -516,15 +516,6 @@ def observation_space(c: Any, agent: int) -> Box:
     return Box(low.astype(np.float32) * room, np.array(high, np.float32) * room, dtype=np.float32)
 
 
-def instances(c: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Turn exported instance arrays into initial states with a leading axis of episodes.
-
-    Arrays and errors are those of the map's own ``instances``. They are taken as they are: agents
-    may overlap, and what cannot be reached shows in the metric ``solvable``.
-    """
-    return routing.placed(c, arrays)
-
-
 KERNELS = Kernels(
     state=State,
     reset=reset,
@@ -554,6 +545,7 @@ SPEC = replace(
         "solvable": "share of agents whose goals are reachable, in [0, 1]",
         "shortest_time": "lower bound of the makespan: the longest of the shortest paths",
     },
-    instances=instances,
+    # Taken as they are: agents may overlap, and what cannot be reached shows in ``solvable``.
+    instances=routing.placed,
     source="after CAMAR 0.4.0",
 )

@@ -10,7 +10,7 @@ from coopbench_envs.rail.cells import BASES, rotated
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION
 
-__all__ = ["picture", "stuck_trains", "text"]
+__all__ = ["picture", "text"]
 
 _SIDE = 840  # pixels of the map's longer side at most
 _LEAST, _MOST = 5, 28  # pixels of a cell
@@ -53,13 +53,11 @@ def picture(
             canvas.line([_point(row, column, cell, end) for end in ends], _RAIL, cell / 9)
     if len(agents) <= _FLAGS:
         _draw_targets(canvas, c, fields, cell)
-    stuck = stuck_trains(c, fields)
-    for a, status in enumerate(fields["status"]):
-        if BROKEN_OFF_MAP < status < ARRIVED:
-            _draw_train(canvas, c, fields, a, cell)
-            if stuck[a]:
-                _frame(canvas, c, fields, a, cell)
-    _header(canvas, c, fields, int(stuck.sum()))
+    for a in np.flatnonzero(_on_map(fields)).tolist():
+        _draw_train(canvas, c, fields, a, cell)
+        if fields["stuck"][a]:
+            _frame(canvas, c, fields, a, cell)
+    _header(canvas, fields)
     return canvas.pixels()
 
 
@@ -118,76 +116,29 @@ def _frame(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, cell: 
     canvas.frame(x, y, cell, cell, INK)
 
 
-def _header(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], stuck: int) -> None:
+def _header(canvas: Any, fields: Mapping[str, np.ndarray]) -> None:
     y = _EDGE + 0.4 * _HEADER
-    width, line = canvas.width - 2 * _EDGE, _summary(fields, stuck)
+    width, line = canvas.width - 2 * _EDGE, _summary(fields)
     canvas.text(_EDGE, y, line, canvas.fitting(line, _WRITTEN, width))
     done = min(1.0, int(fields["time"]) / max(1, int(fields["limit"])))
     canvas.rectangle(_EDGE, y + 17, width, 3, GRID)
     canvas.rectangle(_EDGE, y + 17, width * done, 3, PALE)
 
 
-def _summary(fields: Mapping[str, np.ndarray], stuck: int) -> str:
-    status = fields["status"]
-    on_map = int(((status > BROKEN_OFF_MAP) & (status < ARRIVED)).sum())
+def _summary(fields: Mapping[str, np.ndarray]) -> str:
+    status, on_map = fields["status"], _on_map(fields)
     return (
-        f"step {int(fields['time'])} / {int(fields['limit'])}    on map {on_map}    "
+        f"step {int(fields['time'])} / {int(fields['limit'])}    on map {int(on_map.sum())}    "
         f"arrived {int((status == ARRIVED).sum())} / {len(status)}    "
-        f"broken {int((fields['broken'] > 0).sum())}    deadlocked {stuck}"
+        f"broken {int((fields['broken'] > 0).sum())}    "
+        f"deadlocked {int((on_map & fields['stuck']).sum())}"
     )
 
 
-def stuck_trains(c: Any, fields: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return which trains on the map can never move again, bool (trains,), as the metric counts."""
-    on_map = (fields["status"] > BROKEN_OFF_MAP) & (fields["status"] < ARRIVED)
-    places = fields["place"].astype(int)
-    held = {_resource(fields, int(places[a])): a for a in np.flatnonzero(on_map).tolist()}
-    ways = {a: _blockers(c, fields, int(places[a]), held) for a in held.values()}
-    stuck = {a for a, others in ways.items() if None not in others}
-    while True:
-        free = {a for a in stuck if ways[a] - stuck}
-        if not free:
-            free = set(list(_in_rings(ways, stuck))[:1])
-        if not free:
-            break
-        stuck -= free
-    return np.isin(np.arange(len(places)), sorted(stuck))
-
-
-def _resource(fields: Mapping[str, np.ndarray], place: int) -> int:
-    return 2 * (place >> 2) + (place & 1) * int(fields["level_free"][place >> 2])
-
-
-def _blockers(
-    c: Any, fields: Mapping[str, np.ndarray], place: int, held: Mapping[int, int]
-) -> set[int | None]:
-    """Return the trains in the cells that lead on from ``place``; None for a free cell."""
-    code, heading = int(fields["rail"][place >> 2]), place & 3
-    ahead = [
-        4 * ((place >> 2) + int(c.map.delta[turn])) + turn
-        for turn in range(4)
-        if (code >> (4 * (3 - heading) + 3 - turn)) & 1
-    ]
-    return {held.get(_resource(fields, way)) for way in ahead}
-
-
-def _in_rings(ways: Mapping[int, set[int | None]], stuck: set[int]) -> Any:
-    """Yield trains that wait for themselves through at least two others."""
-    for first in sorted(stuck):
-        for second in _trains(ways[first], stuck):
-            queue, seen = [second], {second}
-            while queue:
-                a = queue.pop()
-                for b in _trains(ways[a], stuck):
-                    if b == first and a != second:
-                        yield first
-                    if b != first and b not in seen:
-                        seen.add(b)
-                        queue.append(b)
-
-
-def _trains(others: set[int | None], stuck: set[int]) -> list[int]:
-    return [b for b in others if b is not None and b in stuck]
+def _on_map(fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return which trains are on the map, bool (trains,)."""
+    on_map: np.ndarray = (fields["status"] > BROKEN_OFF_MAP) & (fields["status"] < ARRIVED)
+    return on_map
 
 
 def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]) -> str:
@@ -201,13 +152,11 @@ def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ..
     page = np.vectorize(lambda code: _LETTERS.get(int(code), "+"), otypes=[str])(grid)
     for a in np.flatnonzero(fields["status"] != ARRIVED).tolist():
         page[tuple(_positions(c, fields["target"][a]))] = "*"
-    for a, status in enumerate(fields["status"]):
-        if BROKEN_OFF_MAP < status < ARRIVED:
-            place = int(fields["place"][a])
-            sign = "x" if fields["broken"][a] > 0 else _SIGNS[place & 3]
-            page[tuple(_positions(c, np.array(place >> 2)))] = sign
-    stuck = int(stuck_trains(c, fields).sum())
-    return "\n".join([_summary(fields, stuck), *("".join(row).rstrip() for row in page)])
+    for a in np.flatnonzero(_on_map(fields)).tolist():
+        place = int(fields["place"][a])
+        sign = "x" if fields["broken"][a] > 0 else _SIGNS[place & 3]
+        page[tuple(_positions(c, np.array(place >> 2)))] = sign
+    return "\n".join([_summary(fields), *("".join(row).rstrip() for row in page)])
 
 
 _LETTERS = {0: " "} | {

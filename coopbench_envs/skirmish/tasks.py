@@ -99,11 +99,6 @@ def basics_of(p: Any, scenario: Scenario, where: str) -> Basics:
             f"Parameter 'obs_terrain_height' was True, but {where} has no heights; leave "
             f"the parameter out, or play a map file of your own with 'terrain_height'."
         )
-    if p.reward_scale and _best(scenario, p) == 0:
-        raise ValueError(
-            "Parameter 'reward_scale' was True, but with these rewards a perfect "
-            "episode pays nothing; set 'reward_win' above 0, or 'reward_scale' to False."
-        )
     rewards = Rewards(
         sparse=p.reward_sparse,
         only_positive=p.reward_only_positive,
@@ -120,6 +115,11 @@ def basics_of(p: Any, scenario: Scenario, where: str) -> Basics:
         opponent=OPPONENTS.index(rule_of(p.opponent)),
         obeys=p.opponent.startswith(POLICY),
     )
+    if p.reward_scale and army.max_reward == 0:
+        raise ValueError(
+            "Parameter 'reward_scale' was True, but with these rewards a perfect "
+            "episode pays nothing; set 'reward_win' above 0, or 'reward_scale' to False."
+        )
     scale = p.reward_scale_rate / army.max_reward if is_scaled(p) else 1.0
     return Basics(
         horizon=int(horizon),
@@ -153,12 +153,6 @@ def facing(scenario: Scenario, side: str) -> Scenario:
     return scenario if side == SIDES[0] else turned(scenario)
 
 
-def _best(scenario: Scenario, p: Any) -> float:
-    enemies = scenario.kinds[scenario.num_allies :]
-    points = sum(kind.hp + kind.shield for kind in enemies)
-    return points + len(enemies) * p.reward_death_value + p.reward_win
-
-
 def _shown(p: Any, scenario: Scenario) -> Shown:
     kinds = {kind.name for kind in scenario.kinds}
     return Shown(
@@ -187,15 +181,6 @@ def agents(c: Any) -> tuple[str, ...]:
     return tuple(f"{word}_{a}" for a, word in enumerate(team))
 
 
-FILES = MapFiles(
-    condition="map_file",
-    bundled="maps of SMAC",
-    paths=lambda parameters: _paths(parameters),
-    place=lambda parameters: parameters.get("map_file"),
-    moved=lambda parameters, place: {**parameters, "map_file": place},
-)
-
-
 def _paths(parameters: Mapping[str, Any]) -> list[Path]:
     if parameters.get("map_file") is None:
         return []
@@ -203,35 +188,34 @@ def _paths(parameters: Mapping[str, Any]) -> list[Path]:
     return [path, *unit_files(path)]
 
 
+FILES = MapFiles(
+    condition="map_file",
+    bundled="maps of SMAC",
+    paths=_paths,
+    place=lambda parameters: parameters.get("map_file"),
+    moved=lambda parameters, place: {**parameters, "map_file": place},
+)
+
+
 def battle(
     *,
-    id: str,
-    module: str,
     kernels: Kernels,
-    params: type,
-    constants: Callable[[Any], Any],
     layout: Callable[[Any], Mapping[str, Part]],
-    metrics: Mapping[str, str],
-    source: str,
     agents: Callable[[Any], tuple[str, ...]] = agents,
+    **own: Any,
 ) -> EnvSpec:
-    """Return the specification of a version, from what the other one does not share."""
+    """Return the specification of a version; ``own`` are fields that the other does not share."""
 
     def observation_space(c: Any, agent: int) -> Box:
         width = max(part.stop for part in layout(c).values())
         return Box(-1.0, 1.0, (width,), np.float32)
 
     return EnvSpec(
-        id=id,
-        module=module,
         kernels=kernels._replace(present=present),
-        params=params,
-        constants=constants,
         agents=agents,
         observation_space=observation_space,
         action_space=lambda c, agent: Discrete(c.army.choices),
         layout=layout,
-        metrics=metrics,
         picture=pictures.picture,
         text=pictures.text,
         scene=scene,
@@ -240,5 +224,5 @@ def battle(
         files=FILES,
         opponent=opponent_of,
         held_out="map",
-        source=source,
+        **own,
     )

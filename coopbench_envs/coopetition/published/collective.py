@@ -78,7 +78,6 @@ def make_constants(
         dependence_loss=0.50,
         sensitivity=1.0,
         initial_trust=0.50,
-        initial_damage=0.0,
         **model,
     )
 

@@ -74,7 +74,6 @@ def constants(p: Params) -> Any:
         dependence_loss=0.55,
         sensitivity=1.2,
         initial_trust=0.50,
-        initial_damage=0.0,
         threshold=p.agreement_threshold,
         penalty=p.breach_penalty_multiplier,
     )

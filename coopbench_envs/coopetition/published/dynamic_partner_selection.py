@@ -7,8 +7,6 @@ docs/environments/dynamic_partner_selection.md.
 
 from typing import Annotated, NamedTuple
 
-from gymnasium.spaces import Box
-
 from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics, key_metrics
 from coopbench_envs.coopetition.trajectories import EPISODE
@@ -60,7 +58,6 @@ def constants(p: Params) -> dynamics.Constants:
         dependence_loss=0.45,
         sensitivity=1.2,
         initial_trust=0.50,
-        initial_damage=0.0,
     )
 
 
@@ -81,21 +78,6 @@ def measure(c, s, i, measures):
     measures[i, 4] = total / c.num_agents
 
 
-@kernel
-def global_state(c, s, i, out):
-    """Write the common global state, then the score that each agent had before the last step."""
-    dynamics.global_state(c, s, i, out)
-    first = out.shape[1] - c.num_agents
-    for a in range(c.num_agents):
-        out[i, first + a] = s.shown[i, a]
-
-
-def global_state_space(c: dynamics.Constants) -> Box:
-    """Return the bounds of the vector that ``global_state`` writes."""
-    n = c.num_agents
-    return dynamics.appended(dynamics.global_state_space(c), [0.0] * n, [1.0] * n)
-
-
 SPEC = dynamics.game(
     id="coopbench/DynamicPartnerSelection-v0",
     module=__name__,
@@ -103,13 +85,13 @@ SPEC = dynamics.game(
         state=State,
         step=(*dynamics.STEP, rate),
         measure=measure,
-        global_state=global_state,
+        global_state=dynamics.global_state_and_shown,
     ),
     params=Params,
     constants=constants,
     agents=model.named("partner"),
     metrics=METRICS,
-    global_state_space=global_state_space,
+    global_state_space=dynamics.global_state_and_shown_space,
     episode_metrics=EPISODE | key_metrics.PARTNERS,
     trace=key_metrics.partners_trace,
 )

@@ -36,6 +36,16 @@ RewardType = Annotated[
 Normalize = Annotated[bool, one_of((), "divide rewards by the largest endowment")]
 RewardScale = Annotated[float, between(-1e9, 1e9, "factor on every reward")]
 
+
+class Params(NamedTuple):
+    """Parameters of one task; every field can be given to ``make`` and in a protocol."""
+
+    horizon: model.Horizon = 100
+    reward_type: RewardType = "integrated"
+    normalize: Normalize = False
+    reward_scale: RewardScale = 1.0
+
+
 METRICS = {
     "final_trust": "mean of all pairwise trust after the last step, in [0, 1]",
     "cooperation_rate": "mean over steps and agents of investment as a share of own endowment",
@@ -89,6 +99,7 @@ def make_constants(
     baseline_share: float | np.ndarray,
     dependence: float | np.ndarray,
     alpha: Sequence[float] | None = None,
+    initial_damage: float = 0.0,
     kind: Any = Constants,
     **model: Any,
 ) -> Any:
@@ -102,6 +113,7 @@ def make_constants(
         dependence: How much agent i depends on j, (agents, agents) with a zero diagonal, or one
             number for every pair.
         alpha: Shares of the synergy, with sum 1; None: equal shares.
+        initial_damage: Of each against every other one, in [0, 1].
         kind: The game's tuple of constants.
         model: The other fields of ``kind``.
     """
@@ -115,6 +127,7 @@ def make_constants(
         baseline=baseline_share * units,
         alpha=np.asarray(alpha if alpha is not None else [1.0 / n] * n, np.float64),
         dependence=np.asarray(pairs, np.float64),
+        initial_damage=initial_damage,
         reward_type=REWARD_TYPES.index(params.reward_type),
         reward_factor=params.reward_scale / (units.max() if params.normalize else 1.0),
         **model,
@@ -312,6 +325,15 @@ def global_state(c, s, i, out):
     out[i, n + 3 * n * n] = s.time[i]
 
 
+@kernel
+def global_state_and_shown(c, s, i, out):
+    """Write the common global state, and ``shown``, what a game tells there of each agent."""
+    global_state(c, s, i, out)
+    first = out.shape[1] - c.num_agents
+    for a in range(c.num_agents):
+        out[i, first + a] = s.shown[i, a]
+
+
 KERNELS = Kernels(
     state=State,
     reset=reset,
@@ -360,6 +382,12 @@ def global_state_space(c: Any) -> Box:
     reach = np.maximum(1.0, np.abs(c.dependence)).ravel()
     high = np.concatenate([c.endowment, np.ones(2 * n * n), reach, [c.horizon]])
     return Box(np.zeros_like(high).astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def global_state_and_shown_space(c: Any) -> Box:
+    """Return the bounds of the vector that ``global_state_and_shown`` writes."""
+    n = c.num_agents
+    return appended(global_state_space(c), [0.0] * n, [1.0] * n)
 
 
 def appended(space: Box, low: Sequence[float], high: Sequence[float]) -> Box:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs.coopetition.published import dynamics
+from coopbench_envs.coopetition.trajectories import final
 from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.elementary_arrays import exponentials, logarithms
 
@@ -35,11 +36,6 @@ SETTLED = 0.05  # share of the endowment within which investments count as settl
 def welfare(played: np.ndarray, payoff: np.ndarray) -> np.ndarray:
     """Sum over agents and steps of the payoffs, without the weights of trust, (episodes,)."""
     return np.asarray(payoff[1:].sum(axis=0, where=played[:, :, None]).sum(axis=1))
-
-
-def _last(played: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Values after the last step, (episodes, agents)."""
-    return np.asarray(trace[played.sum(axis=0), np.arange(played.shape[1])])
 
 
 def _mean(played: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -74,13 +70,13 @@ NETWORK_EFFECT = TrajectoryMetric(
 
 def platform_developer_trust(played: np.ndarray, bond: np.ndarray) -> np.ndarray:
     """Mean after the last step of the trust between the platform and developers, both ways."""
-    last = _last(played, bond)
+    last = final(played, bond)
     return np.asarray((last[:, 0] + last[:, 1:].mean(axis=1)) / 2.0)
 
 
 def retention(played: np.ndarray, bond: np.ndarray) -> np.ndarray:
     """Share of developers whose trust in the platform after the last step is at least 0.15."""
-    return np.asarray((_last(played, bond)[:, 1:] >= STAYS).mean(axis=1))
+    return np.asarray((final(played, bond)[:, 1:] >= STAYS).mean(axis=1))
 
 
 def platform_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
@@ -114,7 +110,7 @@ PLATFORM = {
 
 def trusted(played: np.ndarray, trust_received: np.ndarray) -> np.ndarray:
     """Share of partners that the others trust at least 0.15 on average after the last step."""
-    return np.asarray((_last(played, trust_received) >= STAYS).mean(axis=1))
+    return np.asarray((final(played, trust_received) >= STAYS).mean(axis=1))
 
 
 def partners_trace(c: Any, s: Any) -> Mapping[str, np.ndarray]:
@@ -181,7 +177,7 @@ def inference_accuracy(
 
 def exploration_steps(played: np.ndarray, fraction: np.ndarray) -> np.ndarray:
     """Steps after which all investments stay within 0.05 of the last ones, (episodes,)."""
-    last = _last(played, fraction)
+    last = final(played, fraction)
     away = (np.abs(fraction[1:] - last) > SETTLED).any(axis=2) & played
     steps = np.arange(1, len(played) + 1)[:, None]
     return np.asarray(np.where(away, steps, 0).max(axis=0, initial=0).astype(np.float64))
@@ -199,7 +195,7 @@ def synergy_weight(played: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def inferred_weight(played: np.ndarray, inferred: np.ndarray) -> np.ndarray:
     """Mean over firms of the weight at which the investment of the last step would be best."""
-    return np.asarray(_last(played, inferred).mean(axis=1))
+    return np.asarray(final(played, inferred).mean(axis=1))
 
 
 SYNERGY = {

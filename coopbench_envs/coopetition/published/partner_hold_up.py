@@ -54,7 +54,6 @@ def constants(p: Params) -> dynamics.Constants:
         dependence_loss=0.70,
         sensitivity=1.2,
         initial_trust=0.55,
-        initial_damage=0.0,
     )
 
 

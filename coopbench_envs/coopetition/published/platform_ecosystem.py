@@ -57,7 +57,6 @@ def constants(p: Params) -> dynamics.Constants:
         dependence_loss=0.40,
         sensitivity=1.0,
         initial_trust=0.60,
-        initial_damage=0.0,
     )
 
 

@@ -5,6 +5,7 @@ its responses, which is small compared with its endowment, scales its reward. Eq
 docs/environments/reciprocity.md.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,7 +78,6 @@ def make_constants(
         dependence_loss=0.50,
         sensitivity=1.0,
         initial_trust=initial_trust,
-        initial_damage=0.0,
         **model,
     )
     depends = plain.dependence
@@ -156,16 +156,16 @@ def game(
     id: str,
     module: str,
     params: type,
-    constants: Callable[[Any], Any],
     agents: Callable[[Any], tuple[str, ...]],
+    **numbers: Any,
 ) -> EnvSpec:
-    """Return the specification of a game of reciprocity."""
+    """Return the specification of a game of reciprocity; ``make_constants`` takes ``numbers``."""
     return dynamics.game(
         id=id,
         module=module,
         kernels=KERNELS,
         params=params,
-        constants=constants,
+        constants=functools.partial(make_constants, **numbers),
         agents=agents,
         metrics=METRICS,
     )

@@ -8,8 +8,6 @@ docs/environments/reputation_market.md.
 import math
 from typing import Annotated, Any, NamedTuple
 
-from gymnasium.spaces import Box
-
 from coopbench_envs.coopetition import model
 from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.core import kernel, uniform
@@ -71,7 +69,6 @@ def constants(p: Params) -> Any:
         dependence_loss=0.45,
         sensitivity=1.0,
         initial_trust=0.50,
-        initial_damage=0.0,
         noise=1.0 - p.reputation_visibility,
         tiers=p.tier_enabled,
     )
@@ -130,21 +127,6 @@ def measure(c, s, i, measures):
     measures[i, 5] = math.sqrt(squares / c.num_agents)
 
 
-@kernel
-def global_state(c, s, i, out):
-    """Write the common global state, then the reputations before the last step, with noise."""
-    dynamics.global_state(c, s, i, out)
-    first = out.shape[1] - c.num_agents
-    for a in range(c.num_agents):
-        out[i, first + a] = s.shown[i, a]
-
-
-def global_state_space(c: Any) -> Box:
-    """Return the bounds of the vector that ``global_state`` writes."""
-    n = c.num_agents
-    return dynamics.appended(dynamics.global_state_space(c), [0.0] * n, [1.0] * n)
-
-
 SPEC = dynamics.game(
     id="coopbench/ReputationMarket-v0",
     module=__name__,
@@ -153,11 +135,11 @@ SPEC = dynamics.game(
         reset=reset,
         step=(*dynamics.STEP, publish),
         measure=measure,
-        global_state=global_state,
+        global_state=dynamics.global_state_and_shown,
     ),
     params=Params,
     constants=constants,
     agents=model.named("seller"),
     metrics=METRICS,
-    global_state_space=global_state_space,
+    global_state_space=dynamics.global_state_and_shown_space,
 )

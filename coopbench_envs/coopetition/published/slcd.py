@@ -44,7 +44,6 @@ def constants(p: Params) -> dynamics.Constants:
         dependence_loss=0.45,
         sensitivity=1.0,
         initial_trust=0.65 if p.trust_enabled else 1.0,
-        initial_damage=0.0,
     )
 
 

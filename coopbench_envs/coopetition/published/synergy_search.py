@@ -62,7 +62,6 @@ def constants(p: Params) -> Any:
         dependence_loss=0.50,
         sensitivity=1.0,
         initial_trust=0.55,
-        initial_damage=0.0,
         gamma_low=low,
         gamma_high=high,
         reveal=p.reveal_gamma_in_obs,

@@ -46,7 +46,6 @@ def constants(p: Params) -> dynamics.Constants:
         dependence_loss=0.60,
         sensitivity=p.trust_sensitivity,
         initial_trust=0.50,
-        initial_damage=0.0,
     )
 
 
