@@ -158,11 +158,10 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
             f"environment of Gymnasium or PettingZoo is named gymnasium:FILE.py:NAME or "
             f"pettingzoo:FILE.py:NAME."
         )
-    found = by_name[name]
-    if not isinstance(found, _imported(_CORE).EnvSpec):
-        raise ValueError(f"{name} in {file} was {found!r}; allowed: an EnvSpec.")
-    register(found)
-    return found
+    if not isinstance(by_name[name], _imported(_CORE).EnvSpec):
+        raise ValueError(f"{name} in {file} was {by_name[name]!r}; allowed: an EnvSpec.")
+    register(by_name[name])
+    return by_name[name]
 
 
 def source_digest(module: str) -> str:
