@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import gymnasium
 import pettingzoo
 
+from coopbench_envs.errors import broken_code
 from coopbench_envs.foreign_names import is_foreign, permit, permitted
 from coopbench_envs.parameters import unknown
 
@@ -41,6 +42,7 @@ _ID = re.compile(r'^\s+id="([\w-]+/[\w.-]+-v\d+)"', re.MULTILINE)
 _NAME = re.compile(r"[\w-]+/[\w.-]+-v\d+")  # of an environment of another package
 _OURS = "coopbench"  # the namespace of this package
 _SHELLS = "coopbench_envs.shells"
+_CORE = "coopbench_envs.core"  # imports numba
 _FOREIGN = "coopbench_envs.foreign.environment"  # imports numba
 _GROUP = "coopbench.environments"  # of entry points
 _modules: dict[str, str] = {}  # id -> module that defines it
@@ -125,15 +127,18 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
 
     ``name`` is that of a variable, or the id of an environment that the file registers itself. The
     file is imported as a module named like it, and may import modules of its folder. Raises
-    ``ValueError`` if there is no such file or name, if the import fails, and if this process has
-    imported the file with another content.
+    ``ValueError`` if there is no such file or name, if its code fails (with the line), and if this
+    process has imported the file with another content.
     """
     path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"There is no file {file} with an environment.")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    module = _imported(path.stem)
+    try:
+        module = importlib.import_module(path.stem)
+    except Exception as error:
+        raise broken_code(str(file), error) from error
     if Path(str(getattr(module, "__file__", ""))).resolve() != path:
         raise ValueError(
             f"{file} cannot be imported: its name is that of another module, "
@@ -153,6 +158,8 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
             f"environment of Gymnasium or PettingZoo is named gymnasium:FILE.py:NAME or "
             f"pettingzoo:FILE.py:NAME."
         )
+    if not isinstance(by_name[name], _imported(_CORE).EnvSpec):
+        raise ValueError(f"{name} in {file} was {by_name[name]!r}; allowed: an EnvSpec.")
     register(by_name[name])
     return by_name[name]
 

@@ -14,7 +14,7 @@ from coopbench.episodes.table import Cell, Progress
 from coopbench.errors import ProtocolError
 from coopbench.playing.plan import game_of
 from coopbench.playing.rollout import play
-from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.loading import ad_hoc, load_protocol
 from coopbench.results import store
 from coopbench.workflows.training_plan import Scope, runs
 
@@ -259,6 +259,13 @@ def test_the_partners_of_a_role_can_be_a_pool(tmp_path):
 def test_an_unknown_pool_is_refused_with_the_nearest_name(tmp_path, partners):
     with pytest.raises(ProtocolError, match=r"'stranger'.*Did you mean 'strangers'"):
         load_protocol(written(tmp_path, partners))
+
+
+def test_what_is_wrong_with_an_evaluation_is_said_in_its_own_words():
+    with pytest.raises(ProtocolError, match=r":\n  partner 'nobody' cannot play: Unknown policy"):
+        ad_hoc("TrustDilemma-v1", partners=["nobody"])
+    with pytest.raises(ProtocolError, match=r":\n  seed: .* \(given -1\)"):
+        ad_hoc("TrustDilemma-v1", seed=-1)
 
 
 def test_pools_are_lists(tmp_path):

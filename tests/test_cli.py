@@ -16,7 +16,7 @@ import pytest
 
 import coopbench
 from coopbench import catalogue, doctor
-from coopbench.cli.main import COMMANDS
+from coopbench.cli.main import PANELS
 from coopbench.cli.options import assignment
 from coopbench.protocol import loading
 from coopbench_envs.engine import Engine
@@ -63,11 +63,15 @@ def test_a_module_is_a_command(tmp_path):
     assert "Did you mean 'coopetition-standard'" in line
 
 
-def test_help_names_every_command(command):
-    listed = command("--help").out
-    for name in (*COMMANDS, "plan"):
-        assert re.search(rf"^\W*{name}\b", listed, re.MULTILINE), name
-        assert command(name, "--help").out
+def test_help_names_every_command_under_its_heading(command):
+    listed, place = command("--help").out, 0
+    for heading, panel in PANELS.items():
+        for name in (heading, *panel):
+            found = re.compile(rf"^\W*{name}\b", re.MULTILINE).search(listed, place)
+            assert found, name
+            place = found.end()
+        for name in panel:
+            assert command(name, "--help").out
 
 
 def test_help_is_the_same_where_python_has_no_docstrings():

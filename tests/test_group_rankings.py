@@ -206,9 +206,12 @@ def test_the_summary_is_sorted_by_the_first_group_and_marks_the_readers_policies
     assert all(row[1].text.endswith(f" ({rank})") for rank, row in enumerate(body, start=1))
     assert all("±" in row[1].text for row in body)
     assert [column.name for column in table.columns] == ["Policy", "a", "b"]
-    assert "* not required by the protocol" in table.unit
-    _, required = summary_of(protocol, {"low": 3.0, "high": 5.5})
+    assert table.unit.endswith("* not required by the protocol.")
+    found = group_protocol(baselines=["best_script", "open_loop"])
+    _, required = summary_of(found, {"best_script": 3.0, "open_loop": 5.5})
     assert "*" not in required.unit
+    words = " Found by search: best_script with the training partners; open_loop in self-play."
+    assert required.unit.endswith(words)
 
 
 def test_the_readers_policies_look_like_no_other():

@@ -214,3 +214,21 @@ def test_the_foraging_package_passes_its_own_tests():
     path = os.pathsep.join([str(folder / "src"), os.environ.get("PYTHONPATH", "")])
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     builders.run_python(*words, cwd=folder, PYTHONPATH=path)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "\nSPEC = EnvSpec(id='example/Ring-v0')",
+            "unfinished.py, line 3, .* TypeError: .*'kernels'",
+        ),
+        ("import nothing_there", "unfinished.py, line 2, .* No module named 'nothing_there'"),
+        ("SPEC = 1", "SPEC in .*unfinished.py was 1; allowed: an EnvSpec"),
+    ],
+)
+def test_an_unfinished_file_is_named(code, words, tmp_path, restored):
+    sys.modules.pop("unfinished", None)
+    (tmp_path / "unfinished.py").write_text(f"from coopbench_envs.core import EnvSpec\n{code}\n")
+    with pytest.raises(ValueError, match=words):
+        coopbench_envs.register_file(tmp_path / "unfinished.py", "SPEC")

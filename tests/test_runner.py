@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from coopbench.episodes.table import Cell
+from coopbench.playing import bars
+from coopbench.playing.bars import Bars
 from coopbench.playing.jobs import Resources
 from coopbench.playing.runner import Runner, by_cell
 
@@ -56,3 +58,21 @@ def test_callbacks_by_cell():
         list(finished)
     assert events[-1] == (Cell("one", "square 2"), 1.0, "done")
     assert by_cell(None) is None
+
+
+def test_work_of_before_adds_nothing_to_speeds(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr(bars.time, "monotonic", lambda: clock[-1])
+    with Bars(2, steps=1_000) as shown:
+        for seconds, share in ((0.0, 0.0), (10.0, 0.75), (14.0, 0.85), (20.0, 1.0)):
+            clock.append(seconds)
+            shown.show("run", share, "done" if share == 1.0 else "plays")
+    assert "done, 25 steps/s" in capsys.readouterr().err
+    with Bars(10) as shown:
+        shown._bars.get_time = lambda: clock[-1]
+        for number in range(8):
+            shown.cell(Cell("one", str(number)), 1.0, "kept")
+        for seconds in (30.0, 40.0):
+            clock.append(seconds)
+            shown.cell(Cell("one", "new"), 1.0, "done")
+        assert shown._bars.tasks[0].speed == 0.1

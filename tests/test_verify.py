@@ -331,6 +331,8 @@ def test_another_protocol_does_not_verify(root):
     assert {c.verdict for c in result.cells} == {DIFFERENT}
     reason = "it was played with another protocol than protocol.json"
     assert {r for c in result.cells for r in c.reasons} == {reason}
+    assert reason in str(result)
+    assert "\nNOT VERIFIED: " in str(result)
     sign(root)
     assert not verify(root).holds  # other episodes
 

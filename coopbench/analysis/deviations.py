@@ -248,7 +248,11 @@ def missing_learners(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]
     """Return the deviations that only say which runs of required learners are missing."""
     present = table.policies
     names = [name for name in protocol.missing(present) if name in protocol.report.learned]
-    reasons = [f"the required learner {name} is missing{_advice(protocol, name)}" for name in names]
+    reasons = []
+    if names:
+        what = "learner {} is" if len(names) == 1 else "learners {} are"
+        which = what.format(", ".join(names))
+        reasons.append(f"the required {which} missing{_advice(protocol, names)}")
     for policy in present:
         if parse_name(policy).kind in protocol.report.learned:
             reasons += _missing_runs(protocol, table, policy)
@@ -271,11 +275,12 @@ def left_out_tasks(protocol: Protocol) -> str:
     return f"{text}; left out: {', '.join(others)}"
 
 
-def _advice(protocol: Protocol, name: str) -> str:
-    """Say how to train a required baseline of a protocol of this package."""
+def _advice(protocol: Protocol, names: list[str]) -> str:
+    """Say how to train required learners of a protocol of this package."""
     if protocol.training is None or protocol.protocol.name not in protocol_files():
         return ""
-    return f"; to add it: coopbench train {protocol.protocol.name} {name}"
+    added = "it" if len(names) == 1 else "the first"
+    return f"; to add {added}: coopbench train {protocol.protocol.name} {names[0]}"
 
 
 def _other_seeds(protocol: Protocol, block: Episodes) -> bool:

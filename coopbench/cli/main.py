@@ -15,31 +15,60 @@ from coopbench.cli.commands import catalogue, planning, playing, rail, results
 from coopbench.cli.console import KEPT, UNWRAPPED, UNWRITABLE, fail, message, say, wraps
 from coopbench.timed.command import timed
 
+# The commands under the headings of the help, in the order in which a newcomer needs them; a
+# command may return text, which is shown.
+PANELS: dict[str, dict[str, Callable[..., str | None] | typer.Typer]] = {
+    "Start": {
+        "list": catalogue.list_all,
+        "show": catalogue.show,
+        "evaluate": playing.evaluate,
+    },
+    "Look at results": {
+        "replay": playing.replay,
+        "report": results.report,
+    },
+    "Train": {
+        "train": playing.train,
+        "plan": planning.plan,
+    },
+    "Compare and exchange": {
+        "merge": results.merge,
+        "crossplay": playing.crossplay,
+        "timed": timed,
+        "leaderboard": results.leaderboard,
+        "export": results.export_results,
+        "import": results.import_results,
+        "rail": rail.rail,
+    },
+    "Check and prepare": {
+        "verify": results.verify,
+        "check": catalogue.check,
+        "doctor": catalogue.doctor,
+        "warmup": catalogue.warmup,
+    },
+}
+
+
+class _Panels(typer.core.TyperGroup):
+    """A group whose help has the headings of ``PANELS`` without frames, too."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for panel in PANELS.values() for name in panel]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, panel in PANELS.items():
+            with formatter.section(heading):
+                shown = [(name, self.commands[name].get_short_help_str(200)) for name in panel]
+                formatter.write_dl(shown)
+
+
 app = typer.Typer(
     name="coopbench",
+    cls=_Panels,
     help="Evaluate multi-agent policies on fixed tasks; report scores with intervals and tests.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-COMMANDS: dict[str, Callable[..., str | None]] = {  # in the order of the help; they may return text
-    "list": catalogue.list_all,
-    "show": catalogue.show,
-    "check": catalogue.check,
-    "evaluate": playing.evaluate,
-    "train": playing.train,
-    "merge": results.merge,
-    "report": results.report,
-    "verify": results.verify,
-    "leaderboard": results.leaderboard,
-    "export": results.export_results,
-    "import": results.import_results,
-    "crossplay": playing.crossplay,
-    "timed": timed,
-    "replay": playing.replay,
-    "doctor": catalogue.doctor,
-    "warmup": catalogue.warmup,
-}
 
 
 def _help(command: Any) -> str:
@@ -52,12 +81,14 @@ def _help(command: Any) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-for command_name, command in COMMANDS.items():
-    app.command(command_name, help=_help(command))(command)
-for group_name, group in {"plan": planning.plan, "rail": rail.rail}.items():
-    for one in group.registered_commands:
-        one.help = one.help or _help(one.callback)
-    app.add_typer(group, name=group_name)
+for heading, panel in PANELS.items():
+    for command_name, command in panel.items():
+        if isinstance(command, typer.Typer):
+            for one in command.registered_commands:
+                one.help = one.help or _help(one.callback)
+            app.add_typer(command, name=command_name, rich_help_panel=heading)
+        else:
+            app.command(command_name, help=_help(command), rich_help_panel=heading)(command)
 
 _REGISTER = "What needs the file of an environment takes --register FILE.py:SPEC."
 # (command, its option or a command below it) that are spelled otherwise, and what to write.

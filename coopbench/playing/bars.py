@@ -54,8 +54,9 @@ class Bars:
         self._shown, self._begun_tasks = shown, set[str]()
         self._ids: dict[str, Any] = {}
         self._cells, self._finished, self._reused = cells, 0, 0
+        self._only_kept = False  # whether nothing was played since the last kept cell
         self._steps, self._what = steps, what
-        self._begun: dict[str, tuple[float, float]] = {}  # share done at the first report, and when
+        self._begun: dict[str, tuple[float, float]] = {}  # first share above 0, and when
         self._speeds: dict[str, str] = {}
         self._all = self._bars.add_task("", total=cells)
         self._count()
@@ -74,8 +75,7 @@ class Bars:
         if event != "kept" and cell.task not in self._begun_tasks:
             self._begun_tasks.add(cell.task)
             self.say("" if self._shown else f"playing {cell.task}")
-        self._finished += event != "plays"
-        self._reused += event == "kept"
+        self._note(event)
         self._count(title)
 
     def task(self, task: str, policy: str, share: float) -> None:
@@ -90,8 +90,7 @@ class Bars:
             speed = self._speed(title, share)
             self._bars.update(self._ids[title], completed=share, description=f"{title}{speed}")
             return
-        self._finished += 1
-        self._reused += event == "kept"
+        self._note(event)
         if title in self._ids:
             self._bars.remove_task(self._ids.pop(title))
         self._count()
@@ -104,13 +103,24 @@ class Bars:
             self._bars.console.print(text, highlight=False, markup=False)
 
     def _speed(self, title: str, share: float) -> str:
-        """Return the steps per second since the first report; empty without ``steps``."""
+        """Return the steps per second since the first share above 0; empty without ``steps``.
+
+        That of a resumed training is what was trained before.
+        """
         now = time.monotonic()
-        first, begun = self._begun.setdefault(title, (share, now))
+        first, begun = self._begun.setdefault(title, (share, now)) if share else (share, now)
         if self._steps and share > first and now > begun:
             speed = (share - first) * self._steps / (now - begun)
             self._speeds[title] = f", {speed:,.0f} steps/s"
         return self._speeds.get(title, "")
+
+    def _note(self, event: str) -> None:
+        """Count something that is "done" or was "kept"; what was kept adds nothing to the speed."""
+        if event != "kept" and self._only_kept:
+            self._bars.reset(self._all, completed=self._finished)
+        self._only_kept = event == "kept"
+        self._finished += event != "plays"
+        self._reused += event == "kept"
 
     def _count(self, latest: str = "") -> None:
         """Show the numbers of finished and of kept cells, and which one was heard of last."""

@@ -36,6 +36,16 @@ _MERGED = (
     "pools",
 )  # key by key, when extending
 
+# Keys of the protocol that ``ad_hoc`` makes -> the arguments that they come from; "" where the
+# message names what is meant.
+_ARGUMENTS = {
+    "protocol": "",
+    "task.0": "",
+    "task.0.partners": "partners",
+    "seeds.evaluation.first": "seed",
+    "seeds.evaluation.count": "episodes",
+}
+
 
 def protocol_files() -> dict[str, Path]:
     """Return the protocols that come with this package as {name: file}."""
@@ -160,7 +170,7 @@ def ad_hoc(
         ],
         "ad_hoc": True,
     }
-    return _validated(content, f"this evaluation of {env}")
+    return _validated(content, f"this evaluation of {env}", _ARGUMENTS)
 
 
 def _compares_agents(env: str, spec: EnvSpec, parameters: Mapping[str, Any]) -> bool:
@@ -189,11 +199,13 @@ def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:
     return [partners] if isinstance(partners, str) else list(partners)
 
 
-def _validated(content: dict[str, Any], where: str) -> Protocol:
+def _validated(
+    content: dict[str, Any], where: str, arguments: Mapping[str, str] | None = None
+) -> Protocol:
     try:
         return Protocol.model_validate(content)
     except ValidationError as error:
-        raise ProtocolError(f"{where} cannot be used:\n{explained(error)}") from None
+        raise ProtocolError(f"{where} cannot be used:\n{explained(error, arguments)}") from None
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Messages about what is wrong with a protocol: its key, the value, and what is allowed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,9 +11,12 @@ from coopbench_envs.parameters import unknown
 _LONGEST = 600  # characters of one message
 
 
-def explained(error: ValidationError) -> str:
-    """Return one line for each problem of a protocol: its key and what is wrong with its value."""
-    return "\n".join(map(_line, _problems(error)))
+def explained(error: ValidationError, arguments: Mapping[str, str] | None = None) -> str:
+    """Return one line for each problem of a protocol: its key and what is wrong with its value.
+
+    ``arguments`` are what stands in place of keys that the user has not written.
+    """
+    return "\n".join(_line(problem, arguments or {}) for problem in _problems(error))
 
 
 def reasons(error: ValidationError) -> list[str]:
@@ -32,8 +35,9 @@ def _is_below(place: tuple[Any, ...], parent: tuple[Any, ...]) -> bool:
     return len(place) > len(parent) and place[: len(parent)] == parent
 
 
-def _line(problem: Any) -> str:
+def _line(problem: Any, arguments: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"]) or "protocol"
+    key = arguments.get(key, key)
     message = _message(problem)
     if problem["type"] == "extra_forbidden":
         message = unknown("key", str(problem["loc"][-1]), _keys(problem["loc"][:-1]))
@@ -41,7 +45,7 @@ def _line(problem: Any) -> str:
         message = "is missing; add it"
     elif not isinstance(problem["input"], (dict, list, tuple, bytes)):
         message = f"{message} (given {problem['input']!r})"
-    return f"  {key}: {message[:_LONGEST]}"
+    return f"  {key}: {message[:_LONGEST]}" if key else f"  {message[:_LONGEST]}"
 
 
 def _message(problem: Any) -> str:

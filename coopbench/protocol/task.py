@@ -271,7 +271,10 @@ class Task(Strict):
         if isinstance(self.partners, dict):
             _check_roles(self.partners, game)
         for name in self.partner_names:
-            make_policy(name, game)
+            try:
+                make_policy(name, game)
+            except ValueError as error:
+                raise ValueError(f"partner {name!r} cannot play: {error}") from None
 
     @property
     def spec(self) -> EnvSpec:

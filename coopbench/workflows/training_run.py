@@ -288,6 +288,8 @@ class _Run:
                 raise ValueError(self._unreadable(error)) from None
             course.resumed.append(last)
             self._saved = {}  # so that a replay lets go of what it replaces
+            if tell is not None:
+                tell(last / budget.steps)
         written, cost = time.perf_counter(), 0.0
         with closing(job.folder.scalars(last)) as scalars:
             for mark in range(last + budget.interval, budget.steps + 1, budget.interval):

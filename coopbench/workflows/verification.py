@@ -4,11 +4,9 @@ A folder is only read, and nothing in it is trusted: files are data of bounded s
 followed, and every problem of a file is a line of the result.
 """
 
-import dataclasses
-import json
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,53 +53,15 @@ from coopbench.workflows.verdicts import (
     FAILED,
     IDENTICAL,
     MISSING,
-    TAKEN,
     UNVERIFIABLE,
     Check,
     Discrepancy,
     concluded,
     printable,
 )
+from coopbench.workflows.verified import Verification
 
-SCHEMA = 1
 _FEWEST = 12  # first digits of a digest that name some code
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The result of verifying a results folder."""
-
-    folder: str
-    protocol: str  # its name; empty if it cannot be read
-    digest: str  # of the protocol
-    results: str  # digest of the results, as the manifest states it; empty without one
-    checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, and report.json
-    deviations: tuple[str, ...]  # why its report is not standard; empty if it is
-
-    @property
-    def identical(self) -> bool:
-        """Whether everything that could be played again is the same as stored, bit for bit."""
-        return all(check.verdict in (IDENTICAL, FAILED, TAKEN) for check in self.checks)
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing differs beyond tolerance and nothing is missing."""
-        return all(check.holds for check in self.checks)
-
-    @property
-    def cells(self) -> tuple[Check, ...]:
-        """The checks of cells alone."""
-        return tuple(check for check in self.checks if "/" in check.what)
-
-    def to_json(self) -> str:
-        """Return everything as JSON."""
-        content = {
-            "schema": SCHEMA,
-            "holds": self.holds,
-            "identical": self.identical,
-            **dataclasses.asdict(self),
-        }
-        return json.dumps(content, indent=1) + "\n"
 
 
 class Examined(NamedTuple):

@@ -7,7 +7,7 @@ import typer
 
 from coopbench.cli.console import say
 
-rail = typer.Typer(help="Railways of flatland-rl as instances.", no_args_is_help=True)
+rail = typer.Typer(help="Turn railways of flatland-rl into instances.", no_args_is_help=True)
 
 
 @rail.command("import")

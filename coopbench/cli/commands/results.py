@@ -79,10 +79,10 @@ def verify(
 
     The exit status is 1 if anything is different, missing or not verifiable.
     """
-    from coopbench.cli.verification import show as show_verification
     from coopbench.files import write_text
     from coopbench.playing.recording import check_place
     from coopbench.workflows.verification import verify as run
+    from coopbench.workflows.verified import show as show_verification
 
     if out is not None:
         check_place(out)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
+from coopbench.episodes.grouping import grouped
 from coopbench.report.blocks import Block, Items
 from coopbench.report.numbers import MISSING, Scale, is_point, level_text, range_text, scale_of_rows
 from coopbench.report.section import ReportSection
@@ -16,6 +17,12 @@ from coopbench.report.tables.model import Column, Entry, Group, Table
 
 _DECIMALS = 3  # at most
 _NAMED = 3  # policies in a sentence
+# Policies that a certificate holds -> where they earn most; elsewhere others may earn more.
+_FOUND = {
+    "best_script": "with the training partners",
+    "best_constant": "in self-play",
+    "open_loop": "in self-play",
+}
 READING = """
 {% if findings.aggregates %}
 Rank: All ranks that a policy may have: it ranks below every policy with a significantly higher
@@ -90,8 +97,8 @@ def _table(
     yours = " * not required by the protocol." if own else ""
     note = (
         f"{bounds_text(findings)}. ± is half of the {level} interval, for new training runs and "
-        "episodes; without ± there is no interval, or nothing varies. Several ranks: differences "
-        f"to other policies with these ranks are not decided.{yours}"
+        "episodes; without ± there is no interval, or nothing varies. Several ranks: undecided "
+        f"between the policies that share them.{yours}{_found(findings)}"
     )
     return Table(
         title=title,
@@ -104,6 +111,13 @@ def _table(
         unit=note[:1].upper() + note[1:],
         matrix=True,
     )
+
+
+def _found(findings: Findings) -> str:
+    """Say for what the policies of the certificates were found."""
+    names = grouped((_FOUND[n], n) for n in _FOUND if n in findings.episodes.policies)
+    text = "; ".join(f"{', '.join(same)} {where}" for where, same in names.items())
+    return f" Found by search: {text}." if text else ""
 
 
 def _entry(row: Aggregate | None, rank: Rank | None, scale: Scale) -> Entry:

@@ -1,16 +1,61 @@
-"""Verification on a terminal: a line for each part, then what is wrong with it."""
+"""The result of a verification, and its text: a line for each part, then what is wrong with it."""
 
+import dataclasses
+import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, IDENTICAL, TAKEN, Check
-from coopbench.workflows.verification import Verification
+from coopbench.report.terminal import printed
+from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, FAILED, IDENTICAL, TAKEN, Check
 
 if TYPE_CHECKING:  # rich takes long to import
     from rich.console import Console
 
+SCHEMA = 1
 _LONG = 40  # cells beyond which those that are identical share a line
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of verifying a results folder; print it, or see whether it ``holds``."""
+
+    folder: str
+    protocol: str  # its name; empty if it cannot be read
+    digest: str  # of the protocol
+    results: str  # digest of the results, as the manifest states it; empty without one
+    checks: tuple[Check, ...]  # protocol.json, manifest.json, every cell, and report.json
+    deviations: tuple[str, ...]  # why its report is not standard; empty if it is
+
+    @property
+    def identical(self) -> bool:
+        """Whether everything that could be played again is the same as stored, bit for bit."""
+        return all(check.verdict in (IDENTICAL, FAILED, TAKEN) for check in self.checks)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs beyond tolerance and nothing is missing."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def cells(self) -> tuple[Check, ...]:
+        """The checks of cells alone."""
+        return tuple(check for check in self.checks if "/" in check.what)
+
+    def __str__(self) -> str:
+        return printed(partial(show, self))
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        content = {
+            "schema": SCHEMA,
+            "holds": self.holds,
+            "identical": self.identical,
+            **dataclasses.asdict(self),
+        }
+        return json.dumps(content, indent=1) + "\n"
 
 
 def show(verification: Verification, console: "Console") -> None:
