@@ -1,7 +1,7 @@
 """Codecs: what policies see of an environment of another package, and what they return to it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Literal
 
@@ -243,10 +243,8 @@ class Codec:
         ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it, in arrays
         of its own. Numbers beyond the bounds of a Box are replaced by the bounds.
         """
-        if self.levels is not None and self.boxes is not None:
-            return self.boxes.decoded(self.levels.actions(actions), alive)
-        spaces = self.action_spaces
         if self.form == BY_AGENT:
+            spaces = self.action_spaces
             seated = list(enumerate(zip(self.agents, spaces, strict=True)))
             actions = actions.copy()  # of which some spaces return views
             return [
@@ -257,23 +255,24 @@ class Codec:
                 }
                 for row, there in zip(actions, alive, strict=True)
             ]
-        if self.form == CHOICES:
-            rows: Any = (actions + self._starts).tolist()
-        else:
-            vectors = []
-            for seat, space in enumerate(spaces):
-                vector = actions[:, seat].reshape(-1, *space.shape)
-                vectors.append(np.clip(vector, space.low, space.high).astype(space.dtype))
-            rows = zip(*vectors, strict=True)
-        if len(self.agents) == 1:
-            (alone,) = self.agents
-            named = [{alone: action} for (action,) in rows]
-        else:
-            named = [dict(zip(self.agents, row, strict=True)) for row in rows]
+        named = [dict(zip(self.agents, row, strict=True)) for row in self.rows(actions)]
         if np.count_nonzero(alive) < alive.size:
             for lane, seat in np.argwhere(~alive):
                 del named[lane][self.agents[seat]]
         return named
+
+    def rows(self, actions: np.ndarray) -> Iterable[Sequence[Any]]:
+        """Return choices or vectors by lane and seat; see ``decoded``."""
+        if self.levels is not None and self.boxes is not None:
+            return self.boxes.rows(self.levels.actions(actions))
+        if self.form == CHOICES:
+            rows: list[list[int]] = (actions + self._starts).tolist()
+            return rows
+        vectors = []
+        for seat, space in enumerate(self.action_spaces):
+            vector = actions[:, seat].reshape(-1, *space.shape)
+            vectors.append(np.clip(vector, space.low, space.high).astype(space.dtype))
+        return zip(*vectors, strict=True)
 
     def sampled(self, states: np.ndarray, masks: np.ndarray | None) -> Any:
         """Return random actions of all lanes as a policy does; ``states`` (lanes, agents) advance.

@@ -11,7 +11,7 @@ from coopbench_envs.choices import as_played, without_levels
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.drivers import DISABLED, NEXT_STEP, Control
 from coopbench_envs.engine import SAME_STEP, checked_actions, operation
-from coopbench_envs.foreign.codec import CHOICES, Codec
+from coopbench_envs.foreign.codec import BY_AGENT, CHOICES, Codec
 from coopbench_envs.foreign.columns import columns_of, combined, flags_of, index_of
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.seeds import reset_seed
@@ -85,13 +85,14 @@ class ForeignEngine:
         # Whether a choice may be illegal: where agents have other numbers of them, or were told.
         self._masked = self.discrete and not self._choices.all()
         self.control.masks[:] = self._choices
-        self._renewed: list[int] = []  # lanes in which SAME_STEP has begun the next episode
+        self._renewed: Any = None  # an index of lanes in which SAME_STEP has begun anew
         self._unseen = np.zeros(self.codec.observation_spaces[0].shape or ())
         space = self.codec.observation_spaces[0]
         # The space of observations that are one array, written at once.
         self._box = space if self.codec.stacked and isinstance(space, gym.spaces.Box) else None
         self._metrics = tuple(environment.metrics)[1:]  # the first is the return
         self._acting = np.zeros_like(self.control.alive)  # who acted in the latest step
+        self._unmeasured = np.array([0.0] + [np.nan] * len(self._metrics))  # of a new episode
         self._seen = np.zeros((lanes, len(self._metrics)))  # how often ``info`` had them
         self._course: list[tuple[np.ndarray, bytes]] = []  # of lane 0: actions, what came of them
         kept = self.horizon if vectors else 0
@@ -99,10 +100,14 @@ class ForeignEngine:
         self._beyond: np.ndarray | None = None  # where they are, in the step that is played
         self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
         # Whether a step of all lanes may be taken apart at once: nothing is read but the arrays.
-        alone = all(isinstance(world, Single) for world in self._worlds)
-        self._at_once = alone and self._box is not None and not (self._metrics or global_state)
-        # What was said last: a ``Turn``, or what it is made of.
-        self._said: list[tuple[Any, ...] | None] = [None] * lanes
+        self._at_once = (
+            all(isinstance(world, Single) for world in self._worlds)
+            and self._box is not None
+            and self.codec.form != BY_AGENT
+            and not (self._metrics or global_state)
+        )
+        # What was said last, by lane: a ``Turn``, or what it is made of.
+        self._said: dict[int, tuple[Any, ...] | None] = dict.fromkeys(range(lanes))
 
     def _made_control(self) -> Control:
         features = self.codec.width if self._vectors else 0
@@ -184,8 +189,7 @@ class ForeignEngine:
             for array in (control.truncated, control.ended, control.team):
                 array[lanes] = 0
             control.rewards[lanes], control.terminated[lanes] = 0, False
-        control.measures[lanes] = np.nan
-        control.measures[lanes, 0] = 0.0
+        control.measures[lanes] = self._unmeasured
         self._seen[lanes] = 0
         given = zip(numbers, control.seed[lanes], control.episode[lanes], strict=True)
         turns = [self._worlds[n].reset(reset_seed(seed, k)) for n, seed, k in given]
@@ -214,9 +218,8 @@ class ForeignEngine:
         elif over:
             self.actions[over] = 0
             control.rewards[over], control.team[over] = 0.0, 0.0
-        if mode == SAME_STEP:
-            done = control.done.tolist()
-            self._renew([lane for lane in plays if done[lane]])
+        if mode == SAME_STEP and np.count_nonzero(control.done) > len(over):
+            self._renew([lane for lane in plays if control.done[lane]])
 
     def _take(self, actions: Any) -> None:
         """Copy the actions of a step; ``ValueError`` for those that ``checked_actions`` refuses."""
@@ -236,31 +239,45 @@ class ForeignEngine:
 
     def _renew(self, numbers: list[int]) -> None:
         """Keep what the episodes came to that have just finished, and begin the next ones."""
-        if not numbers:
-            return
         control, finals, over = self.control, self.finals, index_of(numbers)
         for name in Finals._fields:
             getattr(finals, name)[over] = getattr(control, name)[over]
         finals.alive[over] = self._acting[over] & ~control.terminated[over]
         control.episode[over] += 1
         self._begin(numbers, SAME_STEP)
-        self._renewed = numbers
+        self._renewed = over
 
     def _advance(self, numbers: list[int]) -> None:
         """Step the environments of some lanes and write what came of it."""
         if not numbers:
             return
         control, lanes = self.control, index_of(numbers)
-        if self._renewed:
+        if self._renewed is not None:
             for array in (control.terminated, control.truncated, control.ended):
                 array[self._renewed] = False  # what the episodes before came to
-            self._renewed = []
-        alive, actions = control.alive[lanes].copy(), self.actions[lanes].copy()
+            self._renewed = None
+        actions = self._due(numbers, lanes)
+        worlds: list[Any] = self._worlds
+        if self._at_once:
+            choices = zip(numbers, self.codec.rows(actions), strict=True)
+            flags = self._take_apart(numbers, [worlds[n].told(choice) for n, (choice,) in choices])
+        else:
+            named = zip(numbers, self.codec.decoded(actions, self._acting[lanes]), strict=True)
+            flags = self._book(numbers, [worlds[n].step(choices) for n, choices in named])
+        self._end(lanes, flags)
+        if not (numbers[0] or self._vectors):
+            self._course.append((actions[0].copy(), digest_of(self._turn(0))))
+
+    def _due(self, numbers: list[int], lanes: Any) -> np.ndarray:
+        """Return the actions of some lanes; they are 0 of agents that have left, and kept."""
+        control = self.control
+        actions: np.ndarray = self.actions[lanes]
+        alive = self._acting[lanes] = control.alive[lanes].copy()
         if np.count_nonzero(alive) < alive.size:
             actions[~alive] = 0
             self.actions[lanes] = actions
-        self._check_given(actions, numbers)
-        self._acting[lanes] = alive
+        if not (self._vectors and self.discrete):  # of which none is missing
+            self._check_given(actions, numbers)
         if self._masked:
             rows, seats = np.ogrid[: len(actions), : len(self.agents)]
             legal = control.masks[lanes][rows, seats, actions]
@@ -271,14 +288,7 @@ class ForeignEngine:
         if self._vectors:
             kept = actions if self._beyond is None else np.where(self._beyond[lanes], -1, actions)
             self._played[self._numbers[lanes], self.state.time[lanes]] = kept
-        choices = zip(numbers, self.codec.decoded(actions, alive), strict=True)
-        worlds: list[Any] = self._worlds
-        if self._at_once:
-            self._end(lanes, self._take_apart(numbers, [worlds[n].told(c) for n, c in choices]))
-        else:
-            self._end(lanes, self._book(numbers, [worlds[n].step(c) for n, c in choices]))
-        if not (numbers[0] or self._vectors):
-            self._course.append((actions[0], digest_of(self._turn(0))))
+        return actions
 
     def _take_apart(self, numbers: list[int], told: list[tuple[Any, ...]]) -> np.ndarray | None:
         """Write what environments have told, at once where it is usual; return the flags."""
@@ -289,8 +299,7 @@ class ForeignEngine:
         self.state.time[lanes] += 1
         self._pay(lanes, columns.rewards)
         self._lay(lanes, columns.observations, columns.flags)
-        for lane, parts in zip(numbers, told, strict=True):
-            self._said[lane] = parts
+        self._said.update(zip(numbers, told, strict=True))
         return columns.flags
 
     def _book(self, numbers: list[int], turns: list[Turn]) -> np.ndarray | None:
@@ -354,8 +363,10 @@ class ForeignEngine:
 
     def _end(self, lanes: Any, flags: np.ndarray | None) -> None:
         """Say who is terminated, and whether the game, time, or both ended an episode."""
-        control = self.control
-        over = late = self.state.time[lanes] >= self.horizon
+        control, times = self.control, self.state.time[lanes]
+        if flags is None and max(times.tolist()) < self.horizon:  # in less time than arrays take
+            return
+        over = late = times >= self.horizon
         cut: Any = late
         ended: Any = False
         if flags is not None:
@@ -492,7 +503,7 @@ class ForeignEngine:
         """Return digests of what the environments have said last, uint8 (lanes, bytes)."""
         said = [
             b"" if parts is None else digest_of(self._turn(lane))
-            for lane, parts in enumerate(self._said)
+            for lane, parts in self._said.items()
         ]
         return np.array([list(digest.ljust(_BYTES, b"\0")) for digest in said], np.uint8)
 

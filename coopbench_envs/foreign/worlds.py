@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
@@ -276,7 +277,9 @@ class Single:
     """An environment of Gymnasium: a world with one agent."""
 
     def __init__(self, env: Any, name: str) -> None:
-        self._env, self._name, self._step = env, name, f"step(action) of {name}"
+        self._env, self._name = env, name
+        # Makes a step; returns the tuple that the environment does, which ``turn`` takes.
+        self.told = partial(_called, env.step, _STEPS, f"step(action) of {name}")
         self.agents: tuple[str, ...] = (_ALONE,)
         self.observation_spaces = (_plain(env.observation_space),)
         self.action_spaces = (env.action_space,)
@@ -295,11 +298,7 @@ class Single:
 
     def step(self, actions: Mapping[str, Any]) -> Turn:
         """Make a step with the action of the agent."""
-        return self.turn(*self.told(actions))
-
-    def told(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Make a step; return the tuple that the environment does, which ``turn`` takes."""
-        return _called(self._env.step, _STEPS, self._step, actions[_ALONE])
+        return self.turn(*self.told(actions[_ALONE]))
 
     def close(self) -> None:
         """Release what the environment holds."""
