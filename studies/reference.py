@@ -97,9 +97,9 @@ SHOWN: dict[str, tuple[str, ...]] = {
     ),
     "routing-learned": ("learning-random_grid_a8_o0",),
 }
+# Tables that pages and studies read; a report written anew has the others.
 KEPT = (
-    *("estimates", "aggregates", "comparisons", "charts", "published", "published_aggregates"),
-    *("interquartile", "effects", "sensitivity", "efficiency", "ranks", "learning", "improvements"),
+    *("estimates", "aggregates", "comparisons", "efficiency", "ranks", "learning", "improvements"),
     "final_medians",
 )
 

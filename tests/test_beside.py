@@ -177,13 +177,6 @@ def test_other_partners_than_those_of_the_task_are_refused(tmp_path, task, how):
         runs(pooled(tmp_path, **BUDGET), "ippo", tmp_path, scope, {"partners": ("random",)})
 
 
-@pytest.mark.parametrize("key", [{"partners": "focal"}, {"share": 0.5}])
-def test_keys_of_earlier_versions_are_refused_with_what_to_write(tmp_path, key):
-    words = r"is no key of \[training\] any more: .* leave trained_on out of a task"
-    with pytest.raises(ProtocolError, match=words):
-        pooled(tmp_path, **key)
-
-
 @pytest.mark.parametrize("group", ["focal-held-out", "focal-unmet"])
 def test_held_out_partners_are_not_met_in_training(tmp_path, group):
     with pytest.raises(ProtocolError, match=r"'bully' is held out in 'new' .* met in training"):

@@ -20,7 +20,7 @@ from coopbench.exchange.marl_eval_import import read_marl_eval
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.report import Report
 
-GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
+GOLDEN = Path(__file__).parent / "golden" / "statistics.json"
 TASK = "trustdilemma-v0"
 LEARNERS = ("IPPO", "QMIX")
 
@@ -62,7 +62,7 @@ def learned():
 
 @pytest.fixture(scope="module")
 def golden():
-    return json.loads(GOLDEN.read_text(encoding="utf-8"))
+    return json.loads(GOLDEN.read_text(encoding="utf-8"))["marl_eval_pipeline"]
 
 
 def _raw():

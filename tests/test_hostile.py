@@ -320,8 +320,9 @@ def test_no_parameter_of_a_stranger_reads_a_file(env, name, kind, stated, root, 
 
 def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
     """Anybody else would only be told that it is not that file, whatever is wrong with it."""
-    bundled = Path(str(resources.files("coopbench_envs.skirmish"))) / "data/maps/3m.json"
-    file = Path(shutil.copyfile(bundled, tmp_path / "mine.json"))
+    bundled = Path(str(resources.files("coopbench_envs.skirmish"))) / "data/maps.json"
+    content, file = json.dumps(json.loads(bundled.read_text())["3m"]), tmp_path / "mine.json"
+    file.write_text(content)
     protocol = ad_hoc("Skirmish-v1", 2, map_file=str(file), horizon=5)
     (tmp_path / "r").mkdir()
     stored = tmp_path / "r" / "protocol.json"
@@ -331,11 +332,11 @@ def test_a_map_of_a_user_is_read_where_its_checksum_is_stated(tmp_path):
     with pytest.raises(ProtocolError, match="put them back") as error:
         read_protocol(stored.parent)
     assert "SECRET" not in str(error.value)
-    shutil.copyfile(bundled, file)
-    content = protocol.model_dump(mode="json")
-    content["task"][0]["maps"] = None
+    file.write_text(content)
+    stated = protocol.model_dump(mode="json")
+    stated["task"][0]["maps"] = None
     with pytest.raises(ValueError, match=r"add their checksum, maps = '[0-9a-f]{64}'"):
-        Protocol.model_validate(content)
+        Protocol.model_validate(stated)
 
 
 # --- numbers --------------------------------------------------------------------------------------

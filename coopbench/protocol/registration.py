@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from coopbench.errors import DamagedResultError
 from coopbench.files import make_folder, parsed, read_bounded, write_text
-from coopbench.protocol.base import Strict
+from coopbench.protocol.base import Strict, as_tuple
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol, check_printable
 from coopbench_envs.parameters import named
@@ -46,17 +46,14 @@ class Registration(Strict):
     hypotheses: tuple[Hypothesis, ...] = ()
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")  # UTC
 
+    _lists = field_validator("contestants", "hypotheses", mode="before")(as_tuple)
+
     @model_validator(mode="before")
     @classmethod
     def _shown(cls, content: Any) -> Any:
         """Refuse text that would steer a terminal or a page on which a report is shown."""
         check_printable(content)
         return content
-
-    @field_validator("contestants", "hypotheses", mode="before")
-    @classmethod
-    def _as_tuple(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
 
 
 def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) -> Hypothesis:

@@ -1,7 +1,7 @@
 """Training of a protocol: what learned policies are trained on, with whom, and how long."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -41,19 +41,6 @@ class Training(Strict):
     tuning: str | None = later()  # how hyperparameters were found, in words: trials, budget
 
     _lists = field_validator("held_out", mode="before")(as_tuple)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_partners(cls, values: Any) -> Any:
-        """Refuse keys of earlier versions with what to write instead."""
-        for name in ("partners", "share"):
-            if isinstance(values, dict) and name in values:
-                raise ValueError(
-                    f"{name!r} is no key of [training] any more: a task is trained on as it is "
-                    f"played, with its partners in all lanes; remove the key, leave trained_on out "
-                    f"of a task with these partners, and name it in trained_on of the others"
-                )
-        return values
 
     @field_validator("preset")
     @classmethod

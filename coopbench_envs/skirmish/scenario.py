@@ -19,7 +19,7 @@ from coopbench_envs.skirmish.units import UnitType, bundled_units, read_unit
 
 __all__ = ["Scenario", "bundled_maps", "laid_out_in_square", "read_scenario", "unit_files"]
 
-_FOLDER = Path(__file__).parent / "data" / "maps"
+_FILE = Path(__file__).parent / "data" / "maps.json"
 _BUFFER = 0.05  # between the units of a group
 _MOST = 200  # units of a side
 _LONGEST_NAME = 200  # characters of the name of a unit's file
@@ -67,13 +67,19 @@ class _Group:
 
 def bundled_maps() -> tuple[str, ...]:
     """Return the names of the maps of this package."""
-    return tuple(sorted(file.stem for file in _FOLDER.glob("*.json")))
+    return tuple(_bundled())
 
 
 @cache
 def bundled(name: str) -> Scenario:
     """Return a map of this package."""
-    return read_scenario(_FOLDER / f"{name}.json")
+    return _scenario(Fields(_bundled()[name], f"The map {name} in {str(_FILE)!r}", _ENTRIES), _FILE)
+
+
+@cache
+def _bundled() -> dict[str, Any]:
+    """Return what the file of maps holds, by name."""
+    return read_json(_FILE, "file of maps")
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -83,7 +89,11 @@ def read_scenario(path: Path) -> Scenario:
         ValueError: an entry of the map or of one of its units is missing or not allowed, a side has
             no units, or a unit stands in a wall, outside the map, or in another one.
     """
-    fields = _fields(path)
+    return _scenario(_fields(path), path)
+
+
+def _scenario(fields: Fields, path: Path) -> Scenario:
+    """Lay out the groups of a map; its own units lie beside the file at ``path``."""
     groups = _groups(fields, path)
     terrain = read_terrain(fields)
     sides = [[g for g in groups if g.is_ally], [g for g in groups if not g.is_ally]]
