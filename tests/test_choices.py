@@ -20,8 +20,7 @@ from coopbench.baselines.registry import make_learner
 from coopbench.describe import describe_environment
 from coopbench_envs import Engine
 from coopbench_envs.check import check_environment
-from coopbench_envs.choices import as_played, choices_of, resolved
-from coopbench_envs.core import EnvSpec
+from coopbench_envs.choices import choices_of, resolved
 from coopbench_envs.drivers import MANY_LANES
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.foreign.engine import ForeignEngine
@@ -71,6 +70,7 @@ def test_the_nearest_choice_is_played_and_of_two_the_lower():
 def test_agents_may_have_other_numbers_of_dimensions_and_whole_numbers():
     choices = choices_of("x", 3, [box([0], [1]), box([0, 0], [4, 3], np.int64)])
     assert choices.counts.tolist() == [3, 9]
+    assert (choices.low.tolist(), choices.high.tolist()) == ([[0, 0], [0, 0]], [[1, 0], [4, 3]])
     assert str(choices) == "3 or 9"
     assert choices.values[1, :, 1].tolist() == [0, 2, 3] * 3
     assert choices.nearest(np.array([[[0.9, 7.0], [4.0, 3.0]]])).tolist() == [[2, 8]]
@@ -157,81 +157,30 @@ def test_choices_play_the_game_of_the_numbers_that_they_stand_for(box_id, lanes,
     assert not chosen.control.invalid.any()
 
 
-def single(env_id, choices, **options):
-    """Yield what each interface of one game shows after every step: observations and rewards."""
-    made = {**SHORT, "action_levels": LEVELS}
-    env = gymnasium.make(env_id, **made).unwrapped
-    yield env.reset(seed=SEED)[0]
-    for joint in choices:
-        obs, *_, info = env.step(joint)
-        yield np.column_stack([obs, info["rewards"]])
+BY_NAME = {"firm_0": 2, "firm_1": 1}
+FACES = {  # how an interface is made, and what its steps are given
+    "gymnasium": (gymnasium.make, [[2, 1]]),
+    "vector": (lambda env, **given: gymnasium.make_vec(env, num_envs=1, **given), [[[2, 1]]]),
+    "parallel": (lambda env, **given: pettingzoo.make("parallel", env, **given), [BY_NAME]),
+    "aec": (lambda env, **given: pettingzoo.make("aec", env, **given), [2, 1]),
+    "pymarl": (coopbench_envs.pymarl, [[2, 1]]),
+    "rows": (lambda env, **given: coopbench_envs.sb3_vec_env(env, 1, **given), [[2, 1]]),
+}
 
 
-def of_many(env_id, choices):
-    env = gymnasium.make_vec(env_id, num_envs=2, **SHORT, action_levels=LEVELS)
-    yield env.reset(seed=SEED)[0][0]
-    for joint in choices:
-        obs, *_, infos = env.step(np.stack([joint, joint]))
-        yield np.column_stack([obs[0], infos["rewards"][0]])
-
-
-def of_parallel(env_id, choices):
-    env = pettingzoo.make("parallel", env_id, **SHORT, action_levels=LEVELS, dead_agents="keep")
-    yield np.stack(list(env.reset(seed=SEED)[0].values()))
-    for joint in choices:
-        obs, rewards, *_ = env.step(dict(zip(env.agents, joint, strict=True)))
-        yield np.column_stack([np.stack(list(obs.values())), list(rewards.values())])
-
-
-def of_turns(env_id, choices):
-    env = pettingzoo.make("aec", env_id, **SHORT, action_levels=LEVELS, dead_agents="keep")
-    env.reset(seed=SEED)
-    names = env.possible_agents
-    yield np.stack([env.observe(name) for name in names])
-    for joint in choices:
-        for choice in joint:
-            env.step(choice)
-        obs = np.stack([env.observe(name) for name in names])
-        yield np.column_stack([obs, [env.rewards[name] for name in names]])
-
-
-def of_pymarl(env_id, choices):
-    env = coopbench_envs.pymarl(
-        env_id, seed=SEED, common_reward=False, **SHORT, action_levels=LEVELS
-    )
-    yield np.stack(env.reset()[0])
-    for joint in choices:
-        assert np.array(env.get_avail_actions()).all()
-        obs, rewards, *_ = env.step(joint)
-        yield np.column_stack([np.stack(obs), rewards])
-
-
-def of_rows(env_id, choices):
-    env = coopbench_envs.sb3_vec_env(env_id, 2, **SHORT, action_levels=LEVELS)
-    agents = len(env.engine.agents)
-    env.seed(SEED)
-    yield env.reset()[:agents]
-    for joint in choices:
-        obs, *_ = env.step(np.concatenate([joint, joint]))
-        yield np.column_stack([obs[:agents], env.engine.control.rewards[0]])
-
-
-@pytest.mark.parametrize("face", [single, of_many, of_parallel, of_turns, of_pymarl, of_rows])
-def test_every_interface_plays_these_choices(box_id, face):
-    if face is of_rows:
+@pytest.mark.parametrize("face", FACES)
+def test_every_interface_hands_choices_on(face):
+    """What an engine does with them, and that interfaces show what it does, is tested elsewhere."""
+    if face == "rows":
         pytest.importorskip("stable_baselines3")
-    plain = Engine(box_id, **SHORT)
-    agents = len(plain.agents)
-    stands_for = Engine(box_id, **SHORT, action_levels=LEVELS).choices
-    choices = np.random.default_rng(2).integers(0, stands_for.most, (SHORT["horizon"] - 1, agents))
-    plain.reset(np.array([SEED]))
-    seen = face(box_id, choices)
-    assert next(seen).tobytes() == plain.control.obs[0].tobytes()
-    for joint, shown in zip(choices, seen, strict=True):
-        plain.step(stands_for.actions(joint[None]))
-        control = plain.control
-        expected = np.column_stack([control.obs[0], control.rewards[0]])
-        np.testing.assert_array_equal(shown, expected)
+    make, steps = FACES[face]
+    env = make(TRUST, **SHORT, action_levels=LEVELS)
+    env.reset()
+    for given in steps:
+        env.step(given if face == "parallel" else np.array(given))
+    assert getattr(env, "unwrapped", env).engine.actions.tolist() == [[2, 1]]
+    if face == "pymarl":
+        assert env.get_avail_actions() == [[1] * LEVELS] * 2
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -381,6 +330,7 @@ def test_policies_of_numbers_play_the_nearest_choices():
         "constant:0.3": [1, 1],
         "constant:0.125": [0, 0],
         "best_script": None,
+        builders.trained_to_invest(0.3, 1): [1, 1],
         lambda obs: np.full((2, 2, 1), 0.9): [4, 4],
         lambda obs: np.full((2, 2), 2): [2, 2],
     }.items():
@@ -418,18 +368,6 @@ def test_other_returned_actions_are_errors(returned, message):
     match.begin(np.arange(2))
     with pytest.raises(ValueError, match=message):
         match.actions()
-
-
-def test_a_trained_policy_of_numbers_plays_the_nearest_choices():
-    chosen, plain = Engine(TRUST, 2, action_levels=5), Engine(TRUST, 2)
-    policy = builders.trained_to_invest(0.3, 1)
-    players = [Player(policy, Game.of(engine)) for engine in (chosen, plain)]
-    for engine, player in zip((chosen, plain), players, strict=True):
-        match = Match(engine, [player])
-        match.begin(np.arange(2))
-        next(iter(match.steps()))
-    assert players[0].nearest == "5 choices"
-    assert np.array_equal(chosen.actions, chosen.choices.nearest(plain.actions))
 
 
 def test_partners_beside_the_ego_play_the_nearest_choices():
@@ -497,34 +435,9 @@ def test_results_say_who_plays_the_nearest_choices_and_are_verified(tmp_path):
     assert (episode.actions[:, 1] == 1).all()
 
 
-def test_protocols_refuse_levels_that_do_not_fit():
-    for levels, message in ((1, "whole number from 2"), (300, "whole number from 2")):
-        task = builders.make_task(parameters={"action_levels": levels})
-        with pytest.raises(ValueError, match=message):
-            builders.protocol_of(tasks=[task])
-
-
-def test_the_environment_as_played_is_the_registered_one_without_levels():
-    described = coopbench_envs.spec(TRUST)
-    played, _, constants = as_played(described, {})
-    assert played is described
-    chosen, _, others = as_played(described, {"action_levels": 3})
-    assert isinstance(chosen, EnvSpec)
-    assert type(others) is type(constants)  # kernels, and their code, are the same
-
-
 def test_show_and_check_know_the_parameter():
     assert "| `action_levels` |" in describe_environment(TRUST)
     assert "action_levels" not in describe_environment("test/Pennies-v0")
     assert check_environment(TRUST, horizon=5, action_levels=5) == []
     with pytest.raises(ValueError, match="allowed: up to 256"):
         check_environment(ROUTING, action_levels=17)
-
-
-def test_the_lowest_and_the_highest_action_are_those_of_every_agent():
-    """Also of one with fewer choices than another."""
-    spaces = [gymnasium.spaces.Box(1, 5, (1,)), gymnasium.spaces.Box(2, 7, (2,))]
-    choices = choices_of("a game", 3, spaces)
-    assert choices.counts.tolist() == [3, 9]
-    assert choices.low.tolist() == [[1, 0], [2, 2]]
-    assert choices.high.tolist() == [[5, 0], [7, 7]]

@@ -224,23 +224,6 @@ def test_a_package_with_kernels_compiles_nothing(cache, monkeypatch):
     assert not (cache.parent / "unused").exists()
 
 
-def test_the_folder_is_the_users_alone(cache):
-    filled(inputs())
-    assert cache.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize("name", ["COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
-def test_a_relative_folder_is_no_store_of_code(monkeypatch, name):
-    """It would lie in the folder of whoever made that in which Python is started."""
-    for other in ("COOPBENCH_KERNELS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(other, raising=False)
-    monkeypatch.setenv(name, ".")
-    with pytest.warns(
-        UserWarning, match="not kept: .* is not an absolute path; make COOPBENCH_KERNELS"
-    ):
-        assert list(store.folders()) == [store.PACKAGED]
-
-
 @pytest.mark.parametrize("why", ["others may write to", "belongs to another user"])
 def test_code_that_others_may_have_written_is_not_executed(cache, monkeypatch, why):
     expected = filled(inputs())
@@ -357,7 +340,7 @@ def test_a_folder_that_depends_on_where_one_stands_holds_no_code(cache, monkeypa
     monkeypatch.setenv(name, "here")
     monkeypatch.chdir(cache.parent)
     monkeypatch.setattr(fill, "_functions", {})
-    with pytest.warns(UserWarning, match="is not kept: here.* is not an absolute path"):
+    with pytest.warns(UserWarning, match="is not kept: here.* is not an absolute path; make COOP"):
         filled(inputs())
     assert not list(cache.parent.glob("here*"))
     with pytest.raises(OSError, match="is not an absolute path"):

@@ -11,7 +11,6 @@ from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.layouts import Part
 
 NAME = "DynamicPartnerSelection-v1"
 FIXED = STILL | {"initial_trust": (0.6, 0.6), "high": (1.8, 1.8), "low": (0.2, 0.2)}
@@ -44,31 +43,6 @@ def _only(n, *pairs):
     for a, b in pairs:
         wishes[a, b] = wishes[b, a] = 1.0
     return wishes
-
-
-def test_a_pair_earns_half_each_whatever_the_records():
-    engine = _game(3)
-    record = [0.4, 0.8, 0.6]
-    engine.reset(state={"record": record, "good": np.True_, "productivity": np.float64(1.8)})
-    assert _play(engine, [0.8, 0.4, 0.0], _only(3, (0, 1))).tolist() == [[1, 0, -1]]
-    half = 0.5 * 1.8 * 1.2
-    np.testing.assert_allclose(engine.control.rewards[0, :2], [0.2 + half, 0.6 + half])
-    np.testing.assert_array_equal(engine.state.income[0], engine.control.rewards[0])
-
-
-def test_what_agents_and_the_global_state_see():
-    engine = _game(4)
-    layout = engine.layout
-    assert engine.control.obs[0, :, layout["last_partner"].index].sum() == 0.0
-    assert engine.control.obs[0, :, layout["matched"].index].sum() == 0.0
-    assert engine.global_state()[0, -4:].tolist() == [0.0] * 4
-    _play(engine, [1.0, 0.9, 0.8, 0.7], _only(4, (1, 3)))
-    rows = engine.control.obs[0, :, layout["last_partner"].index].tolist()
-    assert rows == [[0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 1, 0]]
-    assert (engine.control.obs[0, :, layout["matched"].index] == 0.5).all()
-    assert engine.global_state()[0, -4:].tolist() == [0.0, 1.0, 0.0, 0.5]
-    assert engine.action_layout == {"investment": Part(0, 1), "wishes": Part(1, 4)}
-    assert layout["matched"].stop == engine.control.obs.shape[2]
 
 
 def test_the_reference_prefers_its_last_partner_and_answers_its_record():

@@ -33,18 +33,6 @@ def makes_array(s, i):
 
 
 @kernel
-def copies(s, i):
-    s.level[i] = s.level.copy()[0]
-
-
-@kernel
-def makes_list(s, i):
-    made = []
-    made.append(i)
-    s.level[i] = made[0]
-
-
-@kernel
 def misspells(s, i):
     s.level[i] = s.levels[i]
 
@@ -96,8 +84,6 @@ def run(function):
 FAULTS = {
     calls_unmarked: ("calls_unmarked", "`unmarked`, which is not marked", "@kernel"),
     makes_array: ("makes_array", "cannot allocate memory", "field of the state"),
-    copies: ("copies", "cannot allocate memory", "field of the state"),
-    makes_list: ("makes_list", "cannot allocate memory", "field of the state"),
     misspells: ("misspells", "`levels`, which State does not have", "Did you mean `level`?"),
     calls_misspelt: ("misspells_apart", "`levels`, which State does not", "Did you mean `level`?"),
     draws: ("draws", "`random`, which arrays do not have", "`uniform(rng, i)`"),

@@ -297,15 +297,6 @@ def test_every_number_of_every_agent_is_clipped_to_its_own_bounds():
     assert engine.control.rewards.tolist() == [[-1, -5], [3.5, 4.5]]
 
 
-def test_an_agent_cannot_choose_one_more_than_it_has():
-    uneven = foreign_engine(LAMPS)
-    fits = uneven.codec.encoded(np.array([[2, 1, 1]]), 1, "x")
-    assert fits.tolist() == [[2, 1, 1]]
-    for choices, message in (([3, 1, 1], "3 for 'a_0'; allowed: 0 to 2"), ([2, 1, 2], "'c_0'")):
-        with pytest.raises(ValueError, match=message):
-            uneven.codec.encoded(np.array([choices]), 1, "x")
-
-
 def test_random_draws_for_every_agent_among_its_own_choices():
     """Also where another agent has no legal choice, who then has all of them."""
     codec = foreign_engine(LAMPS).codec
@@ -337,13 +328,3 @@ def test_an_episode_goes_on_while_one_agent_is_not_cut_off():
     assert engine.control.alive.tolist() == [[False, True]]
     assert not engine.control.done[0]
     assert not engine.control.truncated[0]
-
-
-def test_an_episode_has_as_many_steps_as_it_may_have():
-    engine = foreign_engine("python:test_foreign:Reach", 1, steps=2)
-    engine.reset(np.zeros(1, np.uint64))
-    ends = []
-    for _ in range(2):
-        engine.step(np.zeros((1, 2, 2)))
-        ends.append(bool(engine.control.truncated[0]))
-    assert ends == [False, True]

@@ -230,17 +230,6 @@ def test_agents_that_are_terminated_are_not_alive_at_the_end():
     assert engine.control.alive.all()
 
 
-def test_ends_are_told_once_in_every_lane():
-    engine = lanes_of(of_user(toy_foreign.Lamps), 3)
-    engine.reset(np.arange(3, dtype=np.uint64))
-    told = []
-    for _ in range(13):
-        engine.step(np.ones((3, 3), np.int64), SAME_STEP)
-        told.append(engine.control.truncated.tolist())
-    assert [n for n, ends in enumerate(told) if any(ends)] == [5, 11]
-    assert told[5] == told[11] == [True] * 3
-
-
 def test_some_lanes_are_restored_to_their_own_step_and_episode():
     def played(engine, steps, actions):
         for step in range(steps):

@@ -35,11 +35,7 @@ def test_scores_come_back_by_algorithm_and_task(file):
     assert [row.estimate for row in report.improvements] == [1.0]
     means = {r.policy: r.estimate for r in report.aggregates if r.statistic == "mean"}
     assert means == pytest.approx({"a": 0.52, "b": 0.22})
-
-
-def test_a_value_of_a_run_is_one_observation(file):
-    """Five runs of one value each: Student's interval, 2.776 standard errors to each side."""
-    report = import_results(file, "score", scale="given")
+    # Five runs of one value each: Student's interval, 2.776 standard errors to each side.
     row = report.estimates[0]
     error = np.std(0.01 * np.arange(5), ddof=1) / np.sqrt(5)
     assert row.high - row.mean == pytest.approx(2.776445 * error)
@@ -63,12 +59,6 @@ def test_names_of_a_file_do_not_steer_a_terminal(file, tmp_path, command):
     printed += (tmp_path / "report" / "report.md").read_text()
     assert "x1b" in printed
     assert not {"\x1b", "\u202e"} & set(printed)
-
-
-def test_a_run_on_one_task_only_is_listed(file):
-    file.write_text(file.read_text() + "a,one,9,0.5\n")
-    missing = import_results(file, "score").missing_runs
-    assert ("two", "a", 9) in {(run.task, run.policy, run.run) for run in missing}
 
 
 @pytest.mark.parametrize(
@@ -232,13 +222,6 @@ def test_scores_along_the_training_become_curves(tmp_path, write):
     assert ("last evaluation of each run" in text) == (write != one_file_a_run)
     odd = "u / a / 1 / step 200 has 2 values of score, most have 3"
     assert (odd in text) == (write in (long_table, frame))
-
-
-def test_a_frame_and_its_file_make_one_report(file):
-    pandas = pytest.importorskip("pandas")
-    by_frame, by_file = (import_results(s, "score") for s in (pandas.read_csv(file), file))
-    assert by_frame.estimates == by_file.estimates
-    assert by_frame.aggregates == by_file.aggregates
 
 
 def test_an_import_loads_no_policy(file, tmp_path):

@@ -124,39 +124,16 @@ def test_pettingzoo_tells_each_agent_its_own(dead_agents):
             turns.step(None)
 
 
-def test_rows_of_stable_baselines():
-    """The last info of an episode at its end, the next episode's first one in ``reset_infos``."""
+def test_rows_of_stable_baselines_are_told_their_own_from_the_first_step_on():
     pytest.importorskip("stable_baselines3")
     rows = coopbench_envs.sb3_vec_env(SPEC.id, 2, **PARAMETERS)
-    singles = [gymnasium.make(SPEC.id, **PARAMETERS).unwrapped for _ in range(2)]
     rows.seed(7)
     rows.reset()
-    first = [env.reset(seed=7 + lane)[1] for lane, env in enumerate(singles)]
-    rng, ended, cut, fallen = np.random.default_rng(1), 0, [], 0
-
-    def same_rows(infos, lane, info):
-        for a in range(3):
-            same(infos[3 * lane + a], {name: info[name][a] for name in NAMES})
-
-    for lane in range(2):
-        same_rows(rows.reset_infos, lane, first[lane])
-    for _ in range(40):
-        actions = rng.integers(0, 3, 6)
-        _, _, dones, infos = rows.step(actions)
-        for lane, env in enumerate(singles):
-            info = env.step(actions[3 * lane : 3 * lane + 3])[4]
-            same_rows(infos, lane, info)
-            if dones[3 * lane]:
-                ended += 1
-                control = env.engine.control
-                left = control.truncated[0] & ~control.terminated[0]
-                cut += [infos[3 * lane + a]["TimeLimit.truncated"] for a in range(3)]
-                assert cut[-3:] == left.tolist()
-                fallen += int(control.truncated[0] and not left.all())
-                same_rows(rows.reset_infos, lane, env.reset()[1])
-    assert ended >= 4
-    assert any(cut)
-    assert fallen  # agents who are terminated before an end by time
+    for infos in (rows.reset_infos, rows.step(np.zeros(6, np.int64))[3]):
+        for lane, agent in np.ndindex(2, 3):
+            arrays = expected(rows.engine, lane)
+            told = {name: values[agent] for name, values in arrays.items()}
+            same(infos[3 * lane + agent], told)
 
 
 @pytest.mark.parametrize(

@@ -92,29 +92,6 @@ def test_make_vec_is_native_and_spec_round_trips(kind_id):
     assert remade.unwrapped.engine.horizon == SHORT["horizon"]
 
 
-def test_pickle_and_deepcopy_mid_episode(kind_id):
-    env = gymnasium.make(kind_id).unwrapped
-    focal = gymnasium.make(kind_id, control="focal").unwrapped
-    parallel = pettingzoo.make("parallel", kind_id).unwrapped
-    for shell in (env, focal):
-        shell.action_space.seed(5)
-        shell.reset(seed=5)
-        shell.step(shell.action_space.sample())
-        action = shell.action_space.sample()
-        twins = [copy.deepcopy(shell), pickle.loads(pickle.dumps(shell))]
-        expected = shell.step(action)
-        for twin in twins:
-            got = twin.step(action)
-            np.testing.assert_array_equal(got[0], expected[0])
-            assert got[1:4] == expected[1:4]
-    parallel.reset(seed=5)
-    actions = {a: parallel.action_space(a).sample() for a in parallel.agents}
-    twins = [copy.deepcopy(parallel), pickle.loads(pickle.dumps(parallel))]
-    expected = parallel.step(actions)
-    for twin in twins:
-        assert twin.step(actions)[1] == expected[1]
-
-
 def test_the_scan_of_the_sources_finds_what_the_modules_define():
     # Other tests may have registered variants of toys by hand.
     ids = [env_id for env_id in coopbench_envs.ids() if env_id.startswith("coopbench/")]

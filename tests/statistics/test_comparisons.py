@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from coopbench.statistics import cohens_d, hedges_g, welch
 
-SAMPLES = st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=12)
 HAND = [1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0]
 
 
@@ -66,10 +63,3 @@ def test_wrong_arguments_are_named():
         cohens_d([1.0, 2.0], [1.0, 2.0, 3.0, 4.0], standardiser="paired")
     with pytest.raises(ValueError, match="standardiser is 'sd'"):
         cohens_d(*HAND, standardiser="sd")
-
-
-@settings(deadline=None, max_examples=40)
-@given(SAMPLES, SAMPLES)
-def test_exchanging_the_samples_mirrors_the_answer(a, b):
-    one, other = welch(a, b), welch(b, a)
-    assert (one.statistic, one.df) == pytest.approx((-other.statistic, other.df), nan_ok=True)
