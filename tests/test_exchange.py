@@ -20,7 +20,7 @@ from coopbench.exchange.marl_eval_import import read_marl_eval
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.report import Report
 
-GOLDEN = Path(__file__).parent / "golden" / "statistics" / "marl_eval_pipeline.json"
+GOLDEN = Path(__file__).parent / "golden" / "marl_eval_pipeline.json"
 TASK = "trustdilemma-v0"
 LEARNERS = ("IPPO", "QMIX")
 

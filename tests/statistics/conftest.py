@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "golden" / "statistics"
+FILE = Path(__file__).parents[1] / "golden" / "statistics.json"
 
 
 def revive(value):
@@ -18,8 +18,8 @@ def revive(value):
 
 @pytest.fixture(scope="session")
 def golden():
-    """Read a recorded file by name; every file's note states its tolerance."""
-    return lambda name: revive(json.loads((FOLDER / f"{name}.json").read_text()))
+    """Return recorded numbers by name; the note of each states its tolerance."""
+    return revive(json.loads(FILE.read_text())).__getitem__
 
 
 @pytest.fixture
