@@ -113,37 +113,26 @@ def test_cities_and_starts_are_remade_byte_for_byte(cities):
 # --- protocols as data ---------------------------------------------------------------------------
 
 
+ALONE = "placed right after it"
+POINT = '{ metric = "success_rate", x = "agents" },'
+EACH = 'on = "each"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("runs = 2", "runs = 3", r"3 runs.*2 training seeds"),
         ("interval = 10", "interval = 1000", r"interval 1000 is longer than the 100"),
-        ('on = "each"', 'on = "any"', r"held_out goes with on = 'any'"),
-        ('on = "each"', 'on = "any"\nheld_out = ["caves"]', r"held-out map 'caves'"),
-        (
-            'on = "each"',
-            'on = "any"\nheld_out = ["a"]\nplays = "own"',
-            r"allowed with 'any': 'all'",
-        ),
-        (
-            '"success_rate", "coordination"',
-            '"coordination", "success_rate"',
-            "placed right after it",
-        ),
-        ('{ metric = "success_rate", x = "agents" },', "", r"needs one of 'success_rate'"),
+        (EACH, 'on = "any"', r"held_out goes with on = 'any'"),
+        (EACH, 'on = "any"\nheld_out = ["caves"]', r"held-out map 'caves'"),
+        (EACH, 'on = "any"\nheld_out = ["a"]\nplays = "own"', r"allowed with 'any': 'all'"),
+        ('"success_rate", "coordination"', '"coordination", "success_rate"', ALONE),
+        (POINT, "", r"needs one of 'success_rate'"),
         ('score = "success_rate"', 'score = "coordination"', "score .* means nothing alone"),
-        (
-            'metrics = ["success_rate"',
-            'metrics = ["return", "success_rate"',
-            "placed right after it",
-        ),
+        ('metrics = ["success_rate"', 'metrics = ["return", "success_rate"', ALONE),
         ('curve = "success_rate"', 'curve = "coordination"', "curve .* means nothing alone"),
         ('per = "agents", scale', 'group = "one", scale', r"group 'one'"),
-        (
-            '{ metric = "success_rate", x = "agents" },',
-            '{ metric = "success_rate", x = "agents" }, { metric = "success_rate", x = "agents" },',
-            r"two charts are called 'success_rate-by-agents'",
-        ),
+        (POINT, f"{POINT} {POINT}", r"two charts are called 'success_rate-by-agents'"),
         ("density = 0.125 }", "density = 0 }", r"log2 chart against 'density' has 0"),
         ("[task.parameters]", f'maps = "{"0" * 64}"\n[task.parameters]', r"map = 'movingai'"),
     ],

@@ -1,15 +1,16 @@
-"""The venture model of the version 1 games: parameters at their ends, and games of every size."""
+"""The version 1 games: parameters at their ends, sizes, steady states, what no episode shows."""
 
 import builders
 import numpy as np
 import pytest
-from venture_play import begun
+from venture_play import begun, step
 
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
+from coopbench_envs.coopetition.ventures import partner_hold_up_v1, platform_ecosystem_v1
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.parameters import describe
 
@@ -37,6 +38,68 @@ def test_a_market_without_a_penalty_pays_in_full():
         assert engine.state.good[0]
         assert engine.state.productivity[0] == pytest.approx(worth)
 
+
+# --- held up partners and platforms ---------------------------------------------------------------
+
+CALM = {"initial_trust": (0.8, 0.8), "low": (0.2, 0.2)}
+ALLIES = CALM | {"capital": (0.4, 0.4), "speed": (0.35, 0.35), "high": (1.75, 1.75), "reach": 0.35}
+PLATFORM = CALM | {"num_developers": 2, "outside": 0.05, "high": (2.0, 2.0)}
+GOOD = {"good": True, "productivity": 1.75}
+
+
+def held_up(state, *steps, **parameters):
+    """Return a game of two partners after some steps."""
+    engine = begun("PartnerHoldUp-v1", state, 1, **(ALLIES | parameters))
+    for actions in steps:
+        step(engine, actions)
+    return engine
+
+
+def test_metrics_with_nothing_to_divide_by():
+    still = held_up(GOOD).metrics()
+    own = ("capital", "conflict_rate", "hold_up", "income_asymmetry", "trust_asymmetry")
+    assert [still[name] for name in own] == [0.0] * 5
+    empty = held_up(GOOD | {"productivity": 0.0}, [[1.0, 1.0], [0.0, 0.5]], capital=(0.0, 0.0))
+    assert empty.metrics()["hold_up"] == 0.0
+    nothing = held_up(GOOD | {"productivity": 0.0}, [[1.0, 1.0], [1.0, 0.5]])
+    assert nothing.metrics()["income_asymmetry"] == 0.0
+
+
+def test_capital_is_steady_where_it_is_what_is_invested():
+    """So the weak partner, held up, earns 0.15 of three quarters of 1.75 x 2."""
+    actions = [[1.0, 1.0], [1.0, 0.5]]
+    steady = partner_hold_up_v1.steady(None, np.array([actions]))
+    engine = held_up(GOOD | steady, actions)
+    np.testing.assert_allclose(engine.state.capital, steady["capital"], rtol=1e-12)
+    np.testing.assert_allclose(engine.control.rewards[0], [0.6375 * 3.5, 0.1125 * 3.5])
+    wild = partner_hold_up_v1.steady(None, np.array([[[2.0, 0.5], [-1.0, 0.5]]]))
+    np.testing.assert_array_equal(wild["capital"], [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("bars", "present"),
+    [((0.5, 0.9, 1.0), [True, True, False]), ((1.0, 0.5, 0.5), [True, False, False])],
+)
+def test_steady_is_who_would_deal_with_a_full_record(bars, present):
+    engine = begun("PlatformEcosystem-v1", GOOD | {"record": np.ones(3)}, 1, **PLATFORM)
+    actions = np.array([[[0.0, 0.5, bar] for bar in bars]])
+    steady = platform_ecosystem_v1.steady(engine.constants, actions)["present"]
+    np.testing.assert_array_equal(steady, [present])
+
+
+@pytest.mark.parametrize(("record", "fraction"), [(0.81, 1.0), (0.8, 1.0), (0.79, 0.0)])
+def test_a_reciprocator_does_not_invest_where_it_expects_to_be_shut_out(record, fraction):
+    """With a bar of 0.8 for others it expects the same bar of the platform."""
+    engine = begun("PlatformEcosystem-v1", GOOD, 1, **PLATFORM)
+    match = Match(engine, [Player("reciprocator:bar=0.8", Game.of(engine))])
+    state = {"record": np.array([0.9, record, 0.9]), "seen": np.array([1.0, 0.0, 0.0])}
+    match.begin(np.array([1], np.uint64), state=GOOD | state)
+    actions = match.actions()[0]
+    np.testing.assert_allclose(actions[:, 2], 0.8)
+    np.testing.assert_allclose(actions[1:, 0], [fraction, 1.0])
+
+
+# --- every game -----------------------------------------------------------------------------------
 
 SIZES = [
     *((name, {"horizon": 1}) for name in NAMES),
