@@ -6,7 +6,6 @@ from builders import loaded, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench.analysis.score_matrix import units_of
-from coopbench.baselines.game import Game
 from coopbench.describe import describe_protocol
 from coopbench.episodes.metrics import values
 from coopbench.errors import ProtocolError
@@ -63,39 +62,6 @@ def mine():
 @pytest.fixture(scope="module")
 def report(small, mine):
     return coopbench.evaluate(small, ["random", mine])
-
-
-# What digests leave out: normalisation, bootstrap, and whether medians, returns and interquartile
-# means are those of a publication.
-@pytest.mark.parametrize("name", ["marl-standard", "skirmish-standard"])
-def test_its_seeds_are_nobody_elses(name):
-    seeds = load_protocol(name).seeds
-    own = {*seeds.training, *seeds.evaluation.seeds, *seeds.selection.seeds}
-    assert len(own) == len(seeds.training) + 320 + 32
-    for other in set(coopbench.protocol_names()) - {name}:
-        others = load_protocol(other).seeds
-        assert own.isdisjoint({*others.training, *others.evaluation.seeds}), other
-
-
-def test_its_bounds_are_fixed_and_those_of_games_come_from_their_certificates():
-    """1 is the joint optimum, the mean own return of the standard protocol times the agents."""
-    marl = load_protocol("marl-standard")
-    assert marl.report.normalisation is None
-    standard = {task.id: task for task in load_protocol("coopetition-standard").task}
-    games = marl.groups["games"]
-    assert len(games) == 3
-    for task in games:
-        agents = len(Game.at(task.env, **task.parameters).agents)
-        high = standard[task.id].bounds.high
-        assert task.bounds.high == pytest.approx(agents * high, abs=0.006 * agents), task.id
-
-
-def test_value_based_learners_can_play_all_its_tasks():
-    marl = load_protocol("marl-standard")
-    assert {name for name in marl.report.learned if name.startswith("qmix")}
-    assert marl.training.reward == "team"
-    for task in marl.task:
-        assert Game.at(task.env, **task.parameters).choices is not None, task.id
 
 
 @pytest.mark.parametrize("group", ["games", "pathfinding", "battles"])

@@ -29,7 +29,7 @@ from coopbench.baselines.networks.policy import HEADS
 from coopbench.baselines.player import Player
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.arrays import of_weights, pack, unpack
-from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.engine import Engine
 
 TRUST, PENNIES = "coopbench/TrustDilemma-v1", "test/Pennies-v0"
 FACTS = {"environment": TRUST, "learner": "ippo", "seed": 7, "steps": 100}
@@ -258,23 +258,6 @@ def test_what_is_remembered_is_not_written_to():
     assert (np.abs(later) < 1.0).all()
 
 
-def test_choices_are_legal_and_memory_begins_at_zero():
-    engine, seeds = Engine(PENNIES, 32), np.arange(32, dtype=np.uint64)
-    acting = policy(recurrent(), PENNIES)
-    engine.reset(seeds)
-    memory = acting.initial(Game.of(engine), seeds)
-    assert memory.hidden.shape == (32, 3, 16)
-    assert not memory.hidden.any()
-    assert not memory.last.any()
-    while not engine.control.done.all():
-        masks = engine.control.masks.astype(np.bool_)
-        actions, memory = acting.act(engine.control.obs, memory, masks)
-        assert (memory.last.argmax(axis=2) == actions).all()
-        assert (memory.last.sum(axis=2) == 1.0).all()
-        engine.step(actions, DISABLED)
-    assert not engine.control.invalid.any()
-
-
 def test_numbers_of_an_action_enter_as_they_left_the_network():
     net, game = recurrent(agents=2, features=7, actions=1, head="tanh"), Game.at(TRUST)
     acting = policy(net)
@@ -394,7 +377,6 @@ def wide(hidden):
 
 
 NAN = np.full((2, 7, 16), np.nan, np.float32)
-INFINITE = np.full((1, 48), np.inf, np.float32)
 REFUSED = {
     "not a zip file": (b"nothing",),
     "Unknown kind of network 'percetron'": (gated(kind="percetron", format=1),),

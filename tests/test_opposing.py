@@ -50,24 +50,6 @@ def test_the_other_side_of_a_map_is_the_map_turned(name, battle):
         np.testing.assert_array_equal(seats[turned.order], army.order)
 
 
-@pytest.mark.parametrize(
-    ("name", "policy"), [("3m", "focus_fire"), ("2s3z", "kite"), ("2s3z", "smac_heuristic")]
-)
-def test_equal_teams_under_one_policy_stay_the_image_of_each_other(name, policy):
-    parameters = {"map": name, "start": "fixed", "jitter": False, "opponent": f"policy:{policy}"}
-    engine = builders.begun(V1, **parameters)
-    player, n = begun(engine, policy), len(engine.agents)
-    for _ in range(20):
-        play(engine, player)
-        image = size_of(engine) - places(engine)[:, n:]
-        np.testing.assert_allclose(places(engine)[:, :n], image, atol=1e-3)
-        np.testing.assert_array_equal(engine.state.hp[:, :n], engine.state.hp[:, n:])
-        if engine.control.done.all():
-            break
-    assert (engine.state.hp < engine.constants.army.stats[:, 0]).any()
-    assert engine.metrics()["win"] == 0.0
-
-
 @pytest.mark.parametrize("name", ["MMM"])
 @pytest.mark.parametrize(
     ("battle", "options", "places_within"), [(V0, {}, 1e-2), (V1, {"jitter": False}, 1e-6)]

@@ -55,7 +55,7 @@ def test_an_import_registers_the_environments(package):
     code = f"""import {package}, gymnasium, pettingzoo
 gymnasium.spec("coopbench/TrustDilemma-v1")
 pettingzoo.make("parallel", "coopbench/TrustDilemma-v1")"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    run_python("-c", code)
 
 
 def test_a_checkout_is_the_package_whatever_is_installed(tmp_path):

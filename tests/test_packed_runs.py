@@ -123,14 +123,6 @@ def test_shipped_runs_of_required_learners_are_played(shipped, tmp_path):
     assert "ippo (shipped)" in str(coopbench.load_report(tmp_path / "out"))
 
 
-def test_an_interrupted_evaluation_plays_the_rest_of_the_shipped_runs(shipped, tmp_path):
-    protocol, _, _ = shipped
-    coopbench.evaluate(protocol, ["random"], tmp_path)
-    shutil.rmtree(tmp_path / "focal" / "ippo" / "run-51")
-    report = coopbench.evaluate(protocol, ["random"], tmp_path)
-    assert len(report.episodes.of("focal", "ippo", 51)) == 20
-
-
 def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
     protocol, results, _ = shipped
     report = coopbench.evaluate(protocol, ["random"], only=True)

@@ -63,7 +63,7 @@ def test_options_that_pictures_do_not_have_are_refused():
         check_picture_options(spec("coopbench/Skirmish-v1"), ["sight", "sigth"])
 
 
-BARE = replace(toy_lift.SPEC, id="test/LiftBare-v0", picture=None, text=None)
+BARE = replace(toy_lift.SPEC, id="test/LiftBare-v0")
 
 
 def test_a_game_without_a_picture_shows_what_agents_observe():

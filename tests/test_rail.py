@@ -2,7 +2,7 @@
 
 import csv
 import json
-from typing import NamedTuple
+from collections import namedtuple
 
 import builders
 import numpy as np
@@ -22,6 +22,7 @@ FOLDER = unpacked("rail")
 RAIL = "coopbench/Rail-v0"
 EPISODES = sorted(path.stem for path in FOLDER.glob("g*.npz"))
 OBSERVED = sorted(path.stem for path in (FOLDER / "obs").glob("*.npz"))
+SPEEDS = {"1": 0.4, "1/2": 0.2, "1/3": 0.2, "1/4": 0.2}
 SHORT = {"num_agents": 6, "malfunction_rate": 0.02, "malfunction_duration": (2, 6)}
 
 
@@ -142,16 +143,8 @@ def picture_of(engine, grid):
     return np.concatenate([parts["trains"], parts["targets"]], axis=-1)
 
 
-class Claims(NamedTuple):
-    """The fields of a state that motion needs, of one lane with 16 trains."""
-
-    held: np.ndarray
-    claim: np.ndarray
-    verdict: np.ndarray
-    swapping: np.ndarray
-    holder: np.ndarray
-    winner: np.ndarray
-    order: np.ndarray
+# The fields of a state that motion needs, of one lane with 16 trains.
+Claims = namedtuple("Claims", "held claim verdict swapping holder winner order")
 
 
 def test_motion_cases():
@@ -223,6 +216,27 @@ def test_deadlocks_agree_with_a_search_in_python():
         assert engine.metrics()["deadlocked"] == pytest.approx(stuck / max(on_map, 1))
         values.add(int(stuck))
     assert len(values) > 2
+
+
+def test_illegal_actions_equal_doing_nothing_in_all_states_of_40_episodes():
+    """One engine hands illegal actions to the kernel, the other does nothing instead."""
+    parameters = SHORT | {"num_agents": 12, "speeds": SPEEDS, "level_free": 1.0}
+    free, masked = (builders.begun(RAIL, 40, observation="none", **parameters) for _ in range(2))
+    rng, illegal = np.random.default_rng(0), 0
+    while not masked.control.done.all():
+        actions = rng.choice(5, size=(40, 12), p=[0.1, 0.2, 0.4, 0.2, 0.1])
+        legal = np.take_along_axis(masked.control.masks, actions[..., None], axis=2)[..., 0] == 1
+        illegal += int((~legal & ~masked.control.done[:, None]).sum())
+        free.control.masks[:] = 1
+        free.step(actions, DISABLED)
+        masked.step(np.where(legal, actions, 0), DISABLED)
+        np.testing.assert_array_equal(free.control.rewards, masked.control.rewards)
+        for name in free.fields:
+            values = getattr(free.state, name, None)
+            if values is not None:
+                np.testing.assert_array_equal(values, getattr(masked.state, name), err_msg=name)
+    assert illegal > 2_000
+    assert (free.control.invalid == 0).all()
 
 
 # --- interfaces ----------------------------------------------------------------------------------

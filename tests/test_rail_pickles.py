@@ -4,11 +4,11 @@ import functools
 import pickle
 import struct
 import sys
+from collections import namedtuple
 from enum import IntEnum
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,30 +27,13 @@ HEADINGS = f"c{GRID4}\nGrid4TransitionsEnum\n".encode()  # pushes this class
 NAME = "g02_sp_30x30_n7_malf_4speeds"
 
 
-class Agent(NamedTuple):
-    """The fields of flatland-rl 4.3.0."""
-
-    initial_position: Any
-    initial_direction: Any
-    direction: Any
-    targets: Any
-    moving: Any
-    earliest_departure: Any
-    latest_arrival: Any
-    handle: Any
-    position: Any
-    arrival_time: Any
-    old_direction: Any
-    old_position: Any
-    speed_counter: Any
-    action_saver: Any
-    state_machine: Any
-    malfunction_handler: Any
-    waypoints: Any
-    waypoints_earliest_departure: Any
-    waypoints_latest_arrival: Any
-    target_position: Any
-    target_direction: Any
+# The fields of flatland-rl 4.3.0.
+FIELDS = "initial_position initial_direction direction targets moving earliest_departure"
+FIELDS += " latest_arrival handle position arrival_time old_direction old_position speed_counter"
+FIELDS += " action_saver state_machine malfunction_handler waypoints waypoints_earliest_departure"
+FIELDS += " waypoints_latest_arrival target_position target_direction"
+Agent = namedtuple("Agent", FIELDS)
+Malfunction = namedtuple("Malfunction", "malfunction_rate min_duration max_duration")
 
 
 class Grid4TransitionsEnum(IntEnum):
@@ -69,12 +52,6 @@ class Speed:
     def __init__(self, speed):
         self.speed = self.max_speed = speed
         self.distance, self.is_cell_entry = Fraction(0), True
-
-
-class Malfunction(NamedTuple):
-    malfunction_rate: float
-    min_duration: int
-    max_duration: int
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coopbench.protocol.loading import load_protocol
-from coopbench.protocol.task import instance_file, instance_state
+from coopbench.protocol.task import instance_file
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail.rail_v1 import fields_of
 from coopbench_envs.rail.trains import ARRIVED
@@ -47,31 +47,6 @@ def test_plans_bring_all_trains_home_within_the_limit(task_id):
     np.testing.assert_array_equal(delays, arrays["plan_delay"])
     solvable = engine.control.measures[:, list(engine.spec.metrics).index("solvable")]
     assert (solvable == 1).all()
-
-
-@pytest.mark.parametrize("task_id", PLAIN)
-def test_malfunctions_come_on_top_of_the_same_networks(task_id):
-    plain, broken = arrays_of(task_id), arrays_of(f"{task_id}_malfunctions")
-    for name, values in plain.items():
-        if name != "strikes":
-            np.testing.assert_array_equal(values, broken[name], err_msg=name)
-    assert (plain["strikes"] == -1).all()
-    # Every strike is kept, also one that falls into the repair after another: play decides whether
-    # the train is on the map for that one.
-    task = TASKS[f"{task_id}_malfunctions"]
-    constants = Engine(task.env, 1, **task.parameters | {"observation": "none"}).constants
-    kept, rows = fields_of(constants, broken)["strike_length"] > 0, broken["strikes"]
-    assert kept.sum() == (rows[:, :, 0] > 0).sum()
-    expected = task.parameters["malfunction_rate"] * plain["max_episode_steps"].sum()
-    assert abs(kept.sum() / (constants.num_agents * expected) - 1) < 0.1
-
-
-def test_instances_are_valid_and_all_different():
-    for task in TASKS.values():
-        constants = Engine(task.env, 1, **task.parameters | {"observation": "none"}).constants
-        fields = instance_state(task, constants, INSTANCES)
-        assert len({grid.tobytes() for grid in fields["rail"]}) == INSTANCES
-        assert fields["planned"].all()
 
 
 @cache

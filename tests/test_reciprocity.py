@@ -11,22 +11,11 @@ from coopbench_envs import Engine
 from coopbench_envs.core import streams
 
 GAME = Game.at("TrustDilemma-v1")
-POLICIES = [
-    "reciprocator",
-    "cooperator",
-    "unforgiving",
-    "matcher",
-    "bully",
-    "alternator",
-    "gradual",
-    "extorter",
-    "prober",
-    "drifter",
-    "q_learner",
-    "tester",
-    "weigher",
+POLICIES = (
+    *("reciprocator", "cooperator", "unforgiving", "matcher", "bully", "alternator", "gradual"),
+    *("extorter", "prober", "drifter", "q_learner", "tester", "weigher"),
     "switcher:cooperator,always_defect",
-]
+)
 
 
 def observed(game=GAME, **parts):
@@ -71,28 +60,113 @@ def test_a_plain_reciprocator_excuses_nothing_and_a_forgiving_one_keeps_a_floor(
     np.testing.assert_allclose(played("reciprocator:contrite=0,floor=0.4", low), 0.4)
 
 
-@pytest.mark.parametrize(
-    ("settings", "course"),
-    [
-        ("smooth=0.1", [1.0, 0.9, 0.81]),
-        ("smooth=0.5,opinion=0.3", [0.5, 0.25, 0.125]),  # it begins with its own opinion
-    ],
-)
-def test_a_slow_reciprocator_moves_its_opinion_by_a_part(settings, course):
-    good, bad = ({"trust_in_others": r, "trust_in_me": 0.9} for r in (0.9, 0.3))
-    invested = played(f"reciprocator:0.3,0.9,{settings}", good, bad, bad)[:, 0]
-    np.testing.assert_allclose(invested, course, atol=1e-6)
+BAD = {"productivity": 0.1}
+
+
+def records(*others, own=0.5):
+    """Return the steps in which the others' record is this one."""
+    return [{"trust_in_others": record, "trust_in_me": own} for record in others]
+
+
+def gifts(*actions):
+    """Return the steps before which the others have invested so much."""
+    return [{"others_actions": action} for action in actions]
+
+
+RELATIVE = (0.5, 0.4, 0.36, 0.34, 0.5)
+LATE = [{"trust_in_others": 1.0, "time": t} for t in (0.0, 0.97, 0.98, 0.99)]
+COURSES = {  # what is said of a policy: its name, what it sees in every step, what it invests
+    "a slow reciprocator moves its opinion by a part": (
+        ("reciprocator:0.3,0.9,smooth=0.1", records(0.9, 0.3, 0.3, own=0.9), [1.0, 0.9, 0.81]),
+        # It begins with its own opinion.
+        (
+            "reciprocator:0.3,0.9,smooth=0.5,opinion=0.3",
+            records(0.9, 0.3, 0.3, own=0.9),
+            [0.5, 0.25, 0.125],
+        ),
+    ),
+    "an unforgiving agent never invests again": (
+        ("unforgiving:0.4", records(0.9, 0.3, 0.9), [1.0, 0.0, 0.0]),
+    ),
+    "thresholds can be shares of the first record": (
+        ("unforgiving:0.7,0.9,relative=1", records(*RELATIVE), [0.9, 0.9, 0.9, 0.0, 0.0]),
+        ("reciprocator:0.6,1,contrite=0,relative=1", records(*RELATIVE), [1.0, 0.5, 0.3, 0.2, 1.0]),
+    ),
+    # Its own record has lost a fifth, the others' too: their lack is excused.
+    "a contrite reciprocator compares both records with the first ones": (
+        (
+            "reciprocator:0.6,1,relative=1",
+            [*records(0.5, own=0.4), *records(0.4, own=0.32)],
+            [1.0, 1.0],
+        ),
+    ),
+    "who begins without a record is not blamed for it": (
+        ("unforgiving:0.7,relative=1", records(0.0, 0.2, 0.1), [1.0, 1.0, 1.0]),
+    ),
+    "nothing is invested in the last steps": (
+        ("unforgiving:0.4,last=2", LATE, [1.0, 1.0, 0.0, 0.0]),
+        ("reciprocator:last=2", LATE, [1.0, 1.0, 0.0, 0.0]),
+    ),
+    # After a step of the bad regime, in which nobody invested, nobody is blamed.
+    "a matcher gives a share of what it got in good times": (
+        ("matcher:0.6", [{}, *gifts(0.8), gifts(0.5)[0] | BAD, *gifts(0.0)], [0.6, 0.48, 0.0, 0.3]),
+    ),
+    "an alternator counts good steps alone": (
+        ("alternator:2,0.8", [{}, BAD, {}, {}, {}, {}], [0.8, 0.0, 0.8, 0.0, 0.0, 0.8]),
+    ),
+    # After an offence come n steps of punishment, then two in which it is not offended: offended
+    # at the second step, one of punishment, two of peace besides the bad one, and so on.
+    "a gradual agent punishes longer each time and makes peace between": (
+        (
+            "gradual:0.5",
+            [*gifts(1.0, 0.2), gifts(0.0)[0] | BAD, *gifts(0.0, *[0.2] * 3, *[1.0] * 5)],
+            [1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1],
+        ),
+    ),
+    # Its share is 1, falls by 0.1 three times, rises by 0.2 when they gave half of the usual.
+    "an extorter gives less until the others do": (
+        ("extorter:0.5,0.1", gifts(0.0, 1.0, 1.0, 1.0, 0.5, 0.5), [1.0, 0.9, 0.8, 0.7, 0.45, 0.5]),
+    ),
+    "a prober searches what the others accept": (
+        # Everything is accepted: .45, half of that and so on; then it gives a margin on top.
+        (
+            "prober:2,0.1",
+            gifts(*[1.0] * 9),
+            [1, 1, 0.45, 0.45, *[0.175] * 2, *[0.0375] * 2, 0.1375],
+        ),
+        # They punish .45 and accept .725 and .5875, its last estimate.
+        (
+            "prober:2,0.1",
+            gifts(1.0, 1.0, 1.0, 0.2, 0.2, *[1.0] * 6),
+            [1.0, 1.0, 0.45, 0.45, 1.0, 1.0, 0.725, 0.725, 0.5875, 0.5875, 0.6875],
+        ),
+    ),
+    # With more from the others it goes up; it turns when they give half, and turns again.
+    "a drifter goes on while it fares better": (
+        ("drifter:0.1,0.5,0", gifts(1.0, 1.0, 1.0, 0.5, 0.5), [0.5, 0.6, 0.7, 0.6, 0.7]),
+    ),
+    "a tester exploits those who let it": (
+        ("tester:2", gifts(*[1.0] * 9), [0, 0, 1, 1, 0, 0, 1, 1, 0]),
+    ),
+    "a tester matches those who punish after it has made amends": (
+        ("tester:2", gifts(1.0, 1.0, 0.2, 0.2, 0.8, 0.8, 0.8, 0.5), [0, 0, 1, 1, 1, 1, 0.8, 0.5]),
+    ),
+    "a bully gives more to worse records": (
+        ("bully:0.2,0.6", records(0.1, 0.4, 0.9), [1.0, 0.5, 0.0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", COURSES)
+def test_policies_invest_by_their_rule(rule):
+    for name, steps, course in COURSES[rule]:
+        np.testing.assert_allclose(played(name, *steps)[:, 0], course, atol=1e-6)
 
 
 def test_nobody_invests_in_bad_times():
     bad = {"productivity": 0.1, "trust_in_others": 0.9, "trust_in_me": 0.9}
     for name in POLICIES:
         assert (played(name, bad, bad) == 0.0).all(), name
-
-
-def test_an_unforgiving_agent_never_invests_again():
-    low, high = {"trust_in_others": 0.3}, {"trust_in_others": 0.9}
-    assert played("unforgiving:0.4", high, low, high)[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_a_weigher_sums_records_and_answers():
@@ -114,113 +188,13 @@ def test_a_weigher_stops_for_good():
     assert played("weigher:1,least=0.5", *lean, answers[0])[-1, 0] == 1.0
 
 
-def test_thresholds_can_be_shares_of_the_first_record():
-    records = [{"trust_in_others": r, "trust_in_me": 0.5} for r in (0.5, 0.4, 0.36, 0.34, 0.5)]
-    course = played("unforgiving:0.7,0.9,relative=1", *records)[:, 0]
-    np.testing.assert_allclose(course, [0.9, 0.9, 0.9, 0.0, 0.0])
-    graded = played("reciprocator:0.6,1,contrite=0,relative=1", *records)[:, 0]
-    np.testing.assert_allclose(graded, [1.0, 0.5, 0.3, 0.2, 1.0], atol=1e-6)
-
-
-def test_a_contrite_reciprocator_compares_both_records_with_the_first_ones():
-    """Its own record has lost a fifth, the others' too: their lack is excused."""
-    both = [{"trust_in_others": r, "trust_in_me": s} for r, s in ((0.5, 0.4), (0.4, 0.32))]
-    assert (played("reciprocator:0.6,1,relative=1", *both) == 1.0).all()
-
-
-def test_who_begins_without_a_record_is_not_blamed_for_it():
-    begins = [{"trust_in_others": r} for r in (0.0, 0.2, 0.1)]
-    assert (played("unforgiving:0.7,relative=1", *begins) == 1.0).all()
-
-
-@pytest.mark.parametrize("name", ["unforgiving:0.4,last=2", "reciprocator:last=2"])
-def test_nothing_is_invested_in_the_last_steps(name):
-    steps = [{"trust_in_others": 1.0, "time": t} for t in (0.0, 0.97, 0.98, 0.99)]
-    assert played(name, *steps)[:, 0].tolist() == [1.0, 1.0, 0.0, 0.0]
-
-
-def test_a_matcher_gives_a_share_of_what_it_got_in_good_times():
-    steps = [
-        {},
-        {"others_actions": 0.8},
-        {"others_actions": 0.5, "productivity": 0.1},  # a step of the bad regime follows
-        {"others_actions": 0.0},  # nobody invested in it, and nobody is blamed
-    ]
-    course = played("matcher:0.6", *steps)[:, 0]
-    np.testing.assert_allclose(course, [0.6, 0.48, 0.0, 0.3], atol=1e-6)
-
-
-def test_an_alternator_counts_good_steps_alone():
-    steps = [{}, {"productivity": 0.1}, {}, {}, {}, {}]
-    course = played("alternator:2,0.8", *steps)[:, 0]
-    np.testing.assert_allclose(course, [0.8, 0.0, 0.8, 0.0, 0.0, 0.8], atol=1e-6)
-
-
-def test_a_gradual_agent_punishes_longer_each_time_and_makes_peace_between():
-    """After an offence come n steps of punishment, then two in which it is not offended."""
-    actions = [1.0, 0.2, 0.2, 0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 1.0]
-    bad = {"others_actions": 0.0, "productivity": 0.1}  # a step of the bad regime follows
-    steps = [*({"others_actions": a} for a in actions[:2]), bad]
-    steps += [{"others_actions": 0.0}, *({"others_actions": a} for a in actions[2:])]
-    course = played("gradual:0.5", *steps)[:, 0]
-    # offended at the second step: one of punishment, then two of peace besides the bad one
-    assert course.tolist() == [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-
-
-def test_an_extorter_gives_less_until_the_others_do():
-    actions = [0.0, 1.0, 1.0, 1.0, 0.5, 0.5]
-    course = played("extorter:0.5,0.1", *({"others_actions": a} for a in actions))[:, 0]
-    # its share is 1, falls by 0.1 three times, rises by 0.2 when they gave half of the usual
-    np.testing.assert_allclose(course, [1.0, 0.9, 0.8, 0.7, 0.45, 0.5], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("others", "course"),
-    [
-        # Everything is accepted: .45, half of that and so on; then it gives a margin on top.
-        ([1.0] * 9, [1.0, 1.0, 0.45, 0.45, 0.175, 0.175, 0.0375, 0.0375, 0.1375]),
-        # They punish .45 and accept .725 and .5875, its last estimate.
-        (
-            [1.0, 1.0, 1.0, 0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
-            [1.0, 1.0, 0.45, 0.45, 1.0, 1.0, 0.725, 0.725, 0.5875, 0.5875, 0.6875],
-        ),
-    ],
-)
-def test_a_prober_searches_what_the_others_accept(others, course):
-    invested = played("prober:2,0.1", *({"others_actions": a} for a in others))[:, 0]
-    np.testing.assert_allclose(invested, course, atol=1e-6)
-
-
-def test_a_drifter_goes_on_while_it_fares_better():
-    actions = [1.0, 1.0, 1.0, 0.5, 0.5]
-    course = played("drifter:0.1,0.5,0", *({"others_actions": a} for a in actions))[:, 0]
-    # With more from the others it goes up; it turns when they give half, and turns again.
-    np.testing.assert_allclose(course, [0.5, 0.6, 0.7, 0.6, 0.7], atol=1e-6)
-
-
 def test_a_q_learner_returns_what_it_gets_until_it_has_learned_otherwise():
     given = [1.0, 1.0, 0.5, 0.0]
-    course = played("q_learner:0.5,0", *({"others_actions": a} for a in given))[:, 0]
+    course = played("q_learner:0.5,0", *gifts(*given))[:, 0]
     np.testing.assert_allclose(course, [1.0, 1.0, 0.5, 0.0], atol=1e-6)
     # Who gives everything to those that give nothing is exploited in the end.
     learned = played("q_learner:0.5,0.3", *[{"others_actions": 1.0}] * 150)[:, 0]
     assert learned[:10].mean() > 0.7 > 0.4 > learned[-50:].mean()
-
-
-def test_a_tester_exploits_those_who_let_it():
-    steps = [{"others_actions": 1.0}] * 9
-    assert played("tester:2", *steps)[:, 0].tolist() == [0, 0, 1, 1, 0, 0, 1, 1, 0]
-
-
-def test_a_tester_matches_those_who_punish_after_it_has_made_amends():
-    actions = [1.0, 1.0, 0.2, 0.2, 0.8, 0.8, 0.8, 0.5]
-    course = played("tester:2", *({"others_actions": a} for a in actions))[:, 0]
-    np.testing.assert_allclose(course, [0, 0, 1, 1, 1, 1, 0.8, 0.5], atol=1e-6)
-
-
-def test_a_bully_gives_more_to_worse_records():
-    records = [{"trust_in_others": r} for r in (0.1, 0.4, 0.9)]
-    np.testing.assert_allclose(played("bully:0.2,0.6", *records)[:, 0], [1.0, 0.5, 0.0], atol=1e-6)
 
 
 def test_a_switcher_plays_one_policy_and_then_the_other():

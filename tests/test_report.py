@@ -52,6 +52,7 @@ NASTY = 'a|b $x$ <i>&"[bold]_y*'
 NOISY, STILL, ALSO_STILL, ABSENT = "noisy", "still:0.5", NASTY, "absent"
 EPISODES = 12
 AGENTS = ("left_0", "right_0")
+LOADING = {"src", "href", "xlink:href", "srcset", "action"}
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 PARTS = (
     *("estimates", "comparisons", "group_comparisons", "aggregates", "agents"),
@@ -108,16 +109,6 @@ def make_report(
 @pytest.fixture(scope="module")
 def report():
     return make_report(notes=("redone: a <damaged> file",))
-
-
-@pytest.fixture(scope="module")
-def drawn(report):
-    return report.document.pictures
-
-
-@pytest.fixture(scope="module")
-def page(report):
-    return as_html(report.document)
 
 
 def number(text):
@@ -586,19 +577,14 @@ def test_save_is_complete_and_repeatable(report, tmp_path):
 
 
 class Checker(HTMLParser):
-    """Collects what a page opens, closes, loads and says."""
+    """Collects what a page opens, closes, loads and names."""
 
     def __init__(self):
         super().__init__(convert_charrefs=True)
-        self.stack, self.loads, self.ids, self.words, self.count = [], [], [], [], {}
+        self.stack, self.loads, self.ids = [], [], []
 
     def handle_starttag(self, tag, attrs):
-        self.count[tag] = self.count.get(tag, 0) + 1
-        self.loads += [
-            value
-            for name, value in attrs
-            if name in {"src", "href", "xlink:href", "srcset", "action"}
-        ]
+        self.loads += [value for name, value in attrs if name in LOADING]
         self.ids += [value for name, value in attrs if name == "id"]
         if tag not in VOID:
             self.stack.append(tag)
@@ -607,29 +593,12 @@ class Checker(HTMLParser):
         if tag not in VOID:
             assert self.stack.pop() == tag
 
-    def handle_data(self, data):
-        if not {"script", "style"} & set(self.stack):
-            self.words.append(data)
 
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-
-def checked_page(text):
-    checker = Checker()
-    checker.feed(text)
-    checker.close()
-    assert checker.stack == []
-    return checker
-
-
-@pytest.fixture(scope="module")
-def checked(page):
-    return checked_page(page)
-
-
-def test_page_is_self_contained(page, checked):
+def test_page_is_self_contained(report):
+    page, checked = as_html(report.document), Checker()
+    checked.feed(page)
+    checked.close()
+    assert checked.stack == []
     assert all(load.startswith("#") or load == "data:," for load in checked.loads)
     assert {load[1:] for load in checked.loads if load.startswith("#")} <= set(checked.ids)
     assert len(set(checked.ids)) == len(checked.ids)
@@ -743,8 +712,8 @@ def test_numbers_of_an_axis_are_round_and_within_it(low, high):
     assert 10 * steps[0] / 10 ** math.floor(math.log10(steps[0])) % 5 == pytest.approx(0, abs=1e-6)
 
 
-def test_svg_is_small_and_well_formed(drawn):
-    for picture in drawn:
+def test_svg_is_small_and_well_formed(report):
+    for picture in report.document.pictures:
         ElementTree.fromstring(picture.svg)
         assert len(picture.svg) < 20_000
 

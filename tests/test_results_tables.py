@@ -13,6 +13,13 @@ from studies.reference import BATTLERS
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
+def write(file, rows):
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @pytest.fixture
 def tables(monkeypatch, tmp_path):
     """The module, with two policies and a learner of two runs in place of the stored results."""
@@ -35,10 +42,7 @@ def tables(monkeypatch, tmp_path):
     ]
     means = [rows[0] | {"task": "slcd", "metric": "return", "mean": "7.5", "flag": ""}]
     for name, content in {"aggregates": rows, "ranks": ranks, "estimates": means}.items():
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(content[0]), restval="", extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(content)
+        write(folder / f"{name}.csv", content)
     return results_tables
 
 
@@ -100,13 +104,6 @@ def test_a_task_says_by_how_much_the_best_learner_is_ahead(tables, tmp_path):
     ]
     write(tmp_path / "mine" / "learning.csv", steps)
     assert row.format(", still rising (+0.10)", "decided") in tables.tasks("mine", "games")
-
-
-def write(file, rows):
-    with file.open("w", newline="", encoding="utf-8") as opened:
-        writer = csv.DictWriter(opened, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def test_the_chart_names_policies_in_the_order_of_the_table(tables):

@@ -18,25 +18,8 @@ from coopbench_envs.pathfinding import contacts, dynamics, routing
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID = routing.SPEC.id
-RECORDINGS = (
-    "random_grid_h20_w20_a8_o0",
-    "random_grid_h20_w20_a8_o60",
-    "random_grid_h20_w20_a32_o20",
-    "random_grid_h20_w20_a32_o60",
-    "dense_8x6_a16",
-    "truncation_max20",
-    "success_3agents",
-    "wild_actions_frameskip2",
-    "grain4_maxspeed",
-    "hetero_agents",
-    "hetero_goals_only",
-    "string_grid_a8",
-    "labmaze_h21_w21_a8_c0.65",
-    "labmaze_h21_w21_a32_c1.0",
-    "caves_default_a16",
-    "diffdrive_8x8_a8",
-    "diffdrive_asym_wild",
-)
+FOLDER = unpacked("routing")
+RECORDINGS = sorted(file.stem for file in FOLDER.glob("*.npz"))
 # Where one agent sees two objects in another order, or one instead of the other, at first.
 TIED = ("labmaze_h21_w21_a8_c0.65", "diffdrive_8x8_a8")
 SMALL = {"num_agents": 6, "map_params": {"num_rows": 5, "num_cols": 6, "obstacle_density": 0.2}}
@@ -44,7 +27,7 @@ SMALL = {"num_agents": 6, "map_params": {"num_rows": 5, "num_cols": 6, "obstacle
 
 @pytest.fixture(scope="module", params=RECORDINGS)
 def recording(request):
-    with np.load(unpacked("routing") / f"{request.param}.npz") as file:
+    with np.load(FOLDER / f"{request.param}.npz") as file:
         arrays = {name: file[name] for name in file.files}
     still = np.zeros(arrays["agent_pos"].shape[:2])  # without heading
     return {"name": request.param, "agent_angle": still, **arrays}

@@ -8,7 +8,6 @@ from scipy.ndimage import label
 from coopbench_envs import Engine
 from coopbench_envs.pathfinding import routing
 from coopbench_envs.pathfinding.maps import labmaze_grid, mazes, movingai
-from coopbench_envs.pathfinding.maps.common import ABSENT
 
 ID = routing.SPEC.id
 ROOM = "....\n.##.\n....\n"
@@ -41,34 +40,6 @@ def octile(tmp_path):
 
 
 # -- drawing -------------------------------------------------------------------------------------
-
-DRAWN = {
-    "string_grid": {"map_str": ROOM},
-    "batched_string_grid": {"map_str_batch": [ROOM, "....\n####\n..#.\n"]},
-    "labmaze_grid": PUBLISHED,
-    "caves_cont": {"num_rows": 30, "num_cols": 40, "scale": 8},
-}
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_agents_and_goals_lie_on_distinct_free_cells(name):
-    engine = make(name, 200, **DRAWN[name])
-    engine.reset(np.arange(200))
-    c, s = engine.constants, engine.state
-    agents, goals = cells_of(c, s.agent_pos), cells_of(c, s.goal_pos)
-    assert (np.diff(c.map.centres[:, 1].reshape(-1, c.map.columns)) == 0).all()
-    for cells, places in ((agents, s.agent_pos), (goals, s.goal_pos)):
-        np.testing.assert_allclose(c.map.centres[cells], places, atol=1e-12)
-        assert (np.diff(np.sort(cells, axis=1)) > 0).all()
-    # Goals are drawn independently of agents: sometimes both have the same cell.
-    shared = (agents[:, :, None] == goals[:, None]).any((1, 2))
-    assert 0 < shared.sum() < 200
-    assert (s.on_goal == (agents == goals)).all()
-    for lane in range(200):
-        landmarks = s.landmark_pos[lane][s.landmark_pos[lane, :, 0] != ABSENT]
-        discs = landmarks[: c.map.num_obstacles] if c.map.num_obstacles else landmarks
-        assert not np.isin([*agents[lane], *goals[lane]], cells_of(c, discs)).any()
-
 
 # -- reading -------------------------------------------------------------------------------------
 
@@ -214,48 +185,44 @@ def test_nobody_begins_or_ends_on_an_obstacle(name):
 # -- errors --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "words"),
-    [
-        ("string_grid", {}, ("'map_str'", "missing")),
-        ("string_grid", {"map_str": " \n"}, ("no rows",)),
-        ("string_grid", {"map_str": "...\n\n..\n"}, ("ragged", "line 3 has 2", "line 1 has 3")),
-        ("string_grid", {"map_str": "##\n##"}, ("0 free cells", "num_agents was 3")),
-        ("string_grid", {"map_str": "..\n##"}, ("2 free cells", "num_agents <= 2")),
-        ("string_grid", {"map_str": ROOM, "max_free_pos": 2}, ("max_free_pos keeps 2",)),
-        ("string_grid", {"map_str": ROOM, "free_pos_str": "..."}, ("1 rows of 3", "3 rows of 4")),
-        (
-            "string_grid",
-            {"map_str": ROOM, "goal_idx": [[0, 0], [1, 1], [0, 1]]},
-            ("'goal_idx'", "entry 1, row 1, column 1", "a wall"),
-        ),
-        (
-            "string_grid",
-            {"map_str": ROOM, "agent_idx": [[0, 0], [3, 9], [0, 1]]},
-            ("'agent_idx'", "outside of the map"),
-        ),
-        ("string_grid", {"map_str": ROOM, "agent_idx": [[0, 0]]}, ("'agent_idx'", "3 agents")),
-        ("string_grid", {"map_str": "..", "remove_border": True}, ("1 x 2", "3 x 3")),
-        ("batched_string_grid", {}, ("'map_str_batch'", "no map")),
-        (
-            "batched_string_grid",
-            {"map_str_batch": [ROOM, "...\n..."]},
-            ("entry 1", "4 x 5", "5 x 6"),
-        ),
-        (
-            "batched_string_grid",
-            {"map_str_batch": [ROOM], "free_pos_str_batch": [ROOM, ROOM]},
-            ("2 entries", "allowed: 1"),
-        ),
-        ("labmaze_grid", {"room_min_size": 7}, ("'room_min_size'", "7 and 5")),
-        ("labmaze_grid", {"max_rooms": 0}, ("maze 0", "0 free cells")),
-        ("caves_cont", {"free_ratio": 0.6}, ("free_ratio=0.6", "landmark_low_ratio=0.55")),
-        ("movingai", {"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded")),
+def in_room(**parameters):
+    return {"map_str": ROOM, **parameters}
+
+
+WALLED = [[0, 0], [1, 1], [0, 1]]
+REFUSED = {
+    "string_grid": [
+        ({}, ("'map_str'", "missing")),
+        ({"map_str": " \n"}, ("no rows",)),
+        ({"map_str": "...\n\n..\n"}, ("ragged", "line 3 has 2", "line 1 has 3")),
+        ({"map_str": "##\n##"}, ("0 free cells", "num_agents was 3")),
+        ({"map_str": "..\n##"}, ("2 free cells", "num_agents <= 2")),
+        (in_room(max_free_pos=2), ("max_free_pos keeps 2",)),
+        (in_room(free_pos_str="..."), ("1 rows of 3", "3 rows of 4")),
+        (in_room(goal_idx=WALLED), ("'goal_idx'", "entry 1, row 1, column 1", "a wall")),
+        (in_room(agent_idx=[[0, 0], [3, 9], [0, 1]]), ("'agent_idx'", "outside of the map")),
+        (in_room(agent_idx=[[0, 0]]), ("'agent_idx'", "3 agents")),
+        ({"map_str": "..", "remove_border": True}, ("1 x 2", "3 x 3")),
     ],
-)
-def test_errors_name_the_map_and_the_reason(name, parameters, words):
-    with builders.refused(name, *words):
-        make(name, **parameters)
+    "batched_string_grid": [
+        ({}, ("'map_str_batch'", "no map")),
+        ({"map_str_batch": [ROOM, "...\n..."]}, ("entry 1", "4 x 5", "5 x 6")),
+        ({"map_str_batch": [ROOM], "free_pos_str_batch": [ROOM] * 2}, ("2 entries", "allowed: 1")),
+    ],
+    "labmaze_grid": [
+        ({"room_min_size": 7}, ("'room_min_size'", "7 and 5")),
+        ({"max_rooms": 0}, ("maze 0", "0 free cells")),
+    ],
+    "caves_cont": [({"free_ratio": 0.6}, ("free_ratio=0.6", "landmark_low_ratio=0.55"))],
+    "movingai": [({"path": "nowhere.map"}, ("'nowhere.map'", "Nothing is downloaded"))],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_errors_name_the_map_and_the_reason(name):
+    for parameters, words in REFUSED[name]:
+        with builders.refused(name, *words):
+            make(name, **parameters)
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, (1 << 24) + 1), (17, 1 << 24)])

@@ -1,12 +1,10 @@
 """The structure of the packages: rooms, imports, the wheel; and what is derived from it."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from builders import PATIENCE, run_python
+from builders import run_python
 
 from studies.checks import structure
 from studies.checks.folders import ROOT, contents
@@ -30,15 +28,8 @@ def test_structure_has_no_violations(check):
 
 def test_wheel_holds_every_file_of_the_packages_and_nothing_else():
     """A folder without an __init__.py, or a file with a new ending, would be missing."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _WHEEL],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    packed = {line.removeprefix("lib/") for line in done.stdout.splitlines() if "lib/" in line}
+    printed = run_python("-W", "ignore", "-c", _WHEEL, cwd=ROOT)
+    packed = {line.removeprefix("lib/") for line in printed.splitlines() if "lib/" in line}
     assert packed == set(contents())
 
 
@@ -50,13 +41,7 @@ def test_importing_loads_no_heavy_library():
 
 
 def test_generated_documentation_is_fresh():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python(ROOT / "docs" / "generate.py", "--check")
 
 
 _WAITS = {"run", "check_call", "check_output", "communicate", "wait", "join", "waitpid"}

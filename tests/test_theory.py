@@ -97,10 +97,7 @@ GAME = "PartnerHoldUp-v0"  # endowments 120 and 80
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: theory.static_nash("TrustDilemma-v1"),
-            "has no .*version 0 .*docs/games.md",
-        ),
+        (lambda: theory.static_nash("TrustDilemma-v1"), "has no .*version 0 .*docs/games.md"),
         (lambda: theory.static_nash(GAME, start=1.5), r"start was 1\.5; allowed: .*\[0, 1\]"),
         (lambda: theory.static_nash(GAME, weights=np.eye(2)), "weights had the diagonal"),
         (lambda: theory.static_nash(GAME, weights=[1.0]), r"weights was .* shape \(2, 2\)"),

@@ -340,16 +340,6 @@ def test_training_on_other_tasks_is_described(protocol):
 # --- the protocols of this package ---------------------------------------------------------------
 
 
-def test_its_selection_seeds_are_in_no_other_protocol():
-    selection = set(load_protocol("coopetition-standard").seeds.selection.seeds)
-    assert len(selection) == 84
-    for name in coopbench.protocol_names():
-        seeds = load_protocol(name).seeds
-        assert selection.isdisjoint({*seeds.training, *seeds.evaluation.seeds}), name
-        if seeds.selection is not None and name != "coopetition-standard":
-            assert selection.isdisjoint(seeds.selection.seeds), name
-
-
 def test_a_missing_learner_comes_with_what_to_do():
     protocol = load_protocol("coopetition-standard")
     part = first_task(protocol)

@@ -1,7 +1,6 @@
 """What type checkers and editors know of the packages, from a user's file."""
 
 import ast
-import importlib.util
 import inspect
 import re
 import subprocess
@@ -50,30 +49,28 @@ def _wrong():
     return {number: word for number, word in enumerate(marks, 1) if word}
 
 
-def _check_messages(output, pattern):
-    """Compare messages with the marks: each mark has one that holds its word, nothing else has."""
-    messages = {int(n): text for n, text in re.findall(pattern, output, re.MULTILINE)}
-    assert set(messages) == set(_wrong()), output
+TYPES = ROOT / "build" / "types" / ".mypy_cache"  # what ``make lint`` has stored, where it has run
+CHECKERS = {
+    "mypy": (
+        *("--config-file", ROOT / "pyproject.toml", "--no-error-summary", "--cache-dir", TYPES),
+        r"^user\.py:(\d+): error: (.*)$",
+    ),
+    "pyright": ("--pythonpath", sys.executable, r"user\.py:(\d+):\d+ - error: (.*)$"),
+}
+
+
+@pytest.mark.slow("runs a type checker")
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_type_checkers_find_what_is_wrong_in_a_users_file(checker, project):
+    """Each mark has a message that holds its word, and nothing else has one."""
+    pytest.importorskip(checker)
+    *options, pattern = CHECKERS[checker]
+    command = [sys.executable, "-m", checker, *map(str, options), "user.py"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE)
+    messages = {int(n): text for n, text in re.findall(pattern, done.stdout, re.MULTILINE)}
+    assert set(messages) == set(_wrong()), done.stdout
     for line, word in _wrong().items():
-        assert word in messages[line], output
-
-
-@pytest.mark.slow("runs a type checker")
-def test_mypy_finds_what_is_wrong_in_a_users_file(project):
-    """With what ``make lint`` has stored of the packages, where it has run."""
-    cache = ["--cache-dir", str(ROOT / "build" / "types" / ".mypy_cache")]
-    options = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
-    command = [sys.executable, "-m", "mypy", *options, *cache, "user.py"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE)
-    _check_messages(done.stdout, r"^user\.py:(\d+): error: (.*)$")
-
-
-@pytest.mark.slow("runs a type checker")
-@pytest.mark.skipif(importlib.util.find_spec("pyright") is None, reason="pyright is not installed")
-def test_pyright_finds_what_is_wrong_in_a_users_file(project):
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=PATIENCE)
-    _check_messages(done.stdout, r"user\.py:(\d+):\d+ - error: (.*)$")
+        assert word in messages[line], done.stdout
 
 
 def test_python_does_not_import_through_the_links_that_type_checkers_follow():

@@ -1,27 +1,21 @@
-"""The venture model of the version 1 games: one step by hand, and what holds in all of them."""
+"""The version 1 games: parameters at their ends, sizes, steady states, what no episode shows."""
 
 import builders
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from venture_play import begun
+from venture_play import begun, step
 
 import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench_envs import Engine
-from coopbench_envs.coopetition.ventures import ventures
+from coopbench_envs.coopetition.ventures import partner_hold_up_v1, platform_ecosystem_v1
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.parameters import describe
 
 VENTURES = [i for i in coopbench_envs.ids() if i.endswith("-v1") and coopbench_envs.spec(i).trace]
 NAMES = [i.split("/")[1] for i in VENTURES]
-# Metrics that are shares of something.
-SHARES = {"phase_matching", "inference_accuracy", "following", "loyalty", "matched_rate"}
-SHARES |= {"retention", "recovered", "recovery_time", "conflict_rate", "hold_up"}
-seeds = st.integers(0, 2**63)
 
 
 def _fits(engine):
@@ -31,87 +25,81 @@ def _fits(engine):
     assert all(engine.state_space.contains(row) for row in engine.global_state())
 
 
-def test_one_step_of_good_times_by_hand():
-    """r = 1 - a + A/2 (a0 + a1); a record moves a quarter of the way to the observed investment."""
-    engine = begun("TrustDilemma-v1", {"record": [0.8, 0.6], "good": True, "productivity": 1.4})
-    engine.step(np.array([[[1.0], [0.25]]]))
-    worth = 0.7 * 1.25
-    np.testing.assert_allclose(engine.control.rewards[0], [worth, 0.75 + worth], rtol=1e-15)
-    np.testing.assert_allclose(engine.state.record[0], [0.85, 0.6 + 0.25 * (0.25 - 0.6)])
-    assert engine.state.expected[0] == 0.5
-
-
-def test_the_observation_in_the_order_of_the_layout():
-    engine = begun("DynamicPartnerSelection-v1")
-    actions = np.full(engine.actions.shape, 0.7)
-    engine.step(actions)
-    seen, s = engine.control.obs[0], engine.state
-    parts = ventures.layout(engine.constants)
-    for a in range(6):
-        others = [b for b in range(6) if b != a]
-        income = s.income[0, a] / engine.constants.endowment[a]
-        expected = {
-            "own_action": s.fraction[0, [a]],
-            "others_actions": s.seen[0, others],
-            "trust_in_others": s.record[0, others],
-            "trust_in_me": [s.record[0, a]],
-            "productivity": [s.productivity[0] / (1 + s.productivity[0])],
-            "time": [0.01],
-            "income": [income / (1 + income)],
-        }
-        for name, values in expected.items():
-            np.testing.assert_allclose(seen[a, parts[name].index], values, rtol=1e-6, err_msg=name)
-
-
-HIDDEN = [i for i in NAMES if "informed" in Game.at(i).layout]
-
-
-@pytest.mark.parametrize("name", HIDDEN)
-def test_nothing_but_the_informed_tells_others_the_times(name):
-    """Equal play in opposite times looks the same to those who are not informed."""
-    twins = [Engine(name, 50, persistence=(1.0, 1.0)) for _ in range(2)]
-    for good, engine in enumerate(twins):
-        times = {"good": np.full(50, bool(good)), "productivity": np.full(50, 0.2 + good)}
-        engine.reset(np.arange(50, dtype=np.uint64), state=times)
-    rng = np.random.default_rng(1)
-    for _ in range(60):
-        actions = rng.uniform(0.2, 0.9, twins[0].actions.shape)
-        for engine in twins:
-            engine.step(actions, DISABLED)
-        one, other = (engine.control for engine in twins)
-        blind = ~twins[0].state.informed
-        np.testing.assert_array_equal(one.obs[blind], other.obs[blind])
-        assert (one.obs[~blind] != other.obs[~blind]).any(axis=1).all()
-        if name != "SLCD-v1":  # which counts good steps, but shows metrics at the end alone
-            np.testing.assert_array_equal(one.measures, other.measures)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@given(seed=seeds, data=st.data())
-@settings(max_examples=5, deadline=None)
-def test_everything_stays_in_its_bounds_and_only_the_horizon_ends(name, seed, data):
-    engine = Engine(name, 4, horizon=12)
-    lanes = (np.arange(4, dtype=np.uint64) + np.uint64(seed)) % np.uint64(2**63)
-    engine.reset(lanes)
-    numbers = data.draw(st.lists(st.floats(-0.5, 1.5), min_size=24, max_size=24))
-    for t in range(12):
-        assert not engine.control.done.any()
-        engine.step(np.resize(numbers[t:] + numbers[:t], engine.actions.shape), DISABLED)
-        assert (engine.state.record >= 0.0).all()
-        assert (engine.state.record <= 1.0).all()
-        assert (engine.control.rewards >= 0.0).all()
-        _fits(engine)
-        metrics = engine.metrics()
-        assert all(0.0 <= metrics[share] <= 1.0 for share in SHARES & metrics.keys())
-    assert engine.control.truncated.all()
-    assert not engine.control.terminated.any()
-
-
 @pytest.mark.parametrize("wrong", [(0.9, 0.6), (0.1,), (-0.1, 0.5), (0.5, 1.1), (0.1, np.nan)])
 def test_ranges_are_checked(wrong):
     with pytest.raises(ValueError, match=r"'initial_trust'.*two numbers 0 <= lowest <= highest"):
         Engine("TrustDilemma-v1", initial_trust=wrong)
 
+
+def test_a_market_without_a_penalty_pays_in_full():
+    ranges = {"high": (1.8, 1.8), "low": (0.2, 0.2), "initial_trust": (0.2, 0.2)}
+    for penalty, worth in ((0.0, 1.8), (0.15, 1.8 * 0.85)):
+        engine = begun("RecoveryRace-v1", market_penalty=penalty, **ranges)
+        assert engine.state.good[0]
+        assert engine.state.productivity[0] == pytest.approx(worth)
+
+
+# --- held up partners and platforms ---------------------------------------------------------------
+
+CALM = {"initial_trust": (0.8, 0.8), "low": (0.2, 0.2)}
+ALLIES = CALM | {"capital": (0.4, 0.4), "speed": (0.35, 0.35), "high": (1.75, 1.75), "reach": 0.35}
+PLATFORM = CALM | {"num_developers": 2, "outside": 0.05, "high": (2.0, 2.0)}
+GOOD = {"good": True, "productivity": 1.75}
+
+
+def held_up(state, *steps, **parameters):
+    """Return a game of two partners after some steps."""
+    engine = begun("PartnerHoldUp-v1", state, 1, **(ALLIES | parameters))
+    for actions in steps:
+        step(engine, actions)
+    return engine
+
+
+def test_metrics_with_nothing_to_divide_by():
+    still = held_up(GOOD).metrics()
+    own = ("capital", "conflict_rate", "hold_up", "income_asymmetry", "trust_asymmetry")
+    assert [still[name] for name in own] == [0.0] * 5
+    empty = held_up(GOOD | {"productivity": 0.0}, [[1.0, 1.0], [0.0, 0.5]], capital=(0.0, 0.0))
+    assert empty.metrics()["hold_up"] == 0.0
+    nothing = held_up(GOOD | {"productivity": 0.0}, [[1.0, 1.0], [1.0, 0.5]])
+    assert nothing.metrics()["income_asymmetry"] == 0.0
+
+
+def test_capital_is_steady_where_it_is_what_is_invested():
+    """So the weak partner, held up, earns 0.15 of three quarters of 1.75 x 2."""
+    actions = [[1.0, 1.0], [1.0, 0.5]]
+    steady = partner_hold_up_v1.steady(None, np.array([actions]))
+    engine = held_up(GOOD | steady, actions)
+    np.testing.assert_allclose(engine.state.capital, steady["capital"], rtol=1e-12)
+    np.testing.assert_allclose(engine.control.rewards[0], [0.6375 * 3.5, 0.1125 * 3.5])
+    wild = partner_hold_up_v1.steady(None, np.array([[[2.0, 0.5], [-1.0, 0.5]]]))
+    np.testing.assert_array_equal(wild["capital"], [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("bars", "present"),
+    [((0.5, 0.9, 1.0), [True, True, False]), ((1.0, 0.5, 0.5), [True, False, False])],
+)
+def test_steady_is_who_would_deal_with_a_full_record(bars, present):
+    engine = begun("PlatformEcosystem-v1", GOOD | {"record": np.ones(3)}, 1, **PLATFORM)
+    actions = np.array([[[0.0, 0.5, bar] for bar in bars]])
+    steady = platform_ecosystem_v1.steady(engine.constants, actions)["present"]
+    np.testing.assert_array_equal(steady, [present])
+
+
+@pytest.mark.parametrize(("record", "fraction"), [(0.81, 1.0), (0.8, 1.0), (0.79, 0.0)])
+def test_a_reciprocator_does_not_invest_where_it_expects_to_be_shut_out(record, fraction):
+    """With a bar of 0.8 for others it expects the same bar of the platform."""
+    engine = begun("PlatformEcosystem-v1", GOOD, 1, **PLATFORM)
+    match = Match(engine, [Player("reciprocator:bar=0.8", Game.of(engine))])
+    state = {"record": np.array([0.9, record, 0.9]), "seen": np.array([1.0, 0.0, 0.0])}
+    match.begin(np.array([1], np.uint64), state=GOOD | state)
+    actions = match.actions()[0]
+    np.testing.assert_allclose(actions[:, 2], 0.8)
+    np.testing.assert_allclose(actions[1:, 0], [fraction, 1.0])
+
+
+# --- every game -----------------------------------------------------------------------------------
 
 SIZES = [
     *((name, {"horizon": 1}) for name in NAMES),

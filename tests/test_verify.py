@@ -193,11 +193,7 @@ ATTACKS = {  # name: cell that is to be found different, edit, first step that d
     "folders": (FIXED, swap_folders, None),
     "policy": ("dilemma/tit_for_tat", rename_policy, 1),
     "no name": (FIXED, deny_the_name, None),
-    "run: action": (
-        LEARNED,
-        edit_array(LEARNED, "actions.*", bump((3, 1, 0), -0.05)),
-        4,
-    ),
+    "run: action": (LEARNED, edit_array(LEARNED, "actions.*", bump((3, 1, 0), -0.05)), 4),
     "run: reward": (LEARNED, edit_array(LEARNED, "rewards.*", bump((2, 0), 0.5)), 3),
     "run: return": (LEARNED, row_of(LEARNED, add("returns", 0, 1e-9), recorded=True), None),
     "run: seat": (BESIDE, edit_row(BESIDE, 1, put("seats", [True, False])), None),
@@ -240,10 +236,7 @@ def test_an_untouched_folder_is_identical(source):
 
 @pytest.mark.parametrize(
     ("cell", "names"),
-    [
-        (FIXED, ("episodes.npz",)),
-        (LEARNED, ("actions.npz", "episodes.npz", "meta.json")),
-    ],
+    [(FIXED, ("episodes.npz",)), (LEARNED, ("actions.npz", "episodes.npz", "meta.json"))],
 )
 def test_every_file_has_its_checksum(root, cell, names):
     for name in names:

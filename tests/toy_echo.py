@@ -77,6 +77,4 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Box(0, 5, (1,), np.float32),
     layout=lambda p: consecutive({"one": 1, "partner": 1}),
     metrics={"partner": "its last action"},
-    picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
-    text=lambda p, fields, agents: f"partner={fields['partner']}",
 )

@@ -59,6 +59,4 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Box(0, a + 1, (1,), np.float32),
     layout=lambda p: consecutive({"time": 1, "own_share": 1}),
     metrics={"share": "last one of the first agent"},
-    picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
-    text=lambda p, fields, agents: f"shares {fields['shares'].tolist()}",
 )

@@ -74,6 +74,4 @@ SPEC = EnvSpec(
     layout=lambda p: consecutive({"own_place": 1, "other_place": 1}),
     metrics={"met": "whether the last choices were the same"},
     scene=scene,
-    picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
-    text=lambda p, fields, agents: f"places {fields['places'].tolist()}",
 )

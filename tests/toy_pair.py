@@ -52,7 +52,5 @@ SPEC = EnvSpec(
     action_space=lambda p, a: Box(0, 2, (1,), np.float32),
     layout=lambda p: consecutive({"one": 1}),
     metrics={"time": "steps so far"},
-    picture=lambda p, fields, agents: np.zeros((8, 8, 3), np.uint8),
-    text=lambda p, fields, agents: f"time={fields['time']}",
     common_reward=True,
 )

@@ -127,7 +127,5 @@ SPEC = EnvSpec(
     action_space=lambda c, a: Discrete(CHOICES),
     layout=lambda c: consecutive({"stage": 3, "cue": 1, "step": 1}),
     metrics={"stage": "what the first step led to"},
-    picture=lambda c, fields, agents: np.zeros((8, 8, 3), np.uint8),
-    text=lambda c, fields, agents: f"stage {fields['stage']}",
     common_reward=True,
 )
