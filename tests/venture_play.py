@@ -19,3 +19,8 @@ def step(engine: Engine, *actions: Any) -> np.ndarray:
     """Play one step with the actions of each agent; return the rewards of the first lane."""
     engine.step(np.array(actions, np.float64).reshape(engine.actions.shape), DISABLED)
     return engine.control.rewards[0]
+
+
+def worded(engine: Engine) -> str:
+    """Return the text that shows the first lane."""
+    return engine.spec.text(engine.constants, engine.lane_state(), engine.agents)
