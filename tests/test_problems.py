@@ -58,7 +58,7 @@ CASES = {
     "An episode is over": step_before_reset,
     "A learner needs more packages": train_without_packages,
 }
-_QUOTED = re.compile(r"^### ([^\n]+)\n+```{ \.text \.message }\n(.*?)\n```", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"^### ([^\n]+)\n+```{ .text .message }\n(.*?)\n```", re.DOTALL | re.MULTILINE)
 
 
 def quoted():
