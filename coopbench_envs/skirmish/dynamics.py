@@ -20,7 +20,7 @@ from coopbench_envs.skirmish.avoidance import best_velocity, unit_line, wall_lin
 from coopbench_envs.skirmish.combat import act
 from coopbench_envs.skirmish.targets import ATTACK, MARCH, MOVE, STOP, aim, drop_targets
 
-__all__ = ["NO_OP", "muster", "play"]
+__all__ = ["NO_OP", "muster", "obey", "play"]
 
 NO_OP, HALT, FIRST_MOVE, FIRST_TARGET = 0, 1, 2, 6  # actions
 MOVE_AMOUNT = 2.0  # cells that a move aims for
@@ -87,23 +87,22 @@ def _order(c, b, actions, i):
     """Turn actions into commands; enemies march unless a policy plays them."""
     for a in range(c.num_agents):
         b.last[a] = max(actions[i, a], NO_OP)
-        _obey(c, b, a, actions[i, a], 0, c.num_agents)
+        obey(b, a, actions[i, a], 0 if c.traits[a, HEALS] == 1 else c.num_agents)
     for e in range(c.num_enemies):
         u = c.num_agents + e
         if c.obeys:
-            _obey(c, b, u, b.orders[e], c.num_agents, 0)
+            obey(b, u, b.orders[e], c.num_agents if c.traits[u, HEALS] == 1 else 0)
         else:
             b.command[u] = MARCH
             b.goal_x[u], b.goal_y[u] = c.attack_x, c.attack_y
 
 
 @routine
-def _obey(c, b, u, action, begin, other):
-    """Write the command of unit ``u``; its side begins with unit ``begin``, the other ``other``."""
+def obey(b, u, action, first):
+    """Write the command of unit ``u``; its first action on a unit is on unit ``first``."""
     b.command[u] = STOP
     if action >= FIRST_TARGET:
         b.command[u] = ATTACK
-        first = begin if c.traits[u, HEALS] == 1 else other
         b.ordered[u] = first + action - FIRST_TARGET
     elif action >= FIRST_MOVE:
         b.command[u] = MOVE

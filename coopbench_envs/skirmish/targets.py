@@ -31,6 +31,7 @@ __all__ = [
     "aim",
     "distance",
     "drop_targets",
+    "hits",
     "is_within",
 ]
 
@@ -60,8 +61,11 @@ def _reaches(c, b, u, v):
 
 
 @routine
-def _hits(traits, u, v):
-    """Return whether ``u`` can attack where ``v`` is, on the ground or in the air."""
+def hits(traits, u, v):
+    """Return whether ``u`` can attack where ``v`` is, on the ground or in the air.
+
+    Both are rows of ``traits``.
+    """
     return traits[u, HITS_AIR if traits[v, FLIES] else HITS_GROUND] == 1
 
 
@@ -126,7 +130,7 @@ def aim(c, b, n, idle):
             b.target[u] = victim
         b.wish_x[u], b.wish_y[u] = 0.0, 0.0
         away = 1.0
-        if victim >= 0 and _hits(c.traits, u, victim) and _reaches(c, b, u, victim):
+        if victim >= 0 and hits(c.traits, u, victim) and _reaches(c, b, u, victim):
             if not (command == MARCH and c.opponent == KITE and _retreats(c, b, u, victim)):
                 b.aiming[u] = True
                 continue
@@ -186,7 +190,7 @@ def _prey(c, b, u, first):
     best, rank, nearest = -1, 2, math.inf
     scan = c.stats[u, SCAN] + c.max_radius
     for a in range(c.num_agents):
-        if not b.living[a] or b.hp[a] <= 0.0 or not _hits(c.traits, u, a):
+        if not b.living[a] or b.hp[a] <= 0.0 or not hits(c.traits, u, a):
             continue
         dx, dy = np.float64(b.x[u]) - np.float64(b.x[a]), np.float64(b.y[u]) - np.float64(b.y[a])
         square = dx * dx + dy * dy
@@ -215,7 +219,7 @@ def _patient(c, b, u):
     """
     best, least = -1, math.inf
     for v in range(c.num_agents, c.num_agents + c.num_enemies):
-        if not b.living[v] or b.hp[v] <= 0.0 or not _hits(c.traits, u, v):
+        if not b.living[v] or b.hp[v] <= 0.0 or not hits(c.traits, u, v):
             continue
         if not distance(b.x, b.y, u, v) < c.stats[u, SCAN] + c.stats[v, RADIUS]:
             continue
@@ -234,10 +238,10 @@ def _escort_speed(c, b, u, n, idle):
     for k in range(n):
         v = b.roll[k]
         if b.target[u] < 0:
-            near = v >= c.num_agents and _hits(c.traits, u, v)
+            near = v >= c.num_agents and hits(c.traits, u, v)
             near = near and distance(b.x, b.y, u, v) <= c.stats[u, SCAN] + c.max_radius
         else:
-            near = idle and v < c.num_agents and b.target[v] == u and _hits(c.traits, u, v)
+            near = idle and v < c.num_agents and b.target[v] == u and hits(c.traits, u, v)
         if near and c.stats[v, SPEED] < slowest:
             slowest = c.stats[v, SPEED]
     return slowest if slowest < math.inf else speed

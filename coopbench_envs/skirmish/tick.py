@@ -10,10 +10,7 @@ import numpy as np
 from coopbench_envs.core import kernel, routine, subroutine
 from coopbench_envs.skirmish.army import (
     FIRST_ENERGY,
-    FLIES,
     HEALS,
-    HITS_AIR,
-    HITS_GROUND,
     HP,
     LISTED,
     RADIUS,
@@ -22,11 +19,11 @@ from coopbench_envs.skirmish.army import (
     SPEED,
     TICKS,
 )
-from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, MOVE_AMOUNT, NO_OP
+from coopbench_envs.skirmish.dynamics import NO_OP, obey
 from coopbench_envs.skirmish.native import GROUND
 from coopbench_envs.skirmish.paths import heading, is_ground
 from coopbench_envs.skirmish.strikes import fight
-from coopbench_envs.skirmish.targets import ATTACK, FOCUS_FIRE, HOLD, KITE, MARCH, MOVE, STOP
+from coopbench_envs.skirmish.targets import FOCUS_FIRE, HOLD, KITE, MARCH, MOVE, hits
 
 __all__ = ["muster", "play"]
 
@@ -85,33 +82,17 @@ def _command(c, b, actions, i):
         b.last[a] = max(action, NO_OP)
         b.command[a], b.ordered[a] = MARCH, -1
         if not c.scripted:
-            _obey(c, b, a, action, 0, c.num_agents)
+            obey(b, a, action, 0 if _heals(c, b, a) else c.num_agents)
     for e in range(c.num_enemies):
         u = c.num_agents + e
         b.command[u], b.ordered[u] = MARCH, -1
         if c.obeys:
-            _obey(c, b, u, b.orders[e], c.num_agents, 0)
+            obey(b, u, b.orders[e], c.num_agents if _heals(c, b, u) else 0)
 
 
 @kernel
-def _obey(c, b, u, action, begin, other):
-    """Write the command of unit ``u``; its side begins with unit ``begin``, the other ``other``."""
-    b.command[u] = STOP
-    if action >= FIRST_TARGET:
-        b.command[u] = ATTACK
-        first = begin if c.kinds.traits[b.row[u], HEALS] == 1 else other
-        b.ordered[u] = first + action - FIRST_TARGET
-    elif action >= FIRST_MOVE:
-        b.command[u] = MOVE
-        along_y, sign = action < FIRST_MOVE + 2, 1.0 - 2.0 * (action % 2)
-        b.goal_x[u] = b.x[u] + (0.0 if along_y else sign * MOVE_AMOUNT)
-        b.goal_y[u] = b.y[u] + (sign * MOVE_AMOUNT if along_y else 0.0)
-
-
-@routine
-def _hits(traits, k, m):
-    """Return whether kind ``k`` can attack kind ``m``, which walks or flies."""
-    return traits[k, HITS_AIR if traits[m, FLIES] else HITS_GROUND] == 1
+def _heals(c, b, u):
+    return c.kinds.traits[b.row[u], HEALS] == 1
 
 
 @routine
@@ -138,7 +119,7 @@ def _aim(c, b, n):
     for k in range(n):
         u = b.roll[k]
         b.old_x[u], b.old_y[u], b.before[u] = b.x[u], b.y[u], b.target[u]
-        if c.kinds.traits[b.row[u], HEALS] == 1:
+        if _heals(c, b, u):
             if u < c.num_agents:
                 healers_0 += 1
             else:
@@ -171,7 +152,7 @@ def _keep(c, b, u):
 def _seek(c, b, u, healers):
     """Let unit ``u``, which marches, choose a target; ``healers``: some unit opposite heals."""
     v = b.target[u]
-    if c.kinds.traits[b.row[u], HEALS] == 1:
+    if _heals(c, b, u):
         if v < 0:
             v = _patient(c, b, u)
     else:
@@ -203,7 +184,7 @@ def _prey(c, b, u, first):
         begin, end = c.num_agents, c.num_agents + c.num_enemies
     for unit in range(begin, end):
         v = np.uint32(unit)
-        if not b.living[v] or not _hits(c.kinds.traits, kind, b.row[v]):
+        if not b.living[v] or not hits(c.kinds.traits, kind, b.row[v]):
             continue
         square = _gap(b.old_x, b.old_y, u, v)
         limit = scan + c.kinds.stats[b.row[v], RADIUS]
@@ -232,7 +213,7 @@ def _patient(c, b, u):
         begin, end = 0, c.num_agents
     for unit in range(begin, end):
         v = np.uint32(unit)
-        if not b.living[v] or v == u or not _hits(c.kinds.traits, kind, b.row[v]):
+        if not b.living[v] or v == u or not hits(c.kinds.traits, kind, b.row[v]):
             continue
         limit = c.kinds.stats[kind, SCAN] + c.kinds.stats[b.row[v], RADIUS]
         if _gap(b.old_x, b.old_y, u, v) >= limit * limit:
@@ -253,7 +234,7 @@ def _escort_speed(c, b, u, n):
         same = (u < c.num_agents) == (v < c.num_agents)
         if (
             same
-            and _hits(c.kinds.traits, b.row[u], b.row[v])
+            and hits(c.kinds.traits, b.row[u], b.row[v])
             and _gap(b.old_x, b.old_y, u, v) <= limit * limit
         ):
             speed = min(speed, c.kinds.stats[b.row[v], SPEED])
@@ -271,7 +252,7 @@ def _go(c, b, u, n):
     is_script = command == MARCH
     if v >= 0:
         goal_x, goal_y = b.old_x[v], b.old_y[v]
-        if _hits(c.kinds.traits, kind, b.row[v]) and _reaches(c, b, u, v):
+        if hits(c.kinds.traits, kind, b.row[v]) and _reaches(c, b, u, v):
             _face(b.face_x, b.face_y, u, goal_x - x, goal_y - y)
             b.aiming[u] = True
             goal_x, goal_y = x, y
