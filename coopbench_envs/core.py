@@ -165,6 +165,11 @@ class Kernels(NamedTuple):
         """Whether these are functions of one lane, which have to be marked."""
         return True
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of a step, in order."""
+        return self.step if isinstance(self.step, tuple) else (self.step,)
+
 
 class MapFiles(NamedTuple):
     """Files that an environment can be played on: the package's own, or those of a user.
@@ -290,13 +295,12 @@ class EnvSpec:
 
     def _check_marks(self, kernels: Kernels) -> None:
         """Raise ``KernelError`` for a kernel to be compiled that is not marked as one."""
-        parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
         if not kernels.compiled:
             return
-        for function in (*parts, *kernels[2:]):
+        for function in (*kernels.parts, *kernels[2:]):
             if isinstance(function, FunctionType):
                 code, marks = function.__code__, "@kernel"
-                if function in parts:
+                if function in kernels.parts:
                     marks = "@kernel, @per_agent or @per_pair"
                 raise KernelError(
                     f"{function.__name__} in {code.co_filename}, line {code.co_firstlineno}, is a "

@@ -26,6 +26,7 @@ __all__ = [
     "RENEW",
     "RESET",
     "RESTORE",
+    "TAKES",
     "Control",
     "driver",
 ]
@@ -373,7 +374,12 @@ def _played(c, s, control, actions, first, last):
 # By what a part is played for. The innermost loop is over what lies innermost in memory.
 _IN_BLOCKS = {PER_LANE: _play, PER_AGENT: _play_agents, PER_PAIR: _play_pairs}
 _BY_LANE = {PER_LANE: _play, PER_AGENT: _play_agents_by_lane, PER_PAIR: _play_pairs_by_lane}
-_TAKES = {PER_LANE: "i", PER_AGENT: "i, a", PER_PAIR: "i, a, b"}
+# What it takes.
+TAKES = {
+    PER_LANE: "(c, s, i, rng, actions, rewards, terminated)",
+    PER_AGENT: "(c, s, i, a, rng, actions, rewards, terminated)",
+    PER_PAIR: "(c, s, i, a, b, rng, actions, rewards, terminated)",
+}
 
 
 @functools.cache
@@ -393,12 +399,12 @@ def _played_parts(parts: tuple[Any, ...], in_blocks: bool) -> Any:
 
 def _check_arguments(function: types.FunctionType, played: str) -> None:
     """Raise ``KernelError`` for a part of a step that takes what no part is given."""
-    code, takes = function.__code__, f"c, s, {_TAKES[played]}, rng, actions, rewards, terminated"
+    code, takes = function.__code__, TAKES[played]
     if code.co_argcount != takes.count(",") + 1:
         raise KernelError(
             f"{function.__name__} in {code.co_filename}, line {code.co_firstlineno}, is a part of "
             f"a step that is played {played}, and takes {code.co_argcount} arguments; allowed: "
-            f"({takes}). Mark it @per_agent if it takes an agent a behind i, @per_pair if two."
+            f"{takes}. Mark it @per_agent if it takes an agent a behind i, @per_pair if two."
         )
 
 
@@ -411,12 +417,11 @@ def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> C
     Environments that have all their kernels in common share one driver.
     """
     own_state = kernels.global_state is not None
-    parts = kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
     names = {
         **{name: getattr(kernels, name) for name in ("observe", "measure")},
         "clear": clearing(kernels.state),
         "reset": kernels.reset or _no_reset,
-        "play": _played_parts(parts, agents > 0),
+        "play": _played_parts(kernels.parts, agents > 0),
         # Without a sign a lane's number cannot count from the end of an array, and loops over
         # lanes can run as vectors. It is a type of its own for compiled functions that kernels
         # call, which environments of this kind have hardly any of.
@@ -434,4 +439,4 @@ def driver(kernels: Kernels, discrete: bool, common: bool, agents: int = 0) -> C
         "legalise": _legal_discrete if discrete else _any_box,
         "is_finite": _finite_discrete if discrete else _finite_box,
     }
-    return bound(drive, tuple(names.items()), plain(parts[0]).__module__, agents > 0)
+    return bound(drive, tuple(names.items()), plain(kernels.parts[0]).__module__, agents > 0)

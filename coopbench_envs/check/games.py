@@ -44,8 +44,7 @@ def games_apart(env_id: str, parameters: dict[str, Any]) -> Iterator[Fault]:
 
     Raises ``KernelError`` for kernels that cannot be compiled.
     """
-    step = Engine(env_id, **parameters).kernels.step
-    place = place_of(step[0] if isinstance(step, tuple) else step)
+    place = place_of(Engine(env_id, **parameters).kernels.parts[0])
     games = {lane: _alone(env_id, parameters, lane) for lane in _WATCHED}
     for text in (
         *(_beside(env_id, parameters, games, count) for count in _COUNTS),

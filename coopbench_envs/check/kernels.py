@@ -15,10 +15,10 @@ import numpy as np
 
 from coopbench_envs.batches import BatchDriver, BatchKernels
 from coopbench_envs.check.faults import Fault, drawn, place_of
-from coopbench_envs.core import EnvSpec, Kernels
-from coopbench_envs.drivers import NEXT_STEP, RESET
+from coopbench_envs.core import EnvSpec
+from coopbench_envs.drivers import NEXT_STEP, RESET, TAKES
 from coopbench_envs.engine import Engine
-from coopbench_envs.marks import PER_AGENT, PER_LANE, PER_PAIR, plain
+from coopbench_envs.marks import PER_AGENT, PER_LANE, plain
 from coopbench_envs.parameters import resolve
 from coopbench_envs.states import allocated
 
@@ -34,12 +34,6 @@ _SHAPES = {
     "present": "(c, s, i, alive)",
     "late": "(c, s, i)",
 }
-# By what a part of a step is played for, as it is marked.
-_STEPS = {
-    PER_LANE: "(c, s, i, rng, actions, rewards, terminated)",
-    PER_AGENT: "(c, s, i, a, rng, actions, rewards, terminated)",
-    PER_PAIR: "(c, s, i, a, b, rng, actions, rewards, terminated)",
-}
 _UNWRITTEN = -1.5e300  # what no kernel writes
 _FLAG = 7  # the same in bool and int8 outputs
 _LANES, _EPISODES, _MOST = 2, 3, 2000  # lanes, episodes, steps
@@ -51,10 +45,6 @@ class _StopError(Exception):
     """There is a fault after which nothing more can be checked."""
 
 
-def _parts(kernels: Kernels) -> tuple[Any, ...]:
-    return kernels.step if isinstance(kernels.step, tuple) else (kernels.step,)
-
-
 def signatures(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fault]:
     """Yield kernels that take other arguments than the driver passes."""
     constants = environment.constants(resolve(environment.params, parameters, environment.id))
@@ -64,11 +54,11 @@ def signatures(environment: EnvSpec, parameters: dict[str, Any]) -> Iterator[Fau
         if kernel is not None and plain(kernel).__code__.co_argcount != shape.count(",") + 1:
             given = ", ".join(inspect.signature(plain(kernel)).parameters)
             yield Fault(place_of(kernel), f"{name} takes ({given}); write {name}{shape}.")
-    for part in _parts(kernels):
+    for part in kernels.parts:
         played = getattr(part, "played", PER_LANE)
-        if plain(part).__code__.co_argcount != _STEPS[played].count(",") + 1:
+        if plain(part).__code__.co_argcount != TAKES[played].count(",") + 1:
             given = ", ".join(inspect.signature(plain(part)).parameters)
-            text = f"step is played {played} and takes ({given}); write {_STEPS[played]}"
+            text = f"step is played {played} and takes ({given}); write {TAKES[played]}"
             yield Fault(place_of(part), f"{text}, or mark it @per_agent or @per_pair.")
 
 
@@ -152,7 +142,7 @@ def kernels_as_python(engine: Engine) -> Iterator[Fault]:
         yield from found.values()
         return
     yield from found.values()
-    reset = place_of(first.kernels.reset or _parts(first.kernels)[0])
+    reset = place_of(first.kernels.reset or first.kernels.parts[0])
     if not _equal(course, again):
         yield Fault(
             reset,
@@ -289,12 +279,13 @@ class _Pass:
                 self._lanes(kernel, batch, c, s, i, *arrays)
                 return
             (output,) = arrays
-            scratch = np.full(output.shape, _UNWRITTEN if output.dtype.kind == "f" else _FLAG)
-            scratch = scratch.astype(np.float64 if output.dtype.kind == "f" else np.int8)
+            blank, dtype = (
+                (_UNWRITTEN, np.float64) if output.dtype.kind == "f" else (_FLAG, np.int8)
+            )
+            scratch = np.full(output.shape, blank, dtype)
             if name == "present":
                 scratch[i] = output[i]
             self._lanes(kernel, batch, c, s, i, scratch)
-            blank = _UNWRITTEN if output.dtype.kind == "f" else _FLAG
             missing = np.argwhere(scratch[i] == blank)
             for place in missing[:1]:
                 self._fault(kernel, self._lacking(name, place))
@@ -341,7 +332,7 @@ class _Pass:
 
     def _stepped(self, batch: bool) -> Callable[..., None]:
         """Return the parts of a step over lanes, which must write rewards and ends."""
-        parts = _parts(self.kernels)
+        parts = self.kernels.parts
 
         def step(c: Any, s: Any, i: Any, rng: Any, actions: Any, rewards: Any, ended: Any) -> None:
             paid = np.full(rewards.shape, _UNWRITTEN)

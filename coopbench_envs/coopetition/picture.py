@@ -80,7 +80,7 @@ def _mean(matrix: np.ndarray) -> float:
     return float(matrix[away].mean()) if away.any() else 0.0
 
 
-def text(constants: Any, fields: Mapping[str, np.ndarray], agents: tuple[str, ...]) -> str:
+def text(constants: Any, fields: Fields, agents: tuple[str, ...]) -> str:
     """Write one lane as a table: investments, and mean trust given, trust received and damage."""
     width = max(5, *(len(name) for name in agents))
     lines = [
@@ -159,11 +159,7 @@ def _reach(constants: Any) -> float:
 
 
 def venture_text(
-    constants: Any,
-    fields: Mapping[str, np.ndarray],
-    agents: tuple[str, ...],
-    *,
-    facts: Facts | None = None,
+    constants: Any, fields: Fields, agents: tuple[str, ...], *, facts: Facts | None = None
 ) -> str:
     """Write one lane as a table: investments, incomes and records."""
     width = max(5, *(len(name) for name in agents))

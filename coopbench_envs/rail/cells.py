@@ -17,6 +17,7 @@ __all__ = [
     "FORWARD",
     "LEFT",
     "RIGHT",
+    "STEPS",
     "STOP",
     "TYPES",
     "count",
@@ -29,6 +30,7 @@ __all__ = [
 
 ACTIONS = ("do nothing", "left", "forward", "right", "stop")
 LEFT, FORWARD, RIGHT, STOP = range(1, 5)
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # rows and columns of a step in each heading
 
 # One cell of every kind, in the order of drawing; the others are its rotations.
 BASES = {

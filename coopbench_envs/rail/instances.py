@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbench_envs.rail.cells import TYPES
+from coopbench_envs.rail.cells import STEPS, TYPES, exits
 from coopbench_envs.rail.lines import FAR
 
 __all__ = ["fields_of"]
@@ -24,7 +24,6 @@ _NEEDED = (
     *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed"),
     *("earliest_departure", "latest_arrival", "max_episode_steps"),
 )
-_STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 _HEADINGS = ("north", "east", "south", "west")
 
 
@@ -101,10 +100,6 @@ def _cells(c: Any, positions: np.ndarray) -> np.ndarray:
     return cells
 
 
-def _exits(grid: np.ndarray, heading: Any) -> Any:
-    return (grid >> (4 * (3 - heading))) & 15
-
-
 def _check_shape(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
     if grid.shape != (c.map.height, c.map.width):
         raise ValueError(
@@ -131,12 +126,12 @@ def _check_network(grid: np.ndarray) -> None:
             f"{len(TYPES)} types of cells."
         )
     ring = np.pad(grid, 1)
-    for turn, (down, right) in enumerate(_STEPS):
+    for turn, (down, right) in enumerate(STEPS):
         leads = np.zeros(grid.shape, bool)
         for heading in range(4):
-            leads |= (_exits(grid, heading) >> (3 - turn)) & 1 == 1
+            leads |= (exits(grid, heading) >> (3 - turn)) & 1 == 1
         rows, columns = (slice(1 + step, step - 1 or None) for step in (down, right))
-        for row, column in np.argwhere(leads & (_exits(ring[rows, columns], turn) == 0)):
+        for row, column in np.argwhere(leads & (exits(ring[rows, columns], turn) == 0)):
             raise ValueError(
                 f"cell ({row}, {column}) has an exit to the {_HEADINGS[turn]} without a "
                 f"counterpart in the next cell."
@@ -153,7 +148,7 @@ def _starts(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     for a, (row, column) in enumerate(positions):
         if not inside[a] or grid[row, column] == 0:
             raise ValueError(f"train {a} starts at ({row}, {column}), where there is no rail.")
-        if headings[a] not in range(4) or not _exits(grid[row, column], int(headings[a])):
+        if headings[a] not in range(4) or not exits(grid[row, column], int(headings[a])):
             raise ValueError(
                 f"train {a} starts at ({row}, {column}) with the heading {headings[a]}, which "
                 f"that cell does not have."
@@ -167,7 +162,7 @@ def _targets(grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> tuple[np.nda
     for a, (row, column) in enumerate(positions):
         if not inside[a] or grid[row, column] == 0:
             raise ValueError(f"the target of train {a}, ({row}, {column}), is off the rails.")
-        valid = [bool(_exits(grid[row, column], heading)) for heading in range(4)]
+        valid = [bool(exits(grid[row, column], heading)) for heading in range(4)]
         if not headings[a].any() or (headings[a] & ~np.array(valid)).any():
             raise ValueError(
                 f"the target of train {a}, ({row}, {column}), is reached with headings "
@@ -201,7 +196,7 @@ def _places_before(grid: np.ndarray, target: np.ndarray, headings: np.ndarray) -
         reached[place] = True
     while places:
         row, column, heading = places.pop()
-        row, column = row - _STEPS[heading][0], column - _STEPS[heading][1]
+        row, column = row - STEPS[heading][0], column - STEPS[heading][1]
         if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
             continue
         code = int(grid[row, column])
@@ -257,7 +252,7 @@ def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[s
                 f"train {a} has a stop {stop}; line_length of the task is {c.rules.num_stops + 2}."
             )
         inside = bool(_inside(grid, np.array([row, column])))
-        if not inside or heading not in range(4) or not _exits(grid[row, column], heading):
+        if not inside or heading not in range(4) or not exits(grid[row, column], heading):
             raise ValueError(f"stop {stop} of train {a}, ({row}, {column}), is off the rails.")
         used = int((place[a, stop - 1] >= 0).sum())
         if used == shape[2]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopbench_envs import rendering
-from coopbench_envs.rail.cells import BASES, rotated
+from coopbench_envs.rail.cells import BASES, STEPS, rotated
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 from coopbench_envs.rendering import GRID, INK, PALE, PALETTE, PAPER, VERMILION
 
@@ -18,7 +18,6 @@ _EDGE, _HEADER = 14, 42  # pixels around the map, and above it
 _WRITTEN = 22  # points of the line above the map: legible at half the size, as on a phone
 _RAIL, _FLOOR = (110, 110, 110), (248, 248, 248)
 _COLOURS = PALETTE[:5]  # vermilion marks trains that are broken
-_DELTA = ((-1, 0), (0, 1), (1, 0), (0, -1))  # rows and columns of a step
 _FLAGS = 60  # trains at most with flags at their targets
 _SIGNS = "^>v<"
 
@@ -67,7 +66,7 @@ def tracks_of(code: int) -> list[tuple[Any, ...]]:
     for heading in range(4):
         for turn in range(4):
             if (code >> (4 * (3 - heading) + 3 - turn)) & 1:
-                back, ahead = _DELTA[(heading + 2) % 4], _DELTA[turn]
+                back, ahead = STEPS[(heading + 2) % 4], STEPS[turn]
                 start, end = (tuple(0.5 * k for k in side) for side in (back, ahead))
                 if start == end:  # a dead end
                     tracks.append((start, (0.0, 0.0)))
@@ -96,7 +95,7 @@ def _draw_train(canvas: Any, c: Any, fields: Mapping[str, np.ndarray], a: int, c
     """Draw an arrowhead in the direction of travel, further on the more of its cell lies behind."""
     place = int(fields["place"][a])
     row, column = (int(k) for k in _positions(c, np.array(place >> 2)))
-    along = _DELTA[place & 3]
+    along = STEPS[place & 3]
     share = float(fields["distance"][a]) / c.drive.unit * 0.4 - 0.2
     x, y = _point(row, column, cell, tuple(share * k for k in along))
     size, (dy, dx) = 0.45 * cell, along

@@ -465,20 +465,6 @@ OBSERVERS = {
 }
 
 
-def kernels(c: Constants) -> Kernels:
-    """Return the kernels of a task: of the observations only the one that it shows is compiled."""
-    return Kernels(
-        state=State,
-        reset=reset,
-        step=step,
-        observe=OBSERVERS[c.shown.code],
-        measure=figures.write,
-        prepare=prepare,
-        mask=mask,
-        late=late,
-    )
-
-
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds; those of a raw tree and of the global picture are infinite above."""
     low, high = np.full(c.shown.features, -1.0), np.ones(c.shown.features)
@@ -514,10 +500,21 @@ def layout(c: Constants) -> Mapping[str, Part]:
     return consecutive({"nothing": 1})
 
 
+KERNELS = Kernels(
+    state=State,
+    reset=reset,
+    step=step,
+    observe=observe_tree,
+    measure=figures.write,
+    prepare=prepare,
+    mask=mask,
+    late=late,
+)
 SPEC = EnvSpec(
     id="coopbench/Rail-v0",
     module=__name__,
-    kernels=kernels,
+    # Of the observations only the one that a task shows is compiled.
+    kernels=lambda c: KERNELS._replace(observe=OBSERVERS[c.shown.code]),
     params=Params,
     constants=constants,
     agents=lambda c: tuple(f"train_{a}" for a in range(c.num_agents)),

@@ -15,30 +15,17 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from coopbench_envs.core import Kernels, integer, kernel, routine
+from coopbench_envs.core import integer, kernel, routine
 from coopbench_envs.elementary import exponential
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import between, joined, one_of
-from coopbench_envs.rail import (
-    figures,
-    foresight,
-    graph,
-    instances,
-    rail,
-    tree,
-)
+from coopbench_envs.rail import figures, foresight, graph, instances, rail, tree
 from coopbench_envs.rail.cells import FORWARD, LEFT, RIGHT, STOP, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
-from coopbench_envs.rail.rail import Constants, prepare
+from coopbench_envs.rail.rail import Constants
 from coopbench_envs.rail.rewards import all_arrived, is_last
 from coopbench_envs.rail.speeds import read_shares
-from coopbench_envs.rail.trains import (
-    ARRIVED,
-    MOVING,
-    WAITING,
-    advance,
-    is_on_map,
-)
+from coopbench_envs.rail.trains import ARRIVED, MOVING, WAITING, advance, is_on_map
 from coopbench_envs.states import declared, state
 
 OBSERVATIONS = ("tree", "graph", "global", "short", "none")
@@ -254,20 +241,6 @@ def measure(c, s, i, measures):
     measures[i, 9] = s.planned[i]
 
 
-def kernels(c: Constants) -> Kernels:
-    """Return the kernels of a task: of the observations only the one that it shows is compiled."""
-    return Kernels(
-        state=State,
-        reset=reset,
-        step=step,
-        observe=OBSERVERS[c.shown.code],
-        measure=measure,
-        prepare=prepare,
-        mask=mask,
-        late=late,
-    )
-
-
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds: -1 to 1 for every observation."""
     return Box(-1.0, 1.0, (c.shown.features,), np.float32)
@@ -300,11 +273,14 @@ def fields_of(c: Constants, arrays: Mapping[str, np.ndarray]) -> dict[str, np.nd
     return {**fields, "planned": np.full(len(fields["limit"]), "plan" in arrays)}
 
 
+KERNELS = rail.KERNELS._replace(
+    state=State, reset=reset, step=step, measure=measure, mask=mask, late=late
+)
 SPEC = replace(
     rail.SPEC,
     id="coopbench/Rail-v1",
     module=__name__,
-    kernels=kernels,
+    kernels=lambda c: KERNELS._replace(observe=OBSERVERS[c.shown.code]),
     params=Params,
     constants=constants,
     observation_space=observation_space,

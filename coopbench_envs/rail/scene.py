@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench_envs.rail.cells import STEPS
 from coopbench_envs.rail.trains import ARRIVED, BROKEN, BROKEN_OFF_MAP
 from coopbench_envs.rendering import GREEN, PALETTE, VERMILION
 from coopbench_envs.scenes import Course, Places, css, packed
@@ -19,7 +20,6 @@ _ROWS = (  # of the timetable
     'and delays of all trains"></canvas></div>'
 )
 
-_ALONG = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # rows and columns of a step in each heading
 _SPAN = 0.4  # of a cell in which trains are drawn, about its middle, as they run through it
 
 
@@ -56,7 +56,7 @@ def scene(constants: Any, state: Any, lane: int) -> Railway:
     share = _SPAN * (state.distance[lane] / c.drive.unit - 0.5)
     return Railway(
         rails=state.rail[lane].reshape(c.map.height + 2, c.map.columns)[1:-1, 1:-1],
-        places=_middles(c, places) + share[:, None] * _ALONG[headings],
+        places=_middles(c, places) + share[:, None] * np.array(STEPS)[headings],
         headings=headings,
         targets=_middles(c, state.target[lane]),
         departures=state.departure[lane],
