@@ -11,14 +11,7 @@ from coopbench_envs.cuda.arguments import Packed
 from coopbench_envs.cuda.buffers import DeviceArray, moved, strides_of
 from coopbench_envs.cuda.dlpack import CUDA, Tensor, tensor_in
 from coopbench_envs.cuda.gpu import Gpu, stream_of
-from coopbench_envs.cuda.programs import (
-    Program,
-    keep,
-    play,
-    select,
-    take_boxes,
-    take_choices,
-)
+from coopbench_envs.cuda.programs import Program, keep, play, select, take_boxes, take_choices
 from coopbench_envs.digests import digest
 from coopbench_envs.drivers import RENEW, RESET
 from coopbench_envs.memory import Host

@@ -6,13 +6,7 @@ import numpy as np
 
 from coopbench_envs.core import integer, routine, uniform
 from coopbench_envs.rail.cells import DIAMOND, exits
-from coopbench_envs.rail.distances import (
-    UNREACHABLE,
-    chart_of,
-    number_places,
-    row_at,
-    search,
-)
+from coopbench_envs.rail.distances import UNREACHABLE, chart_of, number_places, row_at, search
 from coopbench_envs.rail.network import AXIS, SHAPE, pair_of, station
 from coopbench_envs.rail.rewards import CHALLENGE_2020
 

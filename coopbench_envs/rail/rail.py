@@ -13,16 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from coopbench_envs.core import EnvSpec, Kernels, kernel
 from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, joined, one_of, span
-from coopbench_envs.rail import (
-    figures,
-    generator,
-    instances,
-    panorama,
-    picture,
-    scene,
-    short,
-    tree,
-)
+from coopbench_envs.rail import figures, generator, instances, panorama, picture, scene, short, tree
 from coopbench_envs.rail.cells import steps
 from coopbench_envs.rail.distances import map_targets, room
 from coopbench_envs.rail.lines import FAR

@@ -6,15 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench_envs.core import kernel, routine
-from coopbench_envs.skirmish.army import (
-    COOLDOWN,
-    ENERGY,
-    HEALS,
-    HP,
-    SHIELD,
-    TYPE,
-    Army,
-)
+from coopbench_envs.skirmish.army import COOLDOWN, ENERGY, HEALS, HP, SHIELD, TYPE, Army
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, HALT, NO_OP
 from coopbench_envs.skirmish.targets import distance, is_within
 

@@ -30,14 +30,7 @@ from coopbench_envs.skirmish.starts import FIXED, NEAR, SPREAD, Starts, muster_d
 from coopbench_envs.skirmish.strikes import DEALT, OVERKILL, TAKEN
 from coopbench_envs.skirmish.targets import OPPONENTS
 from coopbench_envs.skirmish.tasks import basics_of, battle, facing, is_scaled, rule_of, scenario_of
-from coopbench_envs.skirmish.teams import (
-    RACES,
-    SIZES,
-    Teams,
-    draw_teams,
-    drawn_scenario,
-    teams_of,
-)
+from coopbench_envs.skirmish.teams import RACES, SIZES, Teams, draw_teams, drawn_scenario, teams_of
 from coopbench_envs.skirmish.tick import muster, play
 
 POINTS, FIGHTERS, UNITS = range(3)  # what ``standing`` returns

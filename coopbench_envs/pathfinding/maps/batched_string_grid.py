@@ -8,13 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from coopbench_envs.parameters import Allowed, joined
 from coopbench_envs.pathfinding.maps.common import Generator, Map
-from coopbench_envs.pathfinding.maps.mazes import (
-    Framed,
-    Placed,
-    make_mazes,
-    maze_instances,
-    place,
-)
+from coopbench_envs.pathfinding.maps.mazes import Framed, Placed, make_mazes, maze_instances, place
 from coopbench_envs.pathfinding.maps.string_grid import parse
 
 NAME = "map 'batched_string_grid'"
