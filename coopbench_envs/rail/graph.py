@@ -10,8 +10,8 @@ from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.cells import count, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.foresight import find_deadlocks, foresee, forget, meets, onward
-from coopbench_envs.rail.short import until
-from coopbench_envs.rail.trains import ARRIVED, STATUSES
+from coopbench_envs.rail.short import describe
+from coopbench_envs.rail.trains import ARRIVED
 from coopbench_envs.rail.tree import mark_trains
 
 __all__ = ["FEATURES", "PARTS", "write"]
@@ -43,23 +43,15 @@ def write(c, s, i, obs):
         for k in range(FEATURES):
             obs[i, a, k] = 0.0
         describe(c, s, i, a, obs)
+        look_ahead(c, s, i, a, obs)
         if s.status[i, a] != ARRIVED:
             look_around(c, s, i, a, obs)
     forget(c, s, i)
 
 
 @routine
-def describe(c, s, i, a, obs):
-    """Write what train ``a`` knows of itself."""
-    limit = max(s.limit[i], 1)
-    for k in range(len(STATUSES)):
-        obs[i, a, k] = s.status[i, a] == k
-    obs[i, a, 7] = s.speed[i, a] / c.drive.unit
-    obs[i, a, 8] = s.top_speed[i, a] / c.drive.unit
-    obs[i, a, 9] = s.distance[i, a] / c.drive.unit
-    obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
-    obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
-    obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
+def look_ahead(c, s, i, a, obs):
+    """Write how far train ``a`` is from its target, whom it waits for, and whether it is stuck."""
     obs[i, a, 13] = scaled(c, distance_of(c, s, i, a, s.place[i, a]))
     other = holder_ahead(c, s, i, a)
     if other >= 0:

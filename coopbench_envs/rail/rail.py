@@ -432,16 +432,6 @@ def observe_tree(c, s, i, obs):
 
 
 @kernel
-def observe_global(c, s, i, obs):
-    panorama.paint(c, s, i, obs)
-
-
-@kernel
-def observe_short(c, s, i, obs):
-    short.write(c, s, i, obs)
-
-
-@kernel
 def observe_nothing(c, s, i, obs):
     for a in range(c.num_agents):
         obs[i, a, 0] = 0.0
@@ -450,8 +440,8 @@ def observe_nothing(c, s, i, obs):
 OBSERVERS = {
     TREE: observe_tree,
     TREE_RAW: observe_tree,
-    GLOBAL: observe_global,
-    SHORT: observe_short,
+    GLOBAL: panorama.paint,
+    SHORT: short.write,
     NOTHING: observe_nothing,
 }
 

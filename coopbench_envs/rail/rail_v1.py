@@ -194,17 +194,7 @@ def mask(c, s, i, masks):
         masks[i, a, STOP] = active and status == MOVING
 
 
-@kernel
-def observe_graph(c, s, i, obs):
-    graph.write(c, s, i, obs)
-
-
-@kernel
-def observe_tree(c, s, i, obs):
-    foresight.plant(c, s, i, obs)
-
-
-OBSERVERS = {**rail.OBSERVERS, rail.TREE: observe_tree, GRAPH: observe_graph}
+OBSERVERS = {**rail.OBSERVERS, rail.TREE: foresight.plant, GRAPH: graph.write}
 
 
 METRICS = {

@@ -11,7 +11,7 @@ from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.trains import STATUSES
 from coopbench_envs.rail.tree import mark_trains
 
-__all__ = ["FEATURES", "PARTS", "write"]
+__all__ = ["FEATURES", "PARTS", "describe", "write"]
 
 PARTS: dict[str, int | tuple[int, ...]] = {"status": 7, "train": 4, "times": 2, "ways": (3, 4)}
 FEATURES = 7 + 4 + 2 + 3 * 4
@@ -28,15 +28,8 @@ def write(c, s, i, obs):
 @routine
 def look(c, s, i, a, obs):
     """Write what train ``a`` sees: itself, its times, and the cell ahead on the three ways."""
-    place, limit = s.place[i, a], max(s.limit[i], 1)
-    for k in range(len(STATUSES)):
-        obs[i, a, k] = s.status[i, a] == k
-    obs[i, a, 7] = s.speed[i, a] / c.drive.unit
-    obs[i, a, 8] = s.top_speed[i, a] / c.drive.unit
-    obs[i, a, 9] = s.distance[i, a] / c.drive.unit
-    obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
-    obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
-    obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
+    describe(c, s, i, a, obs)
+    place = s.place[i, a]
     taken = np.int64(-1)
     for k in range(3):
         action = FORWARD if k == 0 else LEFT if k == 1 else RIGHT
@@ -46,6 +39,20 @@ def look(c, s, i, a, obs):
         if k == 0:
             taken = ahead
         look_along(c, s, i, a, 13 + 4 * k, ahead, obs)
+
+
+@routine
+def describe(c, s, i, a, obs):
+    """Write the status of train ``a``, how it runs, and its times."""
+    limit = max(s.limit[i], 1)
+    for k in range(len(STATUSES)):
+        obs[i, a, k] = s.status[i, a] == k
+    obs[i, a, 7] = s.speed[i, a] / c.drive.unit
+    obs[i, a, 8] = s.top_speed[i, a] / c.drive.unit
+    obs[i, a, 9] = s.distance[i, a] / c.drive.unit
+    obs[i, a, 10] = min(s.broken[i, a] / c.strikes.longest, 1.0)
+    obs[i, a, 11] = until(s.departure[i, a] - s.time[i], limit)
+    obs[i, a, 12] = until(s.due[i, a] - s.time[i], limit)
 
 
 @routine
