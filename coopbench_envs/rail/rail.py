@@ -504,7 +504,11 @@ def layout(c: Constants) -> Mapping[str, Part]:
     """
     nodes, size = len(c.shown.node_level), (c.map.height, c.map.width)
     if c.shown.code in (TREE, TREE_RAW):
-        shapes = {"distances": (nodes, 6), "to_target": nodes, "trains": (nodes, 5)}
+        shapes: dict[str, int | tuple[int, ...]] = {
+            "distances": (nodes, 6),
+            "to_target": nodes,
+            "trains": (nodes, 5),
+        }
         return consecutive(shapes, tree.MEANINGS)
     if c.shown.code == GLOBAL:
         names = ("rails", "trains", "targets")

@@ -287,7 +287,11 @@ def layout(c: Constants) -> Mapping[str, Part]:
         return consecutive(graph.PARTS, graph.MEANINGS)
     if c.shown.code == rail.TREE:
         trains = {"trains": (nodes, 5), "flags": (nodes, foresight.FLAGS)}
-        shapes = {"distances": (nodes, 6), "to_target": nodes, **trains}
+        shapes: dict[str, int | tuple[int, ...]] = {
+            "distances": (nodes, 6),
+            "to_target": nodes,
+            **trains,
+        }
         return consecutive(shapes, tree.MEANINGS)
     return rail.layout(c)
 
