@@ -109,9 +109,9 @@ def describe_environment(env_id: str) -> str:
     }
     parts = [_facts(facts), _parameter_table(offered(spec))]
     if engine.action_layout:
-        parts.append(rows_table(["Action part", "Index"], _places(engine.action_layout)))
+        parts.append(_part_table("Action part", engine.action_layout))
     parts += [
-        rows_table(["Observation part", "Index"], _places(engine.layout)),
+        _part_table("Observation part", engine.layout),
         _metric_table("Metric", known_metrics(env_id)),
         _metric_table("Metric per agent", known_agent_metrics(env_id)),
     ]
@@ -291,9 +291,13 @@ def _parameter_table(params: type) -> str:
     return rows_table(["Parameter", "Type", "Default", "Allowed", "Meaning"], rows)
 
 
-def _places(layout: Mapping[str, Part]) -> list[tuple[str, str]]:
-    """Rows (name, place) of the parts of a vector; empty parts are left out."""
-    return [(f"`{name}`", _place(part)) for name, part in layout.items() if part.size]
+def _part_table(head: str, layout: Mapping[str, Part]) -> str:
+    """Table of the parts of a vector that are not empty, with meanings if there are any."""
+    parts = {name: part for name, part in layout.items() if part.size}
+    rows = [(f"`{name}`", _place(part), part.meaning) for name, part in parts.items()]
+    said = any(part.meaning for part in parts.values())
+    columns = 3 if said else 2
+    return rows_table([head, "Index", "Meaning"][:columns], (row[:columns] for row in rows))
 
 
 def _place(part: Part) -> str:

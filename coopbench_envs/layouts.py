@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,15 @@ __all__ = ["Part", "consecutive", "unpack"]
 class Part:
     """One part of a flat vector: entries ``start`` to ``stop - 1``, in C order of ``shape``.
 
-    ``shape`` is ``(stop - start,)`` if it is left out. Raises ``ValueError`` for a shape of another
+    ``shape`` is ``(stop - start,)`` if it is left out; ``meaning`` says what the entries are, with
+    their scale. Raises ``ValueError`` for a shape of another
     size. A part is not a slice: index with ``part.index``, or take ``part.view(array)``.
     """
 
     start: int
     stop: int
     shape: tuple[int, ...] = ()
+    meaning: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:
@@ -49,13 +51,19 @@ class Part:
         return part if len(self.shape) == 1 else part.reshape(*part.shape[:-1], *self.shape)
 
 
-def consecutive(shapes: Mapping[str, int | tuple[int, ...]]) -> dict[str, Part]:
-    """Lay named parts of these shapes one after the other; a number n is the shape (n,)."""
+def consecutive(
+    shapes: Mapping[str, int | tuple[int, ...]], meanings: Mapping[str, str] | None = None
+) -> dict[str, Part]:
+    """Lay named parts of these shapes one after the other; a number n is the shape (n,).
+
+    ``meanings`` of parts are taken by name.
+    """
     layout: dict[str, Part] = {}
     start = 0
     for name, size in shapes.items():
         shape = size if isinstance(size, tuple) else (size,)
-        layout[name] = Part(start, start + math.prod(shape), shape)
+        meaning = (meanings or {}).get(name, "")
+        layout[name] = Part(start, start + math.prod(shape), shape, meaning)
         start = layout[name].stop
     return layout
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import toy_pennies
 
+import coopbench_envs
 from coopbench.baselines.policy import Game
 from coopbench.describe import describe_environment
 from coopbench_envs import Engine
 from coopbench_envs.layouts import Part, consecutive, unpack
+from coopbench_envs.parameters import describe
 from coopbench_envs.registration import register
 
 # Pennies with six players, whose observation is told as a grid of two rows of three.
@@ -86,3 +88,13 @@ def test_layouts_cover_observations_and_actions(env_id):
             ends = [part.stop for part in layout.values()]
             assert [part.start for part in layout.values()] == [0, *ends[:-1]]
             assert ends[-1] == size
+        if env_id.startswith("coopbench/"):
+            assert all(part.meaning for part in layout.values())
+
+
+@pytest.mark.parametrize("name", ["Rail-v0", "Rail-v1"])
+def test_every_observation_of_trains_says_what_its_parts_are(name):
+    spec = coopbench_envs.spec(name)
+    for observation in describe(spec.params)["observation"][2].choices:
+        parts = spec.layout(spec.constants(spec.params(observation=observation)))
+        assert all(part.meaning for part in parts.values())

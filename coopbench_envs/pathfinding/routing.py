@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from coopbench_envs.core import EnvSpec, Kernels, kernel, routine, subroutine
-from coopbench_envs.layouts import consecutive
+from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.marks import rebound
 from coopbench_envs.parameters import Allowed, between, joined, named, one_of, positive, resolve
 from coopbench_envs.pathfinding import maps, picture
@@ -417,6 +417,15 @@ def measure(c, s, i, measures):
     measures[i, 3] = 1.0 - collisions / (c.num_agents * max(1, s.time[i]))
 
 
+def layout(c: Constants) -> Mapping[str, Part]:
+    """Return the parts of one agent's observation."""
+    meanings = {
+        "goal": "vector to the goal / the larger of its length and the window",
+        "objects": "per object in sight, nearest first: vector away from it, length 1 at contact",
+    }
+    return consecutive({"goal": 2, "objects": (c.rules.max_obs, 2)}, meanings)
+
+
 def observation_space(c: Constants, agent: int) -> Box:
     """Return the bounds: the goal's direction in the unit disc, objects up to full overlap."""
     window, radius = c.rules.window, c.map.agent_rad_high
@@ -477,7 +486,7 @@ SPEC = EnvSpec(
     agents=lambda c: tuple(f"agent_{a}" for a in range(c.num_agents)),
     observation_space=observation_space,
     action_space=lambda c, agent: Box(-1.0, 1.0, (2,), np.float32),
-    layout=lambda c: consecutive({"goal": 2, "objects": (c.rules.max_obs, 2)}),
+    layout=layout,
     metrics={
         "success_rate": "share of agents on their goals at the end, in [0, 1]",
         "flowtime": "sum over agents of the time of their last arrival; max_time if none",

@@ -488,6 +488,16 @@ def way_share(c, s, i, a):
     return s.efficiency[i, a] if s.on_goal[i, a] else 0.0
 
 
+MEANINGS = {
+    "velocity": "own velocity / top speed of the team",
+    "heading": "cosine and sine of the own heading; 0, 0 without one",
+    "goal": "vector to the goal / the larger of its length and the window",
+    "distance": "distance of the goal / diagonal of the world",
+    "agents": "per agent in sight, nearest first: relative place (2), velocity (2), radius, 1",
+    "obstacles": "per obstacle in sight, nearest first: relative place (2), 1",
+}
+
+
 def layout(c: Any) -> Mapping[str, Part]:
     """Parts of one agent's observation."""
     return consecutive(
@@ -498,7 +508,8 @@ def layout(c: Any) -> Mapping[str, Part]:
             "distance": 1,
             "agents": (c.own.max_agents, _PER_AGENT),
             "obstacles": (c.own.max_obstacles, _PER_OBSTACLE),
-        }
+        },
+        MEANINGS,
     )
 
 

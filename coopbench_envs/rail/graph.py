@@ -7,6 +7,7 @@ Its size does not depend on the map. All entries are in [-1, 1]; a distance of d
 import numpy as np
 
 from coopbench_envs.core import routine, subroutine
+from coopbench_envs.rail import short
 from coopbench_envs.rail.cells import count, exits, lone
 from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.foresight import find_deadlocks, foresee, forget, meets, onward
@@ -14,7 +15,7 @@ from coopbench_envs.rail.short import describe
 from coopbench_envs.rail.trains import ARRIVED
 from coopbench_envs.rail.tree import mark_trains
 
-__all__ = ["FEATURES", "PARTS", "write"]
+__all__ = ["FEATURES", "MEANINGS", "PARTS", "write"]
 
 WAYS, POINTS, ENTRIES = 3, 3, 14  # exits, decision points along each, numbers per point
 PARTS: dict[str, int | tuple[int, ...]] = {
@@ -24,6 +25,11 @@ PARTS: dict[str, int | tuple[int, ...]] = {
     "target": 1,
     "waits": 2,
     "ways": (WAYS, POINTS, ENTRIES),
+}
+MEANINGS = short.MEANINGS | {
+    "target": "distance to the target, d / (d + radius)",
+    "waits": "train ahead: 0 none, 1 one that waits for this one, -1 another; 1 if deadlocked",
+    "ways": "left, forward, right: the next decision points, in 14 numbers each",
 }
 FIRST = 7 + 4 + 2 + 1 + 2
 FEATURES = FIRST + WAYS * POINTS * ENTRIES

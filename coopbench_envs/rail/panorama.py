@@ -9,9 +9,15 @@ import numpy as np
 from coopbench_envs.core import routine, subroutine
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, is_on_map
 
-__all__ = ["CHANNELS", "paint"]
+__all__ = ["CHANNELS", "MEANINGS", "paint"]
 
 CHANNELS = (16, 5, 2)  # of the parts rails, trains and targets
+MEANINGS = {
+    "rails": "for each cell the 16 bits of its rails",
+    "trains": "for each cell own heading, heading of a train, its malfunction and speed, how many "
+    "wait to enter",
+    "targets": "for each cell 1 if it is the own target, 1 if it is that of a train on its way",
+}
 OWN_HEADING, HEADING, DOWN, PACE, DEPARTING = range(5)
 
 

@@ -471,14 +471,19 @@ def layout(c: Constants) -> Mapping[str, Part]:
     """
     nodes, size = len(c.shown.node_level), (c.map.height, c.map.width)
     if c.shown.code in (TREE, TREE_RAW):
-        return consecutive({"distances": (nodes, 6), "to_target": nodes, "trains": (nodes, 5)})
+        shapes: dict[str, int | tuple[int, ...]] = {
+            "distances": (nodes, 6),
+            "to_target": nodes,
+            "trains": (nodes, 5),
+        }
+        return consecutive(shapes, tree.MEANINGS)
     if c.shown.code == GLOBAL:
         names = ("rails", "trains", "targets")
         sizes = zip(names, panorama.CHANNELS, strict=True)
-        return consecutive({name: (*size, channels) for name, channels in sizes})
+        return consecutive({name: (*size, channels) for name, channels in sizes}, panorama.MEANINGS)
     if c.shown.code == SHORT:
-        return consecutive(short.PARTS)
-    return consecutive({"nothing": 1})
+        return consecutive(short.PARTS, short.MEANINGS)
+    return consecutive({"nothing": 1}, {"nothing": "0"})
 
 
 KERNELS = Kernels(

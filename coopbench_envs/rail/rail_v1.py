@@ -247,10 +247,15 @@ def layout(c: Constants) -> Mapping[str, Part]:
     """
     nodes = len(c.shown.node_level)
     if c.shown.code == GRAPH:
-        return consecutive(graph.PARTS)
+        return consecutive(graph.PARTS, graph.MEANINGS)
     if c.shown.code == rail.TREE:
         trains = {"trains": (nodes, 5), "flags": (nodes, foresight.FLAGS)}
-        return consecutive({"distances": (nodes, 6), "to_target": nodes, **trains})
+        shapes: dict[str, int | tuple[int, ...]] = {
+            "distances": (nodes, 6),
+            "to_target": nodes,
+            **trains,
+        }
+        return consecutive(shapes, tree.MEANINGS)
     return rail.layout(c)
 
 

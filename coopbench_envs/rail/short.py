@@ -11,9 +11,17 @@ from coopbench_envs.rail.distances import UNREACHABLE, distance_of
 from coopbench_envs.rail.trains import STATUSES
 from coopbench_envs.rail.tree import mark_trains
 
-__all__ = ["FEATURES", "PARTS", "describe", "write"]
+__all__ = ["FEATURES", "MEANINGS", "PARTS", "describe", "write"]
 
 PARTS: dict[str, int | tuple[int, ...]] = {"status": 7, "train": 4, "times": 2, "ways": (3, 4)}
+MEANINGS = {
+    "status": "1 at the own state: waiting, ready, broken off map, moving, stopped, broken, "
+    "arrived",
+    "train": "speed, top speed, covered share of the cell, steps until repair / longest one",
+    "times": "steps until departure and until due, / limit",
+    "ways": "forward, left, right: 1 if it exists, cells gained / 8, 1 if a train is there, "
+    "1 if that train can come this way",
+}
 FEATURES = 7 + 4 + 2 + 3 * 4
 
 

@@ -34,6 +34,17 @@ def sizes(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(levels, np.int64), np.array([total[level] for level in levels], np.int64)
 
 
+# What the parts of observations are, one row per node: this one, left, forward, right, back.
+MEANINGS = {
+    "distances": "to the own target, another train's target, another train, a potential conflict, "
+    "a switch that the train cannot use, the next branching",
+    "to_target": "distance from the end of the branch to the own target",
+    "trains": "on the branch: how many go the same way, the opposite one; longest malfunction, "
+    "lowest speed, how many wait to depart",
+    "flags": "1 if a train on the branch is deadlocked, 1 if a shortest way takes the branch",
+}
+
+
 @routine
 def mark_trains(c, s, i):
     """Note which train stands in which cell, and how many wait to enter it."""

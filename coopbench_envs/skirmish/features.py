@@ -10,7 +10,7 @@ from coopbench_envs.skirmish.army import COOLDOWN, ENERGY, HEALS, HP, SHIELD, TY
 from coopbench_envs.skirmish.dynamics import FIRST_MOVE, FIRST_TARGET, HALT, NO_OP
 from coopbench_envs.skirmish.targets import distance, is_within
 
-__all__ = ["SIGHT", "TARGET_RANGE", "Shown", "mask", "observe", "sizes", "write_state"]
+__all__ = ["MEANINGS", "SIGHT", "TARGET_RANGE", "Shown", "mask", "observe", "sizes", "write_state"]
 
 SIGHT, TARGET_RANGE = 9.0, 6.0  # cells between centres, of every unit
 _AHEAD = 1.0  # cells: a move is legal if the ground this far ahead can be walked on
@@ -30,6 +30,17 @@ class Shown(NamedTuple):
     state_last_action: bool  # last actions, in the global state
     state_timestep: bool  # elapsed share of the episode, in the global state
     reversed_types: bool  # enemies' kinds are numbered backwards, where SMAC does so
+
+
+# What the parts of observations are, here and in version 1; options add to them.
+MEANINGS = {
+    "moves": "1 if the agent can move north, south, east, west; with options the ground around",
+    "enemies": "per enemy in sight: 1 if a target, distance, relative x, y, health, shield, kind",
+    "allies": "per ally in sight: 1, distance, relative x, y, health, shield, kind, last action",
+    "own": "own health, shield and kind",
+    "time": "steps played / horizon",
+    "place": "own x and y, from -1 to 1 across the map",
+}
 
 
 def sizes(army: Army, shown: Shown) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from coopbench_envs.skirmish import features
 from coopbench_envs.skirmish.army import Army, Rewards, State, views
 from coopbench_envs.skirmish.combat import DEALT, KILLS, TAKEN
 from coopbench_envs.skirmish.dynamics import muster, play
-from coopbench_envs.skirmish.features import TARGET_RANGE, Shown, sizes
+from coopbench_envs.skirmish.features import MEANINGS, TARGET_RANGE, Shown, sizes
 from coopbench_envs.skirmish.tasks import Params, basics_of, battle, scenario_of
 
 
@@ -118,7 +118,7 @@ def measure(c, s, i, measures):
 
 def layout(c: Constants) -> Mapping[str, Part]:
     """Return the parts of an observation."""
-    return consecutive(sizes(c.army, c.shown))
+    return consecutive(sizes(c.army, c.shown), MEANINGS)
 
 
 SPEC = battle(

@@ -19,7 +19,7 @@ from coopbench_envs.layouts import Part, consecutive
 from coopbench_envs.parameters import Allowed, between, joined, one_of
 from coopbench_envs.skirmish import sight, tasks
 from coopbench_envs.skirmish.army import HEALS, HP, LISTED, SHIELD, Army, Rewards, army_of
-from coopbench_envs.skirmish.features import Shown
+from coopbench_envs.skirmish.features import MEANINGS, Shown
 from coopbench_envs.skirmish.force import Rules, State, views
 from coopbench_envs.skirmish.native import RANGES, kinds_of, native, ordered
 from coopbench_envs.skirmish.opposing import SIDES
@@ -338,7 +338,7 @@ def agents(c: Constants) -> tuple[str, ...]:
 
 def layout(c: Constants) -> Mapping[str, Part]:
     """Return the parts of an observation."""
-    return consecutive(sight.parts(c.army, c.shown))
+    return consecutive(sight.parts(c.army, c.shown), MEANINGS)
 
 
 SPEC = battle(

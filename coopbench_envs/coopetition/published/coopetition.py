@@ -163,14 +163,14 @@ def layout(c: Any) -> dict[str, Part]:
     """Return the named parts of one agent's observation; others are in the order of their index."""
     others = c.num_agents - 1
     if c.observation == MINIMAL:
-        return consecutive({"own_action": 1, "trust_in_others": others})
+        return consecutive({"own_action": 1, "trust_in_others": others}, dynamics.MEANINGS)
     shapes: dict[str, int | tuple[int, ...]] = {}
     for name, part in dynamics.layout(c).items():
         if name == "trust" and c.observation == ASYMMETRIC:
             shapes["trust_in_others"] = others
         elif name != "time" or c.timed:
             shapes[name] = part.shape
-    return consecutive(shapes)
+    return consecutive(shapes, dynamics.MEANINGS)
 
 
 def observation_space(c: Any, agent: int) -> Box:

@@ -345,19 +345,32 @@ KERNELS = Kernels(
 )
 
 
+# What the parts of observations are.
+MEANINGS = {
+    "own_action": "own last investment, in units",
+    "others_actions": "others' last investments, in units",
+    "trust": "row a, column b: trust of agent a in agent b",
+    "trust_in_others": "own trust in each of the others",
+    "own_damage": "damage to the own trust in each agent",
+    "others_mean_damage": "damage to the trust of each other agent, mean over all agents",
+    "dependence": "how much the agent depends on each agent",
+    "time": "steps played / horizon",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Return the named parts of one agent's observation; others are in the order of their index."""
     n = c.num_agents
     shapes: dict[str, int | tuple[int, ...]] = {
         "own_action": 1,
         "others_actions": n - 1,
-        "trust": (n, n),  # row a: trust of agent a in each
+        "trust": (n, n),
         "own_damage": n,
         "others_mean_damage": n - 1,
         "dependence": n,
         "time": 1,
     }
-    return consecutive(shapes)
+    return consecutive(shapes, MEANINGS)
 
 
 def observation_space(c: Any, agent: int) -> Box:

@@ -103,7 +103,8 @@ def layout(c: Any) -> dict[str, Part]:
     """Return the named parts of one agent's observation."""
     parts = dynamics.layout(c)
     end = parts["time"].stop
-    return parts | {"gamma": Part(end, end + 1)} if c.reveal else parts
+    gamma = Part(end, end + 1, meaning="weight of the synergy, drawn for each episode")
+    return parts | {"gamma": gamma} if c.reveal else parts
 
 
 def observation_space(c: Any, agent: int) -> Box:

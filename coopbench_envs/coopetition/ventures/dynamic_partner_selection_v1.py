@@ -234,9 +234,17 @@ def measure(c, s, i, measures):
     measures[i, 6] = s.shared[i] / s.spread[i] if s.spread[i] > EVEN else 0.0
 
 
+MEANINGS = ventures.MEANINGS | {
+    "last_partner": "1 for the last partner, 0 for every other agent",
+    "matched": "share of agents that had a partner",
+    "wishes": "one per other agent: at least 0.5 accepts it, a higher one prefers it",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return consecutive(ventures.sizes(c) | {"last_partner": c.num_agents - 1, "matched": 1})
+    own = {"last_partner": c.num_agents - 1, "matched": 1}
+    return consecutive(ventures.sizes(c) | own, MEANINGS)
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
@@ -273,6 +281,7 @@ SPEC = ventures.game(
     metrics=METRICS,
     layout=layout,
     actions=lambda c: {"investment": 1, "wishes": c.num_agents - 1},
+    meanings=MEANINGS,
     world=lambda c: 3 * c.num_agents + 2,
     trace=trace,
     facts=facts,

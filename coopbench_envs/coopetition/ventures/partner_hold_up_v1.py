@@ -233,10 +233,19 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
     return {"capital": np.clip(actions[:, :, 0], 0.0, 1.0)}
 
 
+MEANINGS = ventures.MEANINGS | {
+    "own_capital": "own capital as a share of the own endowment",
+    "others_capital": "capital of the other as a share of its endowment",
+    "own_demand": "own last demand",
+    "others_demands": "last demand of the other",
+    "demand": "claim on the surplus: 0.5 the share by contract, more above and less below",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     own = ("own_capital", "others_capital", "own_demand", "others_demands")
-    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1))
+    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1), MEANINGS)
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:
@@ -266,6 +275,7 @@ SPEC = ventures.game(
     metrics=METRICS,
     layout=layout,
     actions=lambda c: {"investment": 1, "demand": 1},
+    meanings=MEANINGS,
     world=lambda c: 4 * c.num_agents + 2,
     facts=facts,
 )

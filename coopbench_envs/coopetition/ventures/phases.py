@@ -199,9 +199,15 @@ KERNELS = ventures.KERNELS._replace(
 )
 
 
+MEANINGS = ventures.MEANINGS | {
+    "phase": "1 at the phase of the next step, else 0",
+    "level": "share of endowments that the venture takes in during that phase",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return consecutive(ventures.sizes(c) | {"phase": len(c.level), "level": 1})
+    return consecutive(ventures.sizes(c) | {"phase": len(c.level), "level": 1}, MEANINGS)
 
 
 def facts(

@@ -279,10 +279,20 @@ def steady(c: Any, actions: np.ndarray) -> dict[str, np.ndarray]:
     return {"present": present}
 
 
+MEANINGS = ventures.MEANINGS | {
+    "own_presence": "1 if the agent is on the platform, else 0",
+    "developers_present": "share of developers on the platform",
+    "commission": "share of the earnings that the platform took last",
+    "waiting": "rest of the wait before a developer that has left can return, as a share of it",
+    "terms": "the platform's commission, 0.5 the customary one; of developers without effect",
+    "bar": "lowest record with which the agent deals with the other side",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     own = ("own_presence", "developers_present", "commission", "waiting")
-    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1))
+    return consecutive(ventures.sizes(c) | dict.fromkeys(own, 1), MEANINGS)
 
 
 def trace(c: Any, s: Any) -> dict[str, np.ndarray]:
@@ -317,6 +327,7 @@ SPEC = ventures.game(
     metrics=METRICS,
     layout=layout,
     actions=lambda c: {"investment": 1, "terms": 1, "bar": 1},
+    meanings=MEANINGS,
     world=lambda c: 4 * c.num_agents + 1,
     trace=trace,
     facts=facts,

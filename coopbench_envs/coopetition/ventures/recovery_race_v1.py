@@ -198,10 +198,17 @@ def measure(c, s, i, measures):
     measures[i, 7] = s.damaged[i] / max(1, s.time[i])
 
 
+MEANINGS = ventures.MEANINGS | {
+    "own_damage": "damage to the own record, which it limits",
+    "others_damage": "damage to the other's record",
+    "recovered": "1 once the mean record has reached the target, else 0",
+}
+
+
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
     own = {"own_damage": 1, "others_damage": c.num_agents - 1, "recovered": 1}
-    return consecutive(ventures.sizes(c) | own)
+    return consecutive(ventures.sizes(c) | own, MEANINGS)
 
 
 def facts(c: Any, fields: Any, agents: tuple[str, ...]) -> list[str]:

@@ -345,6 +345,20 @@ KERNELS = Kernels(
 )
 
 
+# What the common parts of observations and actions are.
+MEANINGS = {
+    "own_action": "own last investment as a share of the endowment, after trembles",
+    "others_actions": "others' last investments as observed, with noise and after the delay",
+    "trust_in_others": "public records of the others' conduct",
+    "trust_in_me": "own public record",
+    "productivity": "A / (1 + A), A: worth of a unit in the next step; 0 if not informed",
+    "time": "steps played / horizon",
+    "income": "x / (1 + x), x: own last reward / endowment",
+    "informed": "1 for an agent that observes the next productivity, else 0; own entry first",
+    "investment": "share of the own endowment",
+}
+
+
 def sizes(c: Any) -> dict[str, int]:
     """Sizes of the common parts of one agent's observation; ``others`` are in index order.
 
@@ -364,7 +378,7 @@ def sizes(c: Any) -> dict[str, int]:
 
 def layout(c: Any) -> dict[str, Part]:
     """Named parts of one agent's observation."""
-    return consecutive(sizes(c))
+    return consecutive(sizes(c), MEANINGS)
 
 
 def unit_box(size: int) -> Box:
@@ -387,6 +401,7 @@ def game(
     *,
     layout: Callable[[Any], Mapping[str, Part]] = layout,
     actions: Callable[[Any], Mapping[str, int]] | None = None,
+    meanings: Mapping[str, str] = MEANINGS,
     world: Callable[[Any], int] = lambda c: 2 * c.num_agents + 2,
     facts: picture.Facts | None = None,
     **own: Any,
@@ -394,7 +409,8 @@ def game(
     """Return the specification of a game of this model.
 
     ``actions`` gives the sizes of the parts of an action, ``{"investment": 1, ...}``, if there are
-    more than that one; in all further parts 0.5 means what is customary. ``world`` is the size of
+    more than that one, and ``meanings`` says what they are; in all further parts 0.5 means what is
+    customary. ``world`` is the size of
     the global state; ``facts(constants, fields, agents)`` returns what else a picture should say;
     ``own`` are the other fields of ``EnvSpec`` that the game does not share.
     """
@@ -404,7 +420,7 @@ def game(
         "metrics": METRICS,
         "observation_space": lambda c, agent: unit_box(max(p.stop for p in layout(c).values())),
         "action_space": lambda c, agent: unit_box(sum(acted(c).values())),
-        "action_layout": lambda c: consecutive(acted(c)),
+        "action_layout": lambda c: consecutive(acted(c), meanings),
         "layout": layout,
         "picture": picture.picture(show),
         "scene": picture.scene(show, own["agents"]),
