@@ -292,6 +292,8 @@ STEP = (invest, earn, judge_in_good_times, update_records, turn, go_on)
 def observe(c, s, i, obs):
     """Write the observation of each agent, in the order of ``layout``."""
     n = c.num_agents
+    productivity = s.productivity[i] / (1.0 + s.productivity[i])
+    time = s.time[i] / c.horizon
     for a in range(n):
         obs[i, a, 0] = s.fraction[i, a]
         k = 0
@@ -301,9 +303,8 @@ def observe(c, s, i, obs):
                 obs[i, a, n + k] = s.record[i, b]
                 k += 1
         obs[i, a, 2 * n - 1] = s.record[i, a]
-        productivity = s.productivity[i] / (1.0 + s.productivity[i])
         obs[i, a, 2 * n] = productivity if s.informed[i, a] else 0.0
-        obs[i, a, 2 * n + 1] = s.time[i] / c.horizon
+        obs[i, a, 2 * n + 1] = time
         if c.public:
             income = s.income[i, a] / c.endowment[a]
             obs[i, a, 2 * n + 2] = income / (1.0 + income)
