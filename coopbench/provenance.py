@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import time
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -55,6 +56,11 @@ def _quota() -> float:
         ),
         default=math.inf,
     )
+
+
+def now() -> str:
+    """Return the time in UTC, to the second, as results and registrations have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def elapsed(start: float) -> float:

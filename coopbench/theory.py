@@ -1,4 +1,4 @@
-"""One step of a coopetition game of version 0, from its formulas: equilibria, optimum, efficiency.
+"""One step of a coopetition game of version 0, from its formulas: equilibria and optimum.
 
 >>> from coopbench import theory
 >>> theory.price_of_anarchy("PartnerHoldUp-v0", weak_dependency=0.5)  # doctest: +SKIP
@@ -23,7 +23,6 @@ from coopbench_envs.registration import spec
 __all__ = [
     "StageProfile",
     "coopetitive_equilibrium",
-    "efficiency",
     "price_of_anarchy",
     "social_optimum",
     "stage_payoffs",
@@ -151,16 +150,6 @@ def social_optimum(env_id: str, **parameters: Any) -> StageProfile:
     low, high = np.array(bounds).T
     gap = np.abs(np.clip(best.x - loss(best.x)[1], low, high) - best.x).max()
     return _profile(game, c, np.asarray(best.x), bool(gap < 1e-4), int(best.nit))
-
-
-def efficiency(env_id: str, actions: Any, **parameters: Any) -> Any:
-    """Return W(actions) / W(optimum) of one step, W the sum of private payoffs; at most 1.
-
-    ``actions`` are (..., agents) units, and the result is (...). Raises ``ValueError`` as
-    ``stage_payoffs`` does.
-    """
-    paid = stage_payoffs(env_id, actions, **parameters).sum(axis=-1)
-    return paid / social_optimum(env_id, **parameters).welfare
 
 
 def price_of_anarchy(env_id: str, **parameters: Any) -> float:

@@ -287,9 +287,9 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path
 @pytest.mark.parametrize(
     ("backend", "workers", "message"),
     [
-        ("processes", 0, r"'workers' was 0; allowed: a whole number >= 1"),
-        ("processes", 1.5, r"'workers' was 1\.5; allowed"),
-        ("processes", True, r"'workers' was True; allowed"),
+        ("processes", 0, r"workers was 0; allowed: whole numbers >= 1"),
+        ("processes", 1.5, r"workers was 1\.5; allowed"),
+        ("processes", True, r"workers was True; allowed"),
         ("serial", 2, r"'workers' was 2 with backend 'serial'.*choose backend 'processes'"),
     ],
 )

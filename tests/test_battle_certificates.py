@@ -18,6 +18,7 @@ from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.loading import load_protocol
 from coopbench.report.sections.certificates import certificate_table
 from coopbench_envs import Engine
+from studies.battles.pages import verdict
 from studies.battles.play import EVALUATION, FIRST, figure_of, measured, play_battle
 from studies.certificates import check
 from studies.certificates.games import load_certificate
@@ -49,9 +50,8 @@ def test_a_difference_is_shown_if_the_intervals_agree():
     figures = dict.fromkeys(stored.figures, never) | {stored.reactive: rare}
     unsure = dataclasses.replace(stored, figures=figures)
     assert not unsure.is_shown_to_need_sight
-    assert unsure.is_hardly_won
-    assert not unsure.is_shown_to_need_no_sight
-    assert STORED["Skirmish-v1/1c3s5z-drawn"].is_shown_to_need_no_sight
+    assert verdict(unsure) == "lost"
+    assert verdict(STORED["Skirmish-v1/1c3s5z-drawn"]) == "none"
 
 
 def played(name, task_id, score=None):

@@ -143,7 +143,7 @@ def test_the_export_avoids_what_marl_eval_trips_over(learned):
 @pytest.mark.parametrize(
     ("names", "metrics", "message"),
     [
-        ({"IPPO": "qmix", "QMIX": "QMIX"}, None, "'QMIX' differs from 'qmix'.*another with"),
+        ({"IPPO": "qmix", "QMIX": "QMIX"}, None, "'qmix' and 'QMIX' differ.*another with"),
         ({"IPPO": "a,b"}, None, "'a,b' has a comma.*another with"),
         ({"IPPO": "x", "QMIX": "x"}, None, "Two policies are to be called 'x'"),
         ({"IPO": "x"}, None, "Unknown policy 'IPO'.*Did you mean 'IPPO'"),
@@ -327,7 +327,7 @@ def test_scores_need_a_range_and_a_known_ending(tmp_path):
         for part in run.values():
             part["won"] = [0.0]
     raw["Hills"]["up"]["ippo"] = raw["Hills"]["up"]["IPPO"]
-    with pytest.raises(ValueError, match="algorithm 'ippo' differs from 'IPPO' in upper and lower"):
+    with pytest.raises(ValueError, match="algorithms 'IPPO' and 'ippo' differ in upper and lower"):
         import_results(_written(tmp_path, raw))
     del raw["Hills"]["up"]["ippo"]
     with pytest.raises(ValueError, match=r"Hills / up, where every won is 0 and gives no scale"):

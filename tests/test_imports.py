@@ -77,7 +77,7 @@ def test_names_of_a_file_do_not_steer_a_terminal(file, tmp_path, command):
             r"line 3: .* stands twice \(step 5, episode 0\), first in .*line 2; leave one out",
         ),
         (f'{HEADER}"a,one,0,1\n', "cannot be read as CSV"),
-        (f"{HEADER}a,one,0,1\nA,one,0,2\n", "algorithm 'A' differs from 'a' in upper and lower"),
+        (f"{HEADER}a,one,0,1\nA,one,0,2\n", "algorithms 'a' and 'A' differ in upper and lower"),
         (f"{HEADER.strip()},episode\na,t,,1,0\na,u,0,1,0\n", "line 3: 'a' has a run here and no"),
     ],
 )

@@ -14,7 +14,6 @@ from typing import Any
 from coopbench.baselines.strategies.certified import certified_battles
 
 LEARNED, LEARNED_BLIND = "learned", "learned_blind"
-_HARDLY = 0.1  # share of victories below which nothing follows from who has more of them
 
 # Players of a certificate, by name: text, and parameters of the battle in addition to its map.
 PLAYERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -120,16 +119,6 @@ class BattleCertificate:
     def is_shown_to_need_sight(self) -> bool:
         """Whether the intervals agree: the blind one ends below half of where the other begins."""
         return self.blind.win_high <= 0.5 * self.figures[self.reactive].win_low
-
-    @property
-    def is_shown_to_need_no_sight(self) -> bool:
-        """Whether the blind interval begins above half of where that of reactive play ends."""
-        return self.blind.win_low > 0.5 * self.figures[self.reactive].win_high
-
-    @property
-    def is_hardly_won(self) -> bool:
-        """Whether no play, blind or reactive, is shown to win a tenth of the episodes."""
-        return max(self.figures[self.reactive].win_high, self.blind.win_high) < _HARDLY
 
     def to_json(self) -> str:
         """Write as JSON with sorted keys."""

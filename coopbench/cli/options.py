@@ -6,45 +6,42 @@ from typing import Annotated, Any
 
 import typer
 
+# For the completion of a shell: typer takes those names that begin as what is typed.
 
-def _protocol_names(incomplete: str) -> list[str]:
-    """Return the protocols whose names begin so, for the completion of a shell."""
+
+def _protocol_names() -> list[str]:
+    """Return the names of all protocols."""
     from coopbench.protocol.loading import protocol_files
 
-    return [name for name in sorted(protocol_files()) if name.startswith(incomplete)]
+    return list(protocol_files())
 
 
-def _policy_names(incomplete: str) -> list[str]:
-    """Return the policies whose names begin so, for the completion of a shell."""
+def _policy_names() -> list[str]:
+    """Return the names of all policies that need no training."""
     from coopbench.catalogue import policies
 
-    return [name for name in policies() if name.startswith(incomplete)]
+    return list(policies())
 
 
-def learner_names(incomplete: str) -> list[str]:
-    """Return the learners whose names begin so, for the completion of a shell."""
+def learner_names() -> list[str]:
+    """Return the names of all learners."""
     from coopbench.catalogue import learners
 
-    return [name for name in learners() if name.startswith(incomplete)]
+    return list(learners())
 
 
-def environment_names(incomplete: str) -> list[str]:
-    """Return the environments whose ids begin so, for the completion of a shell."""
+def target_names() -> list[str]:
+    """Return the names of all protocols, and the ids of environments in both spellings."""
     from coopbench_envs.registration import ids
 
-    names = [name for long in ids() for name in (long.removeprefix("coopbench/"), long)]
-    return [name for name in names if name.startswith(incomplete)]
+    short = (name.removeprefix("coopbench/") for name in ids())
+    return [*_protocol_names(), *short, *ids()]
 
 
-def target_names(incomplete: str) -> list[str]:
-    """Return the protocols and environments that begin so, for the completion of a shell."""
-    return [*_protocol_names(incomplete), *environment_names(incomplete)]
+def parameter_names(ctx: typer.Context) -> list[str]:
+    """Return the parameters of the environment to be played.
 
-
-def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the parameters of the environment to be played whose names begin so.
-
-    For the completion of a shell; those of the map that ``--param map=`` chooses are among them.
+    Those of the map that ``--param map=`` chooses are among them.
     """
     from coopbench_envs.choices import offered
     from coopbench_envs.parameters import describe as describe_parameters
@@ -62,7 +59,7 @@ def parameter_names(ctx: typer.Context, incomplete: str) -> list[str]:
         chosen = MAPS.get(given.get("map", fields["map"][1]))
         if chosen is not None:
             names += [f"map_params.{name}" for name in describe_parameters(chosen.params)]
-    return [f"{name}=" for name in names if name.startswith(incomplete)]
+    return [f"{name}=" for name in names]
 
 
 PROTOCOL = typer.Argument(

@@ -1,5 +1,6 @@
 """Names of policies and other text of unknown origin, cleaned once where they enter."""
 
+from collections.abc import Iterable
 from typing import Any
 
 _LONGEST = 1000  # characters of a name
@@ -26,6 +27,20 @@ def check_name(name: str) -> None:
             f"The name {shown} of a policy ends in {_MARK}, which marks runs that ship with this "
             f"package; leave that out."
         )
+
+
+def check_case(what: str, names: Iterable[str], advice: str) -> None:
+    """Raise ``ValueError`` for two names that differ by case alone: they may share a folder.
+
+    ``what`` they name begins the message; ``advice`` says what to do, without a full stop.
+    """
+    spelled: dict[str, str] = {}
+    for name in names:
+        other = spelled.setdefault(name.casefold(), name)
+        if other != name:
+            raise ValueError(
+                f"{what} {other!r} and {name!r} differ in upper and lower case only; {advice}."
+            )
 
 
 def one_line(text: str) -> str:

@@ -129,8 +129,12 @@ class Progress:
         return means_of_defined(values)
 
     def best(self, score: str) -> int:
-        """Number of the best checkpoint by the mean of a metric, see ``best_checkpoint``."""
-        return best_checkpoint(self.means(score))
+        """Number of the checkpoint with the highest mean of a metric, the earliest of several.
+
+        nan counts as the lowest.
+        """
+        means = self.means(score)
+        return int(np.argmax(np.where(np.isnan(means), -np.inf, means)))
 
 
 def _check_size(cell: Cell, results: Mapping[str, np.ndarray]) -> None:
@@ -142,11 +146,6 @@ def _check_size(cell: Cell, results: Mapping[str, np.ndarray]) -> None:
                 f"{name} of {cell.folder} is {numbers[beyond][0]:g} in an episode; allowed are "
                 f"numbers up to {LARGEST:g} in size. Scale the rewards of the environment."
             )
-
-
-def best_checkpoint(means: np.ndarray) -> int:
-    """Return the number of the highest mean, the earliest of several; nan counts as the lowest."""
-    return int(np.argmax(np.where(np.isnan(means), -np.inf, means)))
 
 
 @dataclass(frozen=True)

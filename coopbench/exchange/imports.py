@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from coopbench.episodes.metrics import COMMON
-from coopbench.episodes.names import one_line
+from coopbench.episodes.names import check_case, one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange.comparable import comparable, kind_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
@@ -28,7 +28,6 @@ from coopbench.exchange.runs import (
     Reading,
     Run,
     Samples,
-    check_case,
     check_distinct,
     visible,
 )
@@ -152,8 +151,8 @@ def _check(reading: Reading, metric: str, place: str) -> None:
     found = dict.fromkeys(name for run in reading.runs for part in run.samples for name in part)
     named("metric", metric, found, place)
     advice = "rename it there, or spell both alike if they are one"
-    check_case("task", (run.task for run in reading.runs), place, advice)
-    check_case("algorithm", (run.algorithm for run in reading.runs), place, advice)
+    check_case(f"{place}: the tasks", (run.task for run in reading.runs), advice)
+    check_case(f"{place}: the algorithms", (run.algorithm for run in reading.runs), advice)
     check_distinct(reading.runs)
 
 

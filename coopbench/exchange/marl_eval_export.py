@@ -13,8 +13,8 @@ import numpy as np
 
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
+from coopbench.episodes.names import check_case
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
-from coopbench.exchange.runs import check_case
 from coopbench.files import write_text
 from coopbench_envs.parameters import named, unknown
 
@@ -111,7 +111,7 @@ def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict
             raise ValueError(f"The algorithm {name!r} has {why}; {_RENAME}.")
         if names.count(name) > 1:
             raise ValueError(f"Two policies are to be called {name!r}; give them two names.")
-    check_case("algorithm", names, "marl-eval takes names in lower case", _RENAME)
+    check_case("marl-eval takes names in lower case: the algorithms", names, _RENAME)
     return chosen
 
 

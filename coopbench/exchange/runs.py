@@ -96,18 +96,6 @@ def visible(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
     return files, hidden
 
 
-def check_case(kind: str, names: Iterable[str], where: str, advice: str) -> None:
-    """Raise ``ValueError`` for two names that differ in upper and lower case only."""
-    spelled: dict[str, str] = {}
-    for name in names:
-        other = spelled.setdefault(name.lower(), name)
-        if other != name:
-            raise ValueError(
-                f"{where}: the {kind} {name!r} differs from {other!r} in upper and lower case "
-                f"only; {advice}."
-            )
-
-
 def check_distinct(runs: Iterable[Run]) -> None:
     """Raise ``ValueError`` for a run that two files or folders hold."""
     holders: dict[str, str] = {}

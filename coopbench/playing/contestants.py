@@ -16,7 +16,7 @@ from coopbench.baselines.registry import (
     reads_file,
     trained_policy,
 )
-from coopbench.episodes.names import check_name
+from coopbench.episodes.names import check_case, check_name
 from coopbench.episodes.trained import Trained
 from coopbench.playing.model_files import is_model_file, load_model_file
 from coopbench.playing.wrapped import Named
@@ -188,7 +188,7 @@ def columns(
     labels = [name for name, _ in resolved]
     for name in labels:
         check_name(name)
-    check_distinct(labels, "rename it")
+    check_case("The policies", labels, "rename one")
     repeated = sorted({name for name in labels if labels.count(name) > 1})
     if repeated:
         texts = [policy for policy in chosen if isinstance(policy, str)]
@@ -201,18 +201,6 @@ def columns(
         )
         raise ValueError(f"Two policies are called {', '.join(repeated)}: {advice}")
     return [(contestant_of(protocol, name), played) for name, played in resolved]
-
-
-def check_distinct(names: Iterable[str], advice: str) -> None:
-    """Raise ``ValueError`` for two names that differ by case alone: they may share a folder.
-
-    ``advice`` says what to do, without a full stop.
-    """
-    first: dict[str, str] = {}
-    for name in names:
-        other = first.setdefault(name.casefold(), name)
-        if other != name:
-            raise ValueError(f"Policies are called {other!r} and {name!r}: {advice}.")
 
 
 def _columns(

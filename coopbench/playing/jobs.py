@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from coopbench.errors import WorkerError
+from coopbench_envs.parameters import check_count
 
 Tell = Callable[[float], None]  # progress of a job, in [0, 1]
 TellNumber = Callable[[int, float], None]  # number of a job and its progress
@@ -133,9 +134,8 @@ def comes_from_own_code(error: Exception) -> bool:
 
 def check_workers(workers: int | None) -> None:
     """Raise ``ValueError`` unless this is a number of workers, or None."""
-    whole = isinstance(workers, int) and not isinstance(workers, bool)
-    if workers is not None and not (whole and workers >= 1):
-        raise ValueError(f"'workers' was {workers!r}; allowed: a whole number >= 1, or None.")
+    if workers is not None:
+        check_count("workers", workers)
 
 
 def check_portable(job: Any, dumps: Callable[[Any], bytes]) -> None:

@@ -18,7 +18,7 @@ import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.match import OWN, Match
 from coopbench.baselines.player import Player
-from coopbench.episodes.table import Cell, Episodes
+from coopbench.episodes.table import Cell
 from coopbench.errors import ReplayError
 from coopbench.files import write_bytes
 from coopbench.playing.contestants import PolicyLike
@@ -150,21 +150,6 @@ def play(
         rewards=np.array(rewards),
         about=about,
     )
-
-
-def recorded_episode(protocol: Protocol, block: Episodes, k: int) -> Recording:
-    """Return episode k of a cell from its recorded actions.
-
-    Raises ``ReplayError`` if they have not been recorded.
-    """
-    cell, recorded = block.cell, {} if block.trace is None else block.trace.recorded
-    if k not in recorded:
-        numbers = " and ".join(map(str, recorded)) or "none"
-        raise ReplayError(
-            f"Results do not keep the policy {cell.policy!r} itself, and of its episodes only the "
-            f"actions of some; allowed: {numbers}. For others use coopbench.play_episode."
-        )
-    return episode_of(protocol, cell, k, *recorded[k])
 
 
 def episode_of(

@@ -286,11 +286,25 @@ class _Watch:
         )
 
     def _outcome(self) -> Episodes:
-        engine = self.engine
+        """Return the results so far, without a trace."""
+        engine, control, names = self.engine, self.engine.control, list(self.engine.spec.metrics)
         course = np.array(self._course).T.copy()
-        episodes = outcome(engine, self.cell, self._seeds, self._seats, self._recorder)
-        curves = dict(zip(engine.spec.metrics, course, strict=True))
-        return replace(episodes, curves=curves, outside=self._outside, drawn=_has_drawn(engine))
+        measured = {name: control.measures[:, k].copy() for k, name in enumerate(names)}
+        return Episodes(
+            cell=self.cell,
+            agents=engine.agents,
+            seeds=self._seeds,
+            lengths=engine.state.time.copy(),
+            terminated=control.ended.copy(),
+            seats=self._seats == OWN,
+            returns=control.returns.copy(),
+            metrics=measured | self._recorder.metrics(),
+            curves=dict(zip(names, course, strict=True)),
+            agent_metrics=self._recorder.agent_metrics(),
+            common_reward=engine.spec.common_reward,
+            outside=self._outside,
+            drawn=_has_drawn(engine),
+        )
 
 
 def _watched(match: Match, watches: Sequence[_Watch], progress: Tell | None) -> None:
@@ -346,27 +360,6 @@ def _warn(game: Game, cell: Cell, actions: np.ndarray, beyond: np.ndarray) -> No
         f"step on: {actions[lane, seat].tolist()} for {game.agents[seat]!r}; allowed: {allowed}. "
         f"Numbers are clipped to the bounds, and choices replaced by doing nothing.",
         stacklevel=2,
-    )
-
-
-def outcome(
-    engine: Readable, cell: Cell, seeds: np.ndarray, seats: np.ndarray, recorder: Recorder
-) -> Episodes:
-    """Return the results of the episodes in an engine, without curves and trace."""
-    control = engine.control
-    return Episodes(
-        cell=cell,
-        agents=engine.agents,
-        seeds=seeds,
-        lengths=engine.state.time.copy(),
-        terminated=control.ended.copy(),
-        seats=seats == OWN,
-        returns=control.returns.copy(),
-        metrics={name: control.measures[:, k].copy() for k, name in enumerate(engine.spec.metrics)}
-        | recorder.metrics(),
-        curves={},
-        agent_metrics=recorder.agent_metrics(),
-        common_reward=engine.spec.common_reward,
     )
 
 
@@ -495,10 +488,7 @@ def play_selection(
 
 
 def play_checkpoints(
-    protocol: Protocol,
-    cell: Cell,
-    checkpoints: Checkpoints,
-    tell: Tell | None = None,
+    protocol: Protocol, cell: Cell, checkpoints: Checkpoints, tell: Tell | None
 ) -> Progress:
     """Play the selection episodes of a protocol with every checkpoint of a training run."""
     steps = sorted(checkpoints.policies)

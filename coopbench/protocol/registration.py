@@ -6,7 +6,6 @@ report checks itself against it.
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,7 +93,7 @@ def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) 
 def registration(
     protocol: Protocol, contestants: Sequence[str], hypotheses: Sequence[str], date: str
 ) -> Registration:
-    """Return the registration of a study; ``date`` is in UTC, as written by ``isoformat``.
+    """Return the registration of a study; ``date`` is that of ``provenance.now``.
 
     Raises:
         ValueError: if a hypothesis is not allowed, see ``parse_hypothesis``, or there are no
@@ -111,11 +110,6 @@ def registration(
         hypotheses=tuple(parse_hypothesis(text, protocol, names) for text in hypotheses),
         date=date,
     )
-
-
-def now() -> str:
-    """Return the time in UTC, as a registration has it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_registration(root: Path) -> Registration | None:

@@ -8,7 +8,7 @@ from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes
 from coopbench.errors import ReplayError
-from coopbench.playing.recording import recorded_episode
+from coopbench.playing.recording import episode_of
 from coopbench.report.blocks import Block, Details, Player, Text
 from coopbench.report.player import as_html
 from coopbench_envs.foreign_names import is_foreign
@@ -67,8 +67,10 @@ def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float
     run = "" if cell.run is None else f", run {cell.run}"
     metric = findings.protocol.report.score
     title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
+    recorded = {} if block.trace is None else block.trace.recorded
     try:
-        shown: Block = Player(as_html(recorded_episode(findings.protocol, block, k), _SHARE))
+        episode = episode_of(findings.protocol, cell, k, *recorded[k])
+        shown: Block = Player(as_html(episode, _SHARE))
     except ReplayError as error:
         shown = Text(str(error), warning=True)
     return Details(title, (shown,), "replay")

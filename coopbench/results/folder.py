@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from coopbench.baselines.registry import parse_name
+from coopbench.episodes.names import check_case
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import make_folder, read_bounded, write_text
-from coopbench.playing.contestants import Failed, Model, TrainedRuns, check_distinct
+from coopbench.playing.contestants import Failed, Model, TrainedRuns
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import is_part
 from coopbench.results import store
@@ -292,7 +293,8 @@ def check_folder(root: Path, cells: Sequence[Cell]) -> None:
             )
     if is_results_folder(root):
         names = [*_policies(root), *(cell.policy for cell in cells)]
-        check_distinct(names, f"use another name, or choose another folder than {root}")
+        advice = f"use another name, or choose another folder than {root}"
+        check_case("The policies", names, advice)
 
 
 def _policies(root: Path) -> Iterator[str]:

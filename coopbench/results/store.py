@@ -26,7 +26,6 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -61,7 +60,7 @@ from coopbench.files import (
 from coopbench.playing.contestants import Checkpoints, Model
 from coopbench.playing.trained_models import KINDS, WEIGHTS, trained_kind
 from coopbench.protocol.schema import Protocol
-from coopbench.provenance import commit, versions
+from coopbench.provenance import commit, now, versions
 from coopbench_envs.arrays import pack, proportional, unpack
 
 SCHEMA = 4
@@ -321,7 +320,7 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
         "versions": versions(),
         "commit": commit(),
         "platform": platform.platform(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": now(),
     }
 
 

@@ -64,7 +64,7 @@ def bootstrap_intervals(
             notes.append(
                 f"almost none of the {reps} resamples lie beyond an end: raise reps, or add runs"
             )
-        intervals.append(Interval(float(centre), low, high, "percentile", reps, tuple(notes)))
+        intervals.append(Interval(float(centre), low, high, tuple(notes)))
     return tuple(intervals)
 
 

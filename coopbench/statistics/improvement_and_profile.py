@@ -16,7 +16,6 @@ from coopbench.statistics.estimates import (
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
 
-METHOD, NEWCOMBE = "t", "newcombe"
 NO_VARIATION = "no variation at all: a width of zero is not certainty"
 SINGLE = "a task has a single value: no interval exists"
 
@@ -47,12 +46,12 @@ def improvement_interval(
     if matched and len({len(column) for pair in pairs for column in pair}) > 1:
         raise ValueError("matched samples need one value per episode; their numbers differ")
     if min(len(column) for pair in pairs for column in pair) < 2:
-        return Interval(estimate, np.nan, np.nan, NEWCOMBE, 0, (SINGLE,))
+        return Interval(estimate, np.nan, np.nan, (SINGLE,))
     sizes = np.array([[len(one), len(two)] for one, two in pairs])
     sharing = float(_correlation(pairs).mean()) * len(pairs) if matched else 1.0
     low = _lowest(estimate, sizes, sharing, confidence)
     high = 1.0 - _lowest(1.0 - estimate, sizes, sharing, confidence)  # of the complement
-    return Interval(estimate, low, high, NEWCOMBE, 0)
+    return Interval(estimate, low, high)
 
 
 def _lowest(estimate: float, sizes: np.ndarray, sharing: float, confidence: float) -> float:
@@ -104,7 +103,7 @@ def profile_interval(scores: Scores, taus: Scores, confidence: float = 0.95) -> 
     parts = np.array([_variance(part) * len(part) / total**2 for part in above])
     freedom = np.array([len(part) - 1 for part in above])
     low, high = _ends(estimate, parts, freedom, confidence)
-    return Interval(estimate, low, high, METHOD, 0, _notes(parts, int(freedom.min())))
+    return Interval(estimate, low, high, _notes(parts, int(freedom.min())))
 
 
 def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:

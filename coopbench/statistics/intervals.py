@@ -20,8 +20,6 @@ class Interval:
     estimate: float | np.ndarray  # the statistic of the data itself, never of the resamples
     low: float | np.ndarray  # lower end, units of the estimate
     high: float | np.ndarray  # upper end, units of the estimate
-    method: str  # how the ends were found, for instance "percentile"
-    reps: int  # resamples drawn; 0 for a closed form
     warnings: tuple[str, ...] = ()  # sentences for the reader of a report; empty when all is well
 
 
@@ -77,4 +75,4 @@ def t_interval(values: Scores, confidence: float = 0.95) -> Interval:
     check_confidence(confidence)
     (found,) = moments([as_vector(values, "values")], confidence)
     ends = found.mean - found.half, found.mean + found.half
-    return Interval(found.mean, *ends, "t", 0, found.warnings)
+    return Interval(found.mean, *ends, found.warnings)

@@ -33,13 +33,12 @@ def median_weights(means: np.ndarray) -> np.ndarray:
     return _middle(means, (means.shape[-1] - 1) // 2)
 
 
-def gap_weights(means: np.ndarray, gamma: float = 1.0) -> np.ndarray:
-    """Return the weights of the shortfall from ``gamma``, (tasks,): tasks above it count nothing.
+def gap_weights(means: np.ndarray) -> np.ndarray:
+    """Return the weights of the optimality gap, (tasks,): tasks above 1 count nothing.
 
-    The shortfall is the mean over tasks of gamma - min(mean, gamma); the form is without its
-    constant.
+    The gap is the mean over tasks of 1 - min(mean, 1); the form is without its constant.
     """
-    return np.where(means < gamma, -1.0 / means.shape[-1], 0.0)
+    return np.where(means < 1.0, -1.0 / means.shape[-1], 0.0)
 
 
 def _middle(means: np.ndarray, cut: int) -> np.ndarray:

@@ -41,15 +41,15 @@ def as_tasks(scores: Scores, name: str = "scores") -> Tasks:
     return matrix
 
 
-def as_vector(values: Scores, name: str, minimum: int = 1) -> np.ndarray:
-    """Return values as a finite 1-D float64 array of at least ``minimum`` entries.
+def as_vector(values: Scores, name: str) -> np.ndarray:
+    """Return values as a finite 1-D float64 array that is not empty.
 
     Raises:
         ValueError: naming the first missing or infinite entry by position, or the shape.
     """
     vector = floats(values)
-    if vector.ndim != 1 or vector.size < minimum:
-        raise ValueError(f"{name} has shape {vector.shape}; allowed is 1-D with >= {minimum} value")
+    if vector.ndim != 1 or not vector.size:
+        raise ValueError(f"{name} has shape {vector.shape}; allowed is 1-D with >= 1 value")
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
         raise ValueError(

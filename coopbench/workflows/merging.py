@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopbench.episodes.names import check_case
 from coopbench.errors import OtherProtocolError
-from coopbench.playing.contestants import check_distinct
 from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration, write_registration
 from coopbench.protocol.schema import Protocol
@@ -57,7 +57,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         reasons = " ".join(notes) or "Run the evaluations again to resume them."
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
     check_units(results)
-    check_distinct((c.policy for c in results), "evaluate one of them again under another name")
+    advice = "evaluate one of them again under another name"
+    check_case("The policies", (cell.policy for cell in results), advice)
     study = _common_registration(sources)
     write_protocol(root, protocol)
     if study is not None and read_registration(root) is None:

@@ -232,7 +232,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
     if policy is not None:
         _check_stored(policy, task)
     elif k in trace_of(block).recorded:
-        return recording.recorded_episode(protocol, block, k)
+        return recording.episode_of(protocol, cell, k, *trace_of(block).recorded[k])
     actor = policy or _actions(stored, block, k, task)
     again, _ = play_again(protocol, cell, actor, [k], [k])
     columns = ("returns", "lengths", "terminated")

@@ -110,7 +110,7 @@ class CheckJob(CellJob):
         if policy is None or by_interval:
             how = REPLAYED
             try:
-                actions = _stored_actions(protocol, task, self.stored, block)
+                actions = _stored_actions(task, self.stored, block)
             except DamagedResultError as error:
                 played = 0
                 discrepancies.append(Discrepancy(str(error)))
@@ -252,7 +252,7 @@ def _selection_discrepancies(protocol: Protocol, stored: Stored) -> Iterator[Dis
 # --- stored actions -------------------------------------------------------------------------------
 
 
-def _stored_actions(protocol: Protocol, task: Task, stored: Stored, block: Episodes) -> Actions:
+def _stored_actions(task: Task, stored: Stored, block: Episodes) -> Actions:
     """Return the actions of the policy of a cell.
 
     Raises ``DamagedResultError`` if they are not those that have to be stored.

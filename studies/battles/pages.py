@@ -11,6 +11,7 @@ PUBLISHED = (
     *("2s_vs_1sc", "2s3z", "3s5z", "1c3s5z", "10m_vs_11m", "2c_vs_64zg", "bane_vs_bane"),
     *("5m_vs_6m", "3s_vs_5z", "3s5z_vs_3s6z", "6h_vs_8z", "27m_vs_30m", "MMM2", "corridor"),
 )
+_HARDLY = 0.1  # share of victories below which nothing follows from who has more of them
 _REQUIRED = 12  # of the published maps from drawn starts
 _WON = 0.1  # share of victories of the heuristic with free orders that is worth a mention
 _KINDS = {"with": "masked", "without": "unmasked"}
@@ -95,11 +96,12 @@ def _verdicts(whole: str, certificates: Mapping[str, BattleCertificate]) -> str:
 
 def verdict(certificate: BattleCertificate) -> str:
     """Return "lost", "need", "none" or "open", by the intervals of a certificate."""
-    if certificate.is_hardly_won:
+    blind, reactive = certificate.blind, certificate.figures[certificate.reactive]
+    if max(reactive.win_high, blind.win_high) < _HARDLY:
         return "lost"
     if certificate.is_shown_to_need_sight:
         return "need"
-    return "none" if certificate.is_shown_to_need_no_sight else "open"
+    return "none" if blind.win_low > 0.5 * reactive.win_high else "open"
 
 
 _MEANINGS = {

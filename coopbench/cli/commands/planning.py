@@ -156,7 +156,8 @@ def register(
     """
     from coopbench.playing.contestants import loaded_policy, name_of
     from coopbench.protocol.loading import load_protocol
-    from coopbench.protocol.registration import now, registration, write_registration
+    from coopbench.protocol.registration import registration, write_registration
+    from coopbench.provenance import now
 
     loaded = load_protocol(protocol)
     names = [name_of(loaded_policy(name)) for name in contestants(policy, loaded, only)]
