@@ -338,6 +338,16 @@ def altered(report: Any, **rows: Any) -> Any:
     return other
 
 
+def stored_files(folder: Path) -> dict[str, bytes]:
+    """Return the files of all cells but the metadata, which have times, by their places."""
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for meta in folder.rglob("meta.json")
+        for file in meta.parent.iterdir()
+        if file != meta
+    }
+
+
 def edit_meta(cell: Path, **changes: Any) -> dict[str, Any]:
     """Change the metadata in the folder of a cell; return what they were."""
     file = cell / "meta.json"

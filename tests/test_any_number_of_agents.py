@@ -8,6 +8,7 @@ import pytest
 import toy_lift
 from builders import outputs_of
 from episodes import begun
+from team_training import known
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -17,11 +18,11 @@ from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.registry import learners, make_learner
 from coopbench.episodes.table import Cell
 from coopbench.results import store
-from coopbench_envs import registration
 
 pytest.importorskip("torch")
 
 LIFT, PENNIES = "test/Lift-v0", "test/Pennies-v0"
+_toys = known(toy_lift)
 SMALL = {"lanes": 2, "rollout": 20, "batch_size": 20, "epochs": 1, "layers": "8"}
 
 
@@ -29,13 +30,6 @@ def trained(env=LIFT, steps=40, **change):
     learner = make_learner("ippo_shared", env, {"num_agents": 3}, 3, **SMALL, **change)
     learner.learn(steps)
     return learner
-
-
-@pytest.fixture(autouse=True)
-def lift(monkeypatch):
-    """Make the toy known to the tests of this file alone."""
-    monkeypatch.setitem(registration._modules, LIFT, toy_lift.__name__)
-    monkeypatch.setitem(registration._specs, LIFT, toy_lift.SPEC)
 
 
 @pytest.fixture

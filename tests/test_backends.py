@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import PATIENCE, make_task, protocol_file
+from builders import PATIENCE, make_task, protocol_file, stored_files
 
 import coopbench
 from coopbench import provenance
@@ -152,16 +152,6 @@ def _jobs(protocol, policies):
     return [PlayJob(protocol, cell, who.model) for cell, who in plan(protocol, policies)]
 
 
-def _results(folder):
-    """Contents of all files of cells but the metadata, which have times."""
-    return {
-        file.relative_to(folder).as_posix(): file.read_bytes()
-        for meta in folder.rglob("meta.json")
-        for file in meta.parent.iterdir()
-        if file != meta
-    }
-
-
 def _finished(folder):
     return sorted(file.parent.relative_to(folder).as_posix() for file in folder.rglob("meta.json"))
 
@@ -178,9 +168,9 @@ def test_results_do_not_depend_on_the_backend(file, tmp_path):
         lambda *event: events.append(event),
         workers=2,
     )
-    expected = _results(tmp_path / "serial")
+    expected = stored_files(tmp_path / "serial")
     assert len(expected) == 9 + 3  # the actions of the policy that is not registered, too
-    assert _results(tmp_path / "processes") == expected
+    assert stored_files(tmp_path / "processes") == expected
     assert several.estimates == serial.estimates
     assert [b.cell for b in several.episodes] == [b.cell for b in serial.episodes]
     for name in _finished(tmp_path / "serial"):
@@ -244,7 +234,7 @@ def test_cells_whose_worker_dies_are_named_and_the_finished_ones_kept(file, tmp_
     assert len(kept) < 6  # after the death no other cell begins
     assert len(coopbench.evaluate(*call, workers=1).episodes.blocks) == 6
     coopbench.evaluate(file, ["random", Steady()], tmp_path / "serial")
-    assert _results(tmp_path / "r") == _results(tmp_path / "serial") != {}
+    assert stored_files(tmp_path / "r") == stored_files(tmp_path / "serial") != {}
 
 
 def test_all_cells_at_work_are_named_when_a_worker_dies(file, tmp_path):
@@ -490,7 +480,7 @@ class TestRay:
         policies = ["random", Steady()]
         coopbench.evaluate(file, policies, tmp_path / "serial")
         coopbench.evaluate(file, policies, tmp_path / "ray", "ray", lambda *e: events.append(e))
-        assert _results(tmp_path / "ray") == _results(tmp_path / "serial") != {}
+        assert stored_files(tmp_path / "ray") == stored_files(tmp_path / "serial") != {}
         assert sum(what == "done" for _, _, what in events) == 6
         assert ray.is_initialized()  # a cluster that ran before is left running
 

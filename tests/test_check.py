@@ -43,11 +43,7 @@ APART = {
         "sum": ("s.pool[i] = given.sum(axis=1)", "s.pool[i] = given.sum()", "on another one; "),
         "first": ("1.0 + uniforms(rng, i)[:, 0]", "1.0 + uniforms(rng, i)[:1, 0]", "factor is"),
         "lost": ("obs[i, :, 0] = s.w", "obs[i][:, :, 0] = s.w", "observe_all writes into a copy; "),
-        "state": (
-            "i] = 1.0 + uniforms",
-            "i][:] = 1.0 + uniforms",
-            "reset_all writes into a c",
-        ),
+        "state": ("i] = 1.0 + uniforms", "i][:] = 1.0 + uniforms", "reset_all writes into a c"),
         "scratch": ("s.pool[i] = given", "s.pool[i] += given", "was kept"),
         "dead": (
             "np.where(lives, actions[i, :, 0].clip(0.0, 1.0), 0.0)",

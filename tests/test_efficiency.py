@@ -235,10 +235,7 @@ def test_a_curve_that_still_rises_is_named_in_the_row():
     assert np.isnan(last_rise(steps[:1], rising[:1]))
     assert np.isnan(last_rise(steps[:0], rising[:0]))
 
-    means = {
-        "grows": np.full((2, RUNS, 8), 10.0) + 4 * rising,
-        "flat": np.full((2, RUNS, 8), 10.0),
-    }
+    means = {"grows": np.full((2, RUNS, 8), 10.0) + 4 * rising, "flat": np.full((2, RUNS, 8), 10.0)}
     report = make_report(make_table(means, steps))
     scales = score_scales(report.protocol, report.episodes)
     for policy, rise in {"grows": 8 / 200, "flat": 0.0}.items():

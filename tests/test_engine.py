@@ -258,15 +258,6 @@ def test_episodes_without_a_seed_count_from_0():
         assert engine.control.episode.tolist() == [episode, episode]
 
 
-def test_returns_are_sums_in_double_precision():
-    engine, total = Engine("TrustDilemma-v0", 2), np.zeros((2, 2))
-    engine.reset(np.arange(2))
-    for _ in range(3):
-        engine.step(np.full(engine.actions.shape, 33.3))
-        total += engine.control.rewards
-    np.testing.assert_array_equal(engine.control.returns, total)
-
-
 def test_a_saved_state_stays_as_it_was():
     engine = builders.begun("TrustDilemma-v0", seed=1)
     saved = engine.get_state()

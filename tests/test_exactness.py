@@ -113,7 +113,8 @@ def test_a_function_of_a_library_is_noticed_however_it_is_read(form, monkeypatch
     monkeypatch.setitem(_rewarding.py_func.__globals__, "_reward", function)
     shown = _shown(monkeypatch, coopbench_envs.spec("TrustDilemma-v1").kernels)
     names = ", ".join(f"`{name}`" for name in sorted(expected))
-    assert (f"per step; kernels call {names} |" if names else "the same bits |") in shown
+    promise = f"equal to 1e-9 per step; kernels call {names}" if names else "the same bits"
+    assert f"{promise} |" in shown
 
 
 _reward = None
@@ -133,14 +134,9 @@ def _shown(monkeypatch, kernels):
     return describe_environment(spec.id)
 
 
-def test_published_drivers_call_none(monkeypatch):
-    """And an environment that does says so with the size of the difference."""
-    spec = coopbench_envs.spec("TrustDilemma-v1")
-    assert library_calls(driver(spec.kernels, False, False)) == set()
-    monkeypatch.setitem(_rewarding.py_func.__globals__, "_reward", _of(math.exp))
-    promise = "equal to 1e-9 per step; kernels call `math.exp`"
-    shown = _shown(monkeypatch, spec.kernels)
-    assert f"| On other processors and GPUs | {promise} |" in shown
+def test_published_drivers_call_none():
+    kernels = coopbench_envs.spec("TrustDilemma-v1").kernels
+    assert library_calls(driver(kernels, False, False)) == set()
 
 
 def test_a_report_says_what_is_promised_where_that_is_not_the_same_bits(monkeypatch):

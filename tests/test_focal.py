@@ -10,8 +10,7 @@ from coopbench.baselines.match import seating, seating_by_role
 from coopbench.baselines.player import Player
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell
-from coopbench.playing import rollout
-from coopbench.playing.rollout import play, play_together
+from coopbench.playing.rollout import play
 from coopbench.protocol.schema import Protocol
 from coopbench.report.facts import task_facts
 from coopbench.results import store
@@ -122,30 +121,6 @@ def test_every_seat_acts_as_its_policy(env):
         assert values(block, "own_return")[k] == block.returns[k, k % agents]
 
 
-def _recorded(monkeypatch):
-    """Actions of every step, as the engine gets them."""
-    seen = []
-
-    class Watched(Engine):
-        def step(self, actions, mode=DISABLED):
-            seen.append(np.array(actions))
-            super().step(actions, mode)
-
-    monkeypatch.setattr(rollout, "Engine", Watched)
-    return seen
-
-
-def test_random_partners_draw_other_numbers(monkeypatch):
-    seen = _recorded(monkeypatch)
-    env = "coopbench/TrustDilemma-v0"
-    play(make_protocol(env, partners=()), Cell("one", "random"), "random")
-    alone, own = seen[0].copy(), seating(14, 2, 1) == -1
-    seen.clear()
-    play(make_protocol(env, partners=("random",)), Cell("one", "random"), "random")
-    np.testing.assert_array_equal(seen[0][own], alone[own])  # the policy's seat: as in self-play
-    assert not np.isin(seen[0][~own], alone).any()
-
-
 def test_games_are_described_without_an_engine(kind_id):
     game, engine = Game.at(kind_id), Engine(kind_id)
     assert (game.env_id, game.agents) == (engine.spec.id, engine.agents)
@@ -208,12 +183,3 @@ def test_the_order_of_roles_changes_nothing():
     assert one.task[0].partner_names == two.task[0].partner_names
     stored = Protocol.model_validate_json(one.model_dump_json(), strict=False)
     assert stored == one
-
-
-def test_cells_that_are_played_together_keep_their_own_seats():
-    protocol = make_protocol("coopbench/TrustDilemma-v0", count=5)
-    policies = {Cell("one", name): name for name in ("constant:0.25", "tit_for_tat")}
-    for block in play_together(protocol, policies):
-        alone = play(protocol, block.cell, block.cell.policy)
-        np.testing.assert_array_equal(block.returns, alone.returns)
-        np.testing.assert_array_equal(block.seats, alone.seats)

@@ -14,9 +14,7 @@ from coopbench.baselines.registry import make_learner
 from coopbench_envs.engine import DISABLED, SAME_STEP, Engine
 from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
-from coopbench_envs.foreign_names import (
-    permit,
-)
+from coopbench_envs.foreign_names import permit
 from coopbench_envs.lanes import lanes_of, of_user
 from coopbench_envs.shells.parallel_env import ParallelEnv
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import make_task, random_network, small_protocol
+from builders import make_task, random_network, small_protocol, stored_files
 
 import coopbench
 from coopbench.baselines.strategies.tit_for_tat import TitForTat
@@ -39,15 +39,6 @@ def jobs_of(protocol, task="focal"):
     return [PlayJob(protocol, cell, who.model) for cell, who in cells if cell.task == task]
 
 
-def stored(folder):
-    return {
-        file.relative_to(folder).as_posix(): file.read_bytes()
-        for meta in folder.rglob("meta.json")
-        for file in meta.parent.iterdir()
-        if file != meta
-    }
-
-
 @pytest.mark.parametrize("most", [1, 2, 100])
 def test_files_of_cells_do_not_depend_on_who_plays_beside_them(
     protocol, tmp_path, monkeypatch, most
@@ -63,8 +54,8 @@ def test_files_of_cells_do_not_depend_on_who_plays_beside_them(
     monkeypatch.setattr(groups, "largest_group", lambda protocol, task: min(most, 7))
     coopbench.evaluate(protocol, [*FIXED, models()], tmp_path / "other")
     assert max(sizes, default=1) == min(most, 7)
-    assert stored(tmp_path / "other") == stored(tmp_path / "usual")
-    assert len(stored(tmp_path / "usual")) == 2 * (4 + 3 * 2)
+    assert stored_files(tmp_path / "other") == stored_files(tmp_path / "usual")
+    assert len(stored_files(tmp_path / "usual")) == 2 * (4 + 3 * 2)
 
 
 def test_a_group_plays_policies_of_this_package_beside_partners(protocol):

@@ -17,8 +17,7 @@ def played(name, fractions, steps=None, **parameters):
     total = 0.0
     for row in fractions:
         engine.step(
-            (np.array(row) * engine.constants.endowment)[None, :, None].astype(np.float32),
-            DISABLED,
+            (np.array(row) * engine.constants.endowment)[None, :, None].astype(np.float32), DISABLED
         )
         recorder.note()
         total += engine.state.payoff[0].sum()

@@ -2,14 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coopbench.statistics import (
-    bootstrap_intervals,
-    iqm,
-    mean,
-    median,
-    optimality_gap,
-    t_interval,
-)
+from coopbench.statistics import bootstrap_intervals, iqm, mean, median, optimality_gap, t_interval
 from coopbench.statistics.bootstrap import BLOCK
 
 AGGREGATES = (mean, median, iqm, optimality_gap)
@@ -49,10 +42,7 @@ def test_intervals_match_the_recorded_bootstrap(golden):
         if case["stats"][0].startswith("tau"):
             statistics = [above(float(name.removeprefix("tau_"))) for name in case["stats"]]
         intervals = bootstrap_intervals(
-            case["scores"],
-            statistics,
-            reps=10 * case["reps"],
-            confidence=case["confidence"],
+            case["scores"], statistics, reps=10 * case["reps"], confidence=case["confidence"]
         )
         for k, (name, interval) in enumerate(zip(case["stats"], intervals, strict=True)):
             step = lattice_step(case, name)
