@@ -31,14 +31,6 @@ def test_ranges_are_checked(wrong):
         Engine("TrustDilemma-v1", initial_trust=wrong)
 
 
-def test_a_market_without_a_penalty_pays_in_full():
-    ranges = {"high": (1.8, 1.8), "low": (0.2, 0.2), "initial_trust": (0.2, 0.2)}
-    for penalty, worth in ((0.0, 1.8), (0.15, 1.8 * 0.85)):
-        engine = begun("RecoveryRace-v1", market_penalty=penalty, **ranges)
-        assert engine.state.good[0]
-        assert engine.state.productivity[0] == pytest.approx(worth)
-
-
 # --- held up partners and platforms ---------------------------------------------------------------
 
 CALM = {"initial_trust": (0.8, 0.8), "low": (0.2, 0.2)}
