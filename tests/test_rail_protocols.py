@@ -1,4 +1,4 @@
-"""Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
+"""Protocols of railways: scores of the challenge by hand, and the rule that stops early."""
 
 import json
 import math
@@ -19,9 +19,6 @@ from coopbench.timed.evaluation import timed_evaluate
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
-
-PUBLISHED = ("rail-published-1", "rail-published-2")
-CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
 
 
 def episode(task, level, policy):
