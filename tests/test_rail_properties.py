@@ -78,28 +78,3 @@ def test_the_schedule_of_malfunctions_does_not_depend_on_actions(seed, first, se
         np.testing.assert_array_equal(s.broken[0], s.broken[1])
     np.testing.assert_array_equal(schedule[0], s.strike_time)
     np.testing.assert_array_equal(schedule[1], s.strike_length)
-
-
-def test_illegal_actions_equal_doing_nothing_in_all_states_of_40_episodes():
-    """One engine hands illegal actions to the kernel, the other does nothing instead."""
-    lanes = 40
-    free, masked = Engine(RAIL, lanes, **PARAMETERS), Engine(RAIL, lanes, **PARAMETERS)
-    for engine in (free, masked):
-        engine.reset(np.arange(lanes))
-    rng = np.random.default_rng(0)
-    illegal = 0
-    while not masked.control.done.all():
-        actions = rng.choice(5, size=(lanes, TRAINS), p=[0.1, 0.2, 0.4, 0.2, 0.1])
-        legal = np.take_along_axis(masked.control.masks, actions[..., None], axis=2)[..., 0] == 1
-        running = ~masked.control.done[:, None]
-        illegal += int((~legal & running).sum())
-        free.control.masks[:] = 1
-        free.step(actions, DISABLED)
-        masked.step(np.where(legal, actions, 0), DISABLED)
-        np.testing.assert_array_equal(free.control.rewards, masked.control.rewards)
-        for name in free.fields:
-            values = getattr(free.state, name, None)
-            if values is not None:
-                np.testing.assert_array_equal(values, getattr(masked.state, name), err_msg=name)
-    assert illegal > 2_000
-    assert (free.control.invalid == 0).all()

@@ -1,19 +1,64 @@
-"""Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
+"""Protocols of railways: scores of the challenge by hand, and the rule that stops early."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 from builders import loaded
 
 import coopbench
+from coopbench.baselines.game import Game
+from coopbench.baselines.match import Match
+from coopbench.baselines.player import Player
 from coopbench.errors import ProtocolError
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import instance_state
 from coopbench.timed.evaluation import timed_evaluate
+from coopbench_envs.engine import Engine
+from coopbench_envs.rail.distances import distances_at
+from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
 
-PUBLISHED = ("rail-published-1", "rail-published-2")
-CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
+
+def episode(task, level, policy):
+    """Return an engine after one episode of a level, and the sum of every train's rewards."""
+    engine = Engine(task.env, 1, **task.parameters | {"observation": "none"})
+    fields = instance_state(task, engine.constants, level + 1)
+    match = Match(engine, [Player(policy, Game.of(engine))])
+    match.begin([level], {name: values[level] for name, values in fields.items()})
+    total = np.zeros(len(engine.agents))
+    for _ in match.steps():
+        total += engine.control.rewards[0]
+    return engine, total
+
+
+def test_scores_of_the_challenge_by_hand():
+    """The normalized return of three instances from arrivals, due times and distances alone."""
+    task = load_protocol("rail-published-1").task[3]
+    for level in range(3):
+        engine, total = episode(task, level, "shortest_path")
+        s, limit = engine.state, int(engine.state.limit[0])
+        by_hand = []
+        for a in range(task.parameters["num_agents"]):
+            cells = int(distances_at(s, s.place)[0, a])
+            travel = cells + 1  # at speed 1, the cell that it is in counted
+            if s.status[0, a] == ARRIVED:
+                by_hand.append(min(0, int(s.due[0, a]) - int(s.arrival[0, a])))
+            elif s.status[0, a] <= BROKEN_OFF_MAP:
+                by_hand.append(-travel)
+            else:
+                by_hand.append(min(0, int(s.due[0, a]) - limit - travel))
+        assert by_hand == total.tolist()
+        expected = sum(max(value, -limit) for value in by_hand) / (limit * len(by_hand))
+        names = list(engine.spec.metrics)
+        measured = engine.control.measures[0]
+        assert math.isclose(measured[names.index("normalised_return")], expected)
+        open_steps = sum(
+            int(t) - 1 if t >= 0 else limit for t in s.arrival[0].tolist()
+        )  # -1 in every step at whose end it has not arrived
+        challenge = -open_steps / (limit * len(by_hand))
+        assert math.isclose(measured[names.index("return_2020")], challenge)
 
 
 def reduced(tasks, **limits):

@@ -13,6 +13,7 @@ from test_rail_planners import POLICIES
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import graph
 from coopbench_envs.rail.rail_v1 import OBSERVATIONS
+from coopbench_envs.rail.trains import ARRIVED
 
 RAIL = "coopbench/Rail-v1"
 TRAINS = 10
@@ -31,6 +32,17 @@ PER_TRAIN = (
     *("strike_length", "status", "place", "speed", "distance", "broken", "fresh", "arrival"),
     *("next_strike", "malfunctions", "earned", "rank", "waited"),
 )
+
+
+def test_returns_by_hand():
+    engine = played("shortest_path", lanes=16)
+    s = engine.state
+    punctuality = np.minimum((s.due - s.departure) / (s.arrival - s.departure), 1)
+    expected = np.where(s.status == ARRIVED, punctuality, 0)
+    np.testing.assert_allclose(engine.control.returns, expected, rtol=1e-15)
+    np.testing.assert_allclose(measure(engine, "normalised_return"), expected.mean(axis=1))
+    assert (s.status == ARRIVED).any()
+    assert (s.status != ARRIVED).any()
 
 
 def test_staying_at_home_scores_nothing():

@@ -63,8 +63,6 @@ def test_angles_are_exact_to_fifteen_digits():
 
 def test_angles_within_a_turn_stay_as_they_are():
     x = np.concatenate([np.linspace(-np.pi, 3.14159, 1001), [-0.0, np.nextafter(-np.pi, 0)]])
-    turns = np.floor((x + np.pi) / (2.0 * np.pi))
-    np.testing.assert_array_equal(x - 2.0 * np.pi * turns, x)
     assert [angles.wrapped(value) for value in x] == list(x)
 
 

@@ -14,7 +14,7 @@ from coopbench_envs.shells.aec_env import AECEnv
 from coopbench_envs.shells.gymnasium_env import GymnasiumEnv
 from coopbench_envs.shells.parallel_env import ParallelEnv
 
-PENNIES, SQUAD, APART = "test/Pennies-v0", "test/Squad-v0", "test/Freelancers-v0"
+PENNIES, SQUAD = "test/Pennies-v0", "test/Squad-v0"
 TRUST = "coopbench/TrustDilemma-v1"
 TOLD = toy_pennies.TOLD.id
 LANES = 4

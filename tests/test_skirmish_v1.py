@@ -31,6 +31,28 @@ def battle(tmp_path):
     return partial(begun, tmp_path, ID, start="fixed", jitter=False)
 
 
+@pytest.mark.parametrize(
+    ("ally", "enemy", "shield", "lost"),
+    [
+        ("MARAUDER", "STALKER", 5, (5, 20 - 5 - 1)),  # bonus; armour only behind the shield
+        ("MARAUDER", "MARINE", 0, (0, 10)),
+        ("STALKER", "MARAUDER", 0, (0, 13 + 5 - 1)),
+        ("ZEALOT", "MARINE", 0, (0, 8 + 8)),
+        ("ZEALOT", "STALKER", 3, (3, (8 - 3 - 1) + (8 - 1))),  # armour counts for each blow
+        ("COLOSSUS", "HYDRALISK", 0, (0, 2 * (10 + 5))),
+    ],
+)
+def test_one_attack(battle, ally, enemy, shield, lost):
+    engine = battle([(ally, 9, 16)], [(enemy, 11 if ally == "COLOSSUS" else 10.2, 16)])
+    hp = float(engine.state.hp[0, 1])
+    state = {"shield": np.array([[0.0, shield]]), "wait": np.full((1, 2), 100.0)}
+    engine.reset(np.array([0]), state=state)
+    regained = 0.2734 / 2 if enemy == "HYDRALISK" else 0.0
+    state = play(engine, FIRST)
+    assert shield - state.shield[0, 1] == pytest.approx(lost[0])
+    assert hp - state.hp[0, 1] == pytest.approx(lost[1], abs=regained + 1e-9)
+
+
 def test_blows_fall_at_once_and_an_exchange_is_no_victory(battle):
     engine = battle([("MARINE", 9, 16)], [("MARINE", 12, 16)])
     engine.reset(np.array([0]), state={"hp": np.full((1, 2), 6.0)})

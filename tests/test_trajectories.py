@@ -1,6 +1,7 @@
 """Metrics over trajectories: values worked out by hand, and what must hold in every game."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import builders
 import numpy as np
@@ -16,7 +17,9 @@ from coopbench.playing.plan import plan
 from coopbench.playing.rollout import play
 from coopbench.protocol.loading import ad_hoc
 from coopbench_envs.coopetition import trajectories
+from coopbench_envs.coopetition.published import dynamics
 from coopbench_envs.coopetition.trajectories import AGENT, EPISODE, TRACES
+from coopbench_envs.coopetition.ventures import ventures
 from coopbench_envs.core import TrajectoryMetric
 from coopbench_envs.engine import DISABLED, Engine
 
@@ -266,3 +269,16 @@ def test_gini_of_mixed_signs_is_undefined():
     row = estimates(protocol, EpisodeTable((block,)))[1]
     assert (row.metric, row.count) == ("gini", 3)
     assert "undefined in 1 of 4 episodes" in row.flag
+
+
+def test_trust_that_is_given_is_not_that_which_is_received():
+    """By hand: of three agents, row a is how much a trusts the others."""
+    trust = np.array([[[1.0, 0.8, 0.6], [0.1, 1.0, 0.3], [0.5, 0.5, 1.0]]])
+    numbers = {"last_action": np.zeros((1, 3)), "trust": trust}
+    constants = SimpleNamespace(num_agents=3, endowment=np.ones(3), baseline=np.zeros(3))
+    shown = dynamics.trace(constants, SimpleNamespace(**numbers))
+    np.testing.assert_allclose(shown["trust_given"], [[0.7, 0.2, 0.5]])
+    np.testing.assert_allclose(shown["trust_received"], [[0.3, 0.65, 0.45]])
+    record = {"record": np.array([[0.2, 0.4, 0.9]]), "fraction": np.zeros((1, 3))}
+    told = ventures.trace(constants, SimpleNamespace(**record, expected=np.zeros(1)))
+    np.testing.assert_allclose(told["trust_given"], [[0.65, 0.55, 0.3]])

@@ -25,18 +25,20 @@ def _fits(engine):
     assert all(engine.state_space.contains(row) for row in engine.global_state())
 
 
+def test_one_step_of_good_times_by_hand():
+    """r = 1 - a + A/2 (a0 + a1); a record moves a quarter of the way to the observed investment."""
+    engine = begun("TrustDilemma-v1", {"record": [0.8, 0.6], "good": True, "productivity": 1.4})
+    engine.step(np.array([[[1.0], [0.25]]]))
+    worth = 0.7 * 1.25
+    np.testing.assert_allclose(engine.control.rewards[0], [worth, 0.75 + worth], rtol=1e-15)
+    np.testing.assert_allclose(engine.state.record[0], [0.85, 0.6 + 0.25 * (0.25 - 0.6)])
+    assert engine.state.expected[0] == 0.5
+
+
 @pytest.mark.parametrize("wrong", [(0.9, 0.6), (0.1,), (-0.1, 0.5), (0.5, 1.1), (0.1, np.nan)])
 def test_ranges_are_checked(wrong):
     with pytest.raises(ValueError, match=r"'initial_trust'.*two numbers 0 <= lowest <= highest"):
         Engine("TrustDilemma-v1", initial_trust=wrong)
-
-
-def test_a_market_without_a_penalty_pays_in_full():
-    ranges = {"high": (1.8, 1.8), "low": (0.2, 0.2), "initial_trust": (0.2, 0.2)}
-    for penalty, worth in ((0.0, 1.8), (0.15, 1.8 * 0.85)):
-        engine = begun("RecoveryRace-v1", market_penalty=penalty, **ranges)
-        assert engine.state.good[0]
-        assert engine.state.productivity[0] == pytest.approx(worth)
 
 
 # --- held up partners and platforms ---------------------------------------------------------------
@@ -53,6 +55,22 @@ def held_up(state, *steps, **parameters):
     for actions in steps:
         step(engine, actions)
     return engine
+
+
+def test_a_step_by_the_contract():
+    engine = held_up(GOOD, [[1.0, 0.5], [0.5, 0.5]])
+    s = engine.state
+    # 0.4 + 0.35 * 0.6 and 0.4 + 0.35 * 0.1
+    np.testing.assert_allclose(s.capital[0], [0.61, 0.435])
+    worth = 1.75 * (1.1 * 0.61 + 0.9 * 0.435)
+    assert worth == pytest.approx(1.859375)
+    # The weak partner keeps half of 0.9; records pay nobody.
+    rewards = [0.53 * worth, 0.45 + 0.47 * worth]
+    np.testing.assert_allclose(engine.control.rewards[0], rewards)
+    np.testing.assert_allclose(s.income[0], rewards)
+    # 0.8 + 0.25 * 0.2 and 0.8 - 0.25 * 0.3
+    np.testing.assert_allclose(s.record[0], [0.85, 0.725])
+    assert not engine.control.terminated.any()
 
 
 def test_metrics_with_nothing_to_divide_by():
@@ -74,6 +92,20 @@ def test_capital_is_steady_where_it_is_what_is_invested():
     np.testing.assert_allclose(engine.control.rewards[0], [0.6375 * 3.5, 0.1125 * 3.5])
     wild = partner_hold_up_v1.steady(None, np.array([[[2.0, 0.5], [-1.0, 0.5]]]))
     np.testing.assert_array_equal(wild["capital"], [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize("record", [0.6, 1.0])
+def test_a_step_with_everybody_present(record):
+    """Records pay nobody: 2 x (1 + 0.4 + 0.8) is divided 30 to 70 whatever they are."""
+    state = {"good": True, "productivity": 2.0, "record": np.full(3, record)}
+    engine = begun("PlatformEcosystem-v1", state, 1, **PLATFORM)
+    invest, some = [1.0, 0.5, 0.5], [0.5, 0.5, 0.5]
+    step(engine, [invest, some, invest])
+    worth = 2.0 * 2.2
+    part = 0.7 * worth / 2
+    np.testing.assert_allclose(engine.control.rewards[0], [0.3 * worth, 0.4 + part, part])
+    np.testing.assert_array_equal(engine.state.present[0], True)
+    assert not engine.control.terminated.any()
 
 
 @pytest.mark.parametrize(
