@@ -1,7 +1,6 @@
 """Catalogue: names of environments, policies, learners and protocols; compiling them all."""
 
 import inspect
-import multiprocessing
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match, seating
 from coopbench.baselines.networks.network import Network, perceptron
 from coopbench.baselines.player import Player
+from coopbench.playing.processes import WorkerContext
 from coopbench.protocol.loading import load_protocol, protocol_files
 from coopbench_envs.drivers import MANY_LANES
 
@@ -71,8 +71,7 @@ def warmup(
             if progress is not None:
                 progress(name, 1.0, "done")
         return
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(parts)), mp_context=spawned) as pool:
+    with ProcessPoolExecutor(min(workers, len(parts)), WorkerContext()) as pool:
         futures = {pool.submit(compile_part): name for name, compile_part in parts.items()}
         for future in as_completed(futures):
             future.result()

@@ -33,7 +33,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     CALLED: {},
 }
 
-OPERATORS = ("**", "@")  # that compiled code calls a library for
+OPERATORS = ("**", "@", ".dot", ".std")  # operators and methods that call a library
 
 # What a part of a step is played for.
 PER_LANE, PER_AGENT, PER_PAIR = "per lane", "per agent", "per pair of agents"
@@ -122,7 +122,8 @@ def reads(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
     That are globals, built-in functions, variables of enclosing functions, and what they hold as
     attributes of modules and types, under dotted names. Operators that libraries compute come as
-    "**" and "@" with their second operand, or None where that is no constant.
+    "**" and "@" with their second operand, or None where that is no constant; methods of arrays as
+    ".dot" and ".std" with None.
     """
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     closed = dict(zip(function.__code__.co_freevars, cells, strict=True))
@@ -147,6 +148,8 @@ def _reads(code: types.CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str
             operator = instruction.argrepr.removesuffix("=")
             if operation == "BINARY_OP" and operator in OPERATORS:
                 yield operator, constant
+            if operation in ("LOAD_ATTR", "LOAD_METHOD") and f".{operand}" in OPERATORS:
+                yield f".{operand}", None
         if value is not nothing:
             yield name, value
         is_constant = operation in ("LOAD_CONST", "LOAD_SMALL_INT")

@@ -3,13 +3,17 @@
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from concurrent.futures import Future
+from contextlib import chdir, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,6 +111,21 @@ class Tells:
 
         reserved = ray.get_runtime_context().get_assigned_resources()
         return os.environ["OMP_NUM_THREADS"], reserved
+
+
+@dataclass(frozen=True)
+class Finds:
+    """A job that returns where its process stands, and where it looks for modules last."""
+
+    cost: float = 1.0
+    kind: str = "finds"
+
+    @property
+    def resources(self):
+        return Resources()
+
+    def __call__(self, tell):
+        return str(Path.cwd()), sys.path[-1]
 
 
 class Unloadable:
@@ -525,6 +544,43 @@ class TestRay:
         results = BACKENDS["ray"](_jobs(load_protocol(file), ["random"])[:1], None, None)
         with pytest.raises(RuntimeError, match=r"lacks numpy 1\.0: results may differ"):
             next(results)
+
+
+DEATHS = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError")
+
+
+def test_workers_of_ray_stand_where_modules_of_a_folder_replace_none(monkeypatch, tmp_path):
+    """Ray puts the folder in which it is started before all others."""
+    stood = []
+    fake = SimpleNamespace(
+        exceptions=SimpleNamespace(**dict.fromkeys(DEATHS, OSError)),
+        is_initialized=lambda: False,
+        init=lambda: stood.append(Path.cwd()) or fake,
+        cluster_resources=lambda: {"CPU": 1},
+        get=None,
+        cloudpickle=pickle,
+        remote=lambda **options: lambda task: SimpleNamespace(remote=partial(_done, task)),
+        shutdown=lambda: stood.append("down"),
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(sys, "path", [*sys.path, "of the user"])
+    monkeypatch.chdir(tmp_path)
+    job = Finds()
+    ((_, found),) = BACKENDS["ray"]([job], None, None)
+    assert stood == [Path(os.sep), "down"]
+    assert found == (str(tmp_path), "of the user")
+
+
+def _done(task, *arguments):
+    """What Ray returns of a task that was done in a process of its own path, in another folder."""
+    path = sys.path[:]
+    sys.path[:] = [place for place in path if place != "of the user"]
+    with chdir(os.sep):
+        content = task(*arguments)
+    sys.path[:] = path
+    future = Future()
+    future.set_result(content)
+    return SimpleNamespace(future=lambda: future)
 
 
 def test_a_missing_ray_is_named(file, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from unittest import mock
@@ -420,6 +421,18 @@ def test_warmup_compiles_every_part_once(monkeypatch, command):
     printed = command("warmup")
     assert played == ["env", "planner"]
     assert "planner" in printed.err + printed.out
+
+
+def test_processes_that_warm_up_take_no_module_from_the_folder_they_start_in(monkeypatch, tmp_path):
+    for name in ("multiprocessing", "pickle", "coopbench"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('hostile')")
+    monkeypatch.chdir(tmp_path)
+    parts = {name: partial(Path(name).touch) for name in ("one", "two")}
+    monkeypatch.setattr(catalogue, "compilations", lambda: parts)
+    catalogue.warmup(workers=2)
+    assert (tmp_path / "one").exists()
+    assert (tmp_path / "two").exists()
 
 
 def test_what_warms_up_are_environments_planners_and_rules():

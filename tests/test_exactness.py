@@ -101,6 +101,8 @@ FORMS = {
     "power": (kernel(lambda x, n: x**n), {"**"}),
     "in place": (kernel(lambda x, n: [x := x**3]), {"**"}),
     "product": (kernel(lambda x, n: x @ n), {"@"}),
+    "method": (kernel(lambda x, n: x[0].dot(n) + x.sum()), {".dot"}),
+    "deviation": (kernel(lambda x, n: x.std() + x.mean()), {".std"}),
     "places": (kernel(lambda x, n: round(x, n)), {"round"}),
     "exact": (kernel(lambda x, n: abs(min(x, n)) ** 2 + np.float64(int(x))), set()),
 }

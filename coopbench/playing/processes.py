@@ -104,10 +104,7 @@ class _Processes(Workers):
     deaths = (BrokenProcessPool,)
 
     def __init__(self, most: int, loads_script: bool = True) -> None:
-        self.places, self._context = most, _Context(loads_script)
-        if os.name == "posix":
-            with _inherited():  # the process that cleans up after the others is started first
-                resource_tracker.ensure_running()
+        self.places, self._context = most, WorkerContext(loads_script)
         self._told = self._context.SimpleQueue()  # (number of a job, its progress)
         self._pool = ProcessPoolExecutor(most, self._context, _connect, (self._told,))
         self._works = False  # whether a process has begun to work
@@ -193,15 +190,19 @@ class WorkerProcess(SpawnProcess):
         super().run()
 
 
-class _Context(SpawnContext):
+class WorkerContext(SpawnContext):
     """Starts workers for an executor, and remembers them."""
 
-    def __init__(self, loads_script: bool) -> None:
+    def __init__(self, loads_script: bool = True) -> None:
         super().__init__()
         self._loads_script = loads_script
         self.workers: list[WorkerProcess] = []
+        if os.name == "posix":
+            with _inherited():  # the process that cleans up after the others is started first
+                resource_tracker.ensure_running()
 
     def Process(self, *arguments: Any, **options: Any) -> WorkerProcess:  # type: ignore[override] # noqa: N802
+        """Return a process that is not started yet."""
         self.workers.append(WorkerProcess(*arguments, loads_script=self._loads_script, **options))
         return self.workers[-1]
 

@@ -1,10 +1,14 @@
 """The backend 'ray': each job is a task of Ray, on the machines of a cluster."""
 
+import os
 import pickle
 import platform
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import chdir
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from coopbench.playing import jobs as work
@@ -30,6 +34,12 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
 
 
 class _RayTasks(work.Workers):
+    """Tasks of Ray, whose workers look for modules where this process does.
+
+    Ray puts the folder in which it is started before all others, where a file of a stranger's
+    folder would replace a module of this package. So it is started in the root folder.
+    """
+
     def __init__(self, ray: Any, most: int | None) -> None:
         self._ray, self._tasks = ray, dict[Future[bytes], Any]()
         failed = ray.exceptions
@@ -39,14 +49,18 @@ class _RayTasks(work.Workers):
             failed.LocalRayletDiedError,
             failed.OutOfMemoryError,
         )
-        self._started = not ray.is_initialized() and ray.init() is not None
+        self._folder = str(Path.cwd())
+        self._path = [place or self._folder for place in sys.path]
+        with chdir(os.sep):
+            self._started = not ray.is_initialized() and ray.init() is not None
         self.places = most or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def submit(self, number: int, job: Job) -> Future[bytes]:
         cores, gpus = job.resources
         threads = {"env_vars": work.thread_limits(cores)}
         remote = self._ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=0, runtime_env=threads)
-        task = remote(_task).remote(self._ray.cloudpickle.dumps(job), versions())
+        place = self._folder, self._path
+        task = remote(_task).remote(self._ray.cloudpickle.dumps(job), versions(), *place)
         future: Future[bytes] = task.future()
         self._tasks[future] = task
         future.add_done_callback(self._tasks.pop)
@@ -59,10 +73,17 @@ class _RayTasks(work.Workers):
             self._ray.shutdown()
 
 
-def _task(content: bytes, expected: dict[str, str]) -> bytes:
-    """Do a job where the versions are those of the machine that gave it out."""
+def _task(content: bytes, expected: dict[str, str], folder: str, path: Sequence[str]) -> bytes:
+    """Do a job where the versions are those of the machine that gave it out.
+
+    The worker stands in the ``folder`` of the process there, if it has it, and imports modules
+    from that one's ``path`` after its own.
+    """
     import ray
 
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    sys.path += [place for place in path if place not in sys.path]
     installed = versions()
     if installed == expected:
         return work.answer_to(content, None, ray.cloudpickle.dumps)
