@@ -75,7 +75,7 @@ def played(protocol: Protocol, cell: Cell, level: float, rng: np.random.Generato
     ends = {"final_trust": rng.random(count), "mean_trust": rng.random(count)}
     rewards = rng.normal(level / 2, 8.0, (count, 2))
     actions = np.ones((HORIZON, 2)), np.ones((HORIZON, 2))
-    prints = tuple(rng.bytes(32).hex() for _ in range(count))
+    prints = np.frombuffer(rng.bytes(32 * count), np.uint8).reshape(count, 32)
     trace = Trace(
         prints, rng.integers(0, 2**62, HORIZON).astype(np.uint64), {0: actions, 1: actions}
     )

@@ -2,6 +2,8 @@
 
 import json
 import zipfile
+from collections.abc import Mapping
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ __all__ = [
 ]
 
 
-def certified(env_id: str) -> dict[str, Any]:
-    """Return the content of an environment's certificate.
+@lru_cache(maxsize=16)
+def certified(env_id: str) -> Mapping[str, Any]:
+    """Return the content of an environment's certificate, which all callers share.
 
     Raises ``FileNotFoundError`` if the package holds none for it.
     """
@@ -32,7 +35,7 @@ def certified(env_id: str) -> dict[str, Any]:
         raise FileNotFoundError(
             f"There is no certificate of {env_id}; there are those of {', '.join(names) or 'none'}."
         )
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    content: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return content
 
 

@@ -85,7 +85,7 @@ def _repeated(blocks: Sequence[Episodes], values: ScoreMatrix) -> str:
     traces = [block.trace for block in blocks if block.trace is not None]
     if values.distinct or not traces or len(traces) < len(blocks):
         return ""
-    count = max(len(trace.episodes) for trace in traces)
+    count = max(len(trace.digests) for trace in traces)
     different = max(len(set(trace.episodes)) for trace in traces)
     return f"{different} of {count} episodes are distinct" if different < count else ""
 

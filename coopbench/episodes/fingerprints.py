@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbench.episodes.actions import Actions
-from coopbench.episodes.table import Trace
+from coopbench.episodes.table import DIGEST, Trace
 
 if TYPE_CHECKING:
     from coopbench_envs.lanes import Readable
@@ -78,8 +78,9 @@ class Fingerprints:
         These are among the first ``recordable`` ones, whose actions and rewards fit into memory.
         """
         self._flush()
+        digests = b"".join(sha.digest() for sha in self._hashes)
         return Trace(
-            tuple(sha.hexdigest() for sha in self._hashes),
+            np.frombuffer(digests, np.uint8).reshape(-1, DIGEST),
             np.array(self._steps, np.uint64),
             {k: self._recorded(k, int(lengths[k])) for k in recorded},
         )

@@ -16,6 +16,7 @@ from coopbench.statistics.scores import means_of_defined
 _BYTES = 240  # of a policy's name in the name of a folder, which has at most 255
 _DIGITS = 32  # of the digest of a name, hexadecimal
 _LONGEST = 60  # characters of a longer name that are used, or of one with other characters
+DIGEST = 32  # bytes of a SHA-256
 LARGEST = 1e100  # of a result in size: squares of sums of such numbers are finite
 
 
@@ -47,11 +48,17 @@ class Cell:
 class Trace:
     """Checksums that prove how the episodes of a cell were played; see fingerprints."""
 
-    episodes: tuple[str, ...]  # SHA-256 of every episode's trajectory
+    digests: np.ndarray  # (episodes, 32) uint8, SHA-256 of every episode's trajectory
     steps: np.ndarray  # (longest,) uint64, checksum of step t + 1 over all episodes
     # Episode number -> (actions, rewards) by step, for the few that are recorded.
     recorded: dict[int, tuple[np.ndarray, np.ndarray]]
     actions: bytes | None = None  # of a policy that a verifier does not have; see ``actions``
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        """SHA-256 of every episode's trajectory, in hexadecimal digits."""
+        text, width = self.digests.tobytes().hex(), 2 * DIGEST
+        return tuple(text[k : k + width] for k in range(0, len(text), width))
 
 
 @dataclass(frozen=True)

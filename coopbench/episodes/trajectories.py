@@ -5,6 +5,7 @@ A game whose ``EnvSpec`` has a ``trace`` gets the metrics of its ``episode_metri
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from coopbench_envs.core import EnvSpec, TrajectoryMetric
 from coopbench_envs.lanes import Readable
 from coopbench_envs.parameters import resolve
 from coopbench_envs.states import allocated
+
+_TRACES: dict[tuple[str, Any], frozenset[str]] = {}  # names that games trace, by id and function
 
 
 class Recorder:
@@ -70,6 +73,9 @@ def _traced(spec: EnvSpec, table: Mapping[str, TrajectoryMetric]) -> dict[str, T
     """Metrics of ``table`` whose traces a game gives; all its parameters give the same ones."""
     if spec.trace is None or not table:
         return {}
-    constants = spec.constants(resolve(spec.params, {}, spec.id))
-    names = spec.trace(constants, allocated(spec.kernels_of(constants).state, constants, 1)).keys()
-    return {name: metric for name, metric in table.items() if names >= set(metric.needs)}
+    key = spec.id, spec.trace
+    if key not in _TRACES:
+        constants = spec.constants(resolve(spec.params, {}, spec.id))
+        state = allocated(spec.kernels_of(constants).state, constants, 1)
+        _TRACES[key] = frozenset(spec.trace(constants, state))
+    return {name: metric for name, metric in table.items() if _TRACES[key] >= {*metric.needs}}

@@ -46,7 +46,7 @@ from coopbench.baselines.registry import (
 )
 from coopbench.episodes.actions import Actions, unpacked
 from coopbench.episodes.names import check_name, cleaned
-from coopbench.episodes.table import Cell, Episodes, Failure, Played, Progress, Trace
+from coopbench.episodes.table import DIGEST, Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.files import (
@@ -76,7 +76,6 @@ _TYPES = {
     **{"seeds": np.uint64, "lengths": np.int64, "terminated": np.bool_, "seats": np.bool_},
     **{"trajectories": np.uint8, "steps": np.uint64, "checkpoints": np.int64},
 }
-_DIGEST = 32  # bytes of a SHA-256
 
 
 class Stored(NamedTuple):
@@ -362,13 +361,12 @@ def _names(episodes: Episodes, progress: Progress | None) -> dict[str, list[str]
 def _arrays(episodes: Episodes, progress: Progress | None) -> dict[str, np.ndarray]:
     """Return everything that is stored of episodes, as listed above."""
     trace, (count, agents) = _traced(episodes), episodes.seats.shape
-    digests = bytes.fromhex("".join(trace.episodes))
     arrays = {
         "seeds": episodes.seeds,
         "lengths": episodes.lengths,
         "terminated": episodes.terminated,
         "seats": episodes.seats,
-        "trajectories": np.frombuffer(digests, np.uint8).reshape(count, _DIGEST),
+        "trajectories": trace.digests,
         "returns": episodes.returns,
         "metrics": _stacked(episodes.metrics, (count,)),
         "agent_metrics": _stacked(episodes.agent_metrics, (count, agents)),
@@ -532,10 +530,10 @@ def _series(
 
 def _trace(arrays: dict[str, np.ndarray], recorded: list[int]) -> Trace:
     digests = arrays["trajectories"]
-    if digests.shape != (len(arrays["seeds"]), _DIGEST):
+    if digests.shape != (len(arrays["seeds"]), DIGEST):
         raise ValueError(f"trajectories has shape {digests.shape}")
     course = {k: (arrays[f"actions.{k}"], arrays[f"rewards.{k}"]) for k in recorded}
-    return Trace(tuple(row.tobytes().hex() for row in digests), arrays["steps"], course)
+    return Trace(digests, arrays["steps"], course)
 
 
 def _check_shapes(block: Episodes) -> None:

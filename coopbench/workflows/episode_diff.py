@@ -21,7 +21,6 @@ def part(block: Episodes, numbers: Sequence[int]) -> Episodes:
     trace, rows = trace_of(block), list(numbers)
     positions = {k: position for position, k in enumerate(rows)}
     recorded = {positions[k]: v for k, v in trace.recorded.items() if k in positions}
-    hashes = tuple(trace.episodes[k] for k in rows)
     columns = ("seeds", "lengths", "terminated", "seats", "returns")
     return replace(
         block,
@@ -29,7 +28,7 @@ def part(block: Episodes, numbers: Sequence[int]) -> Episodes:
         metrics={name: column[rows] for name, column in block.metrics.items()},
         agent_metrics={name: column[rows] for name, column in block.agent_metrics.items()},
         curves={},
-        trace=Trace(hashes, trace.steps[:0], recorded),
+        trace=Trace(trace.digests[rows], trace.steps[:0], recorded),
     )
 
 
