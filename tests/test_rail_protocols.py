@@ -1,4 +1,4 @@
-"""Protocols of railways: scores of the challenge by hand, and the rule that stops early."""
+"""Protocols of railways: instances as exported, scores of the challenge by hand, the stop rule."""
 
 import json
 import math
@@ -12,6 +12,7 @@ from coopbench.baselines.game import Game
 from coopbench.baselines.match import Match
 from coopbench.baselines.player import Player
 from coopbench.errors import ProtocolError
+from coopbench.playing.plan import game_of
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import instance_state
@@ -19,6 +20,9 @@ from coopbench.timed.evaluation import timed_evaluate
 from coopbench_envs.engine import Engine
 from coopbench_envs.rail.distances import distances_at
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP
+
+PUBLISHED = ("rail-published-1", "rail-published-2")
+CHALLENGE = ("rail-challenge-2020-1", "rail-challenge-2020-2")
 
 
 def episode(task, level, policy):
@@ -31,6 +35,19 @@ def episode(task, level, policy):
     for _ in match.steps():
         total += engine.control.rewards[0]
     return engine, total
+
+
+@pytest.mark.slow("reads the networks of all tasks")
+@pytest.mark.parametrize("name", PUBLISHED + CHALLENGE)
+def test_instances_can_be_played(name):
+    for task in load_protocol(name).task:
+        fields = instance_state(task, game_of(task).constants, 10)
+        assert len(fields["limit"]) == 10
+        assert fields["limit"].max() == task.parameters["horizon"]
+        if name in CHALLENGE:
+            struck = (fields["strike_length"] > 0).any(axis=(1, 2))
+            assert not struck[0]
+            assert not fields["departure"].any()
 
 
 def test_scores_of_the_challenge_by_hand():

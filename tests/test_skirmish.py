@@ -115,6 +115,25 @@ def test_one_step_from_a_full_state_is_that_of_the_reference(name):
         assert near.mean() >= 0.97
 
 
+@pytest.mark.parametrize("kind", ["script", "random"])
+@pytest.mark.parametrize("name", EPISODES)
+def test_episodes_follow_the_reference_up_to_the_first_contact(name, kind):
+    recorded = np.load(FOLDER / f"ep_{name}_{kind}_s0_numpy.npz")
+    units = recorded["units"]
+    changed = np.abs(np.diff(units[:, :, :2].sum(axis=2), axis=0)).max(axis=1) > 1e-9
+    engine = builders.begun(ID, map=name, seed=1)
+    steps = int(np.flatnonzero(changed)[0])
+    for t in range(steps):
+        np.testing.assert_array_equal(engine.control.masks[0], recorded["avail"][t])
+        engine.step(recorded["actions"][None, t].astype(np.int64), DISABLED)
+        assert engine.control.rewards[0, 0] == pytest.approx(recorded["rewards"][t], abs=1e-6)
+        for k, field in ((4, "x"), (5, "y")):
+            np.testing.assert_allclose(
+                getattr(engine.state, field)[0], units[t + 1, :, k], atol=1e-3
+            )
+    assert steps > 0
+
+
 @pytest.mark.parametrize("name", EPISODES)
 def test_attack_nearest_is_the_script_of_the_recordings(name):
     recorded = np.load(FOLDER / f"ep_{name}_script_s0_numpy.npz")
