@@ -211,6 +211,23 @@ def test_choices_of_those_who_have_left_and_of_lanes_that_are_over_are_not_count
     assert engine.control.invalid.tolist() == [[3, 3, 1]] * 2
 
 
+def test_an_agent_alone_may_be_told_its_choices_in_infos():
+    class Alone(gym.Env):
+        observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(3)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(1, np.float32), 0.0, False, False, {"action_mask": [0, 1, 1]}
+
+    engine = lanes_of(of_user(Alone), 2)
+    engine.reset(np.arange(2, dtype=np.uint64))
+    for _ in range(3):
+        engine.step(np.zeros((2, 1), np.int64), DISABLED)
+    assert engine.control.invalid.tolist() == [[2]] * 2  # in the first step nothing was told
+
+
 def test_agents_that_are_terminated_are_not_alive_at_the_end():
     class Ends(toy_foreign.Lamps):
         def step(self, actions):
