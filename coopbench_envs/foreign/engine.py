@@ -100,12 +100,9 @@ class ForeignEngine:
         self._beyond: np.ndarray | None = None  # where they are, in the step that is played
         self._played = np.zeros((lanes, kept, *self.codec.shape), self.actions.dtype)
         # Whether a step of all lanes may be taken apart at once: nothing is read but the arrays.
-        self._at_once = (
-            all(isinstance(world, Single) for world in self._worlds)
-            and self._box is not None
-            and self.codec.form != BY_AGENT
-            and not (self._metrics or global_state)
-        )
+        alone = all(isinstance(world, Single) for world in self._worlds)
+        arrays = self._box is not None and self.codec.form != BY_AGENT
+        self._at_once = alone and arrays and not (self._metrics or global_state)
         # What was said last, by lane: a ``Turn``, or what it is made of.
         self._said: dict[int, tuple[Any, ...] | None] = dict.fromkeys(range(lanes))
 
@@ -586,10 +583,9 @@ class ForeignEngine:
         return np.stack([self._state_of(lane) for lane in range(self.lanes)])
 
     def _state_of(self, lane: int) -> np.ndarray:
-        if self._worlds[lane].state_space is None:
-            seen: np.ndarray = self.control.obs[lane].reshape(-1).astype(np.float32)
-            return seen
-        state: np.ndarray = np.asarray(self._worlds[lane].state(), np.float32).reshape(-1)
+        world = self._worlds[lane]
+        given = self.control.obs[lane] if world.state_space is None else world.state()
+        state: np.ndarray = np.asarray(given, np.float32).reshape(-1)
         return state
 
     def check(self) -> None:
