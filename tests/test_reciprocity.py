@@ -229,3 +229,18 @@ def test_uninformed_agents_follow_what_informed_ones_invest(name):
     steps = [parts | {"others_actions": seen} for seen in (0.3, 0.5, 0.7)]
     course = played("reciprocator", *steps, game=game)[:, 0]
     np.testing.assert_allclose(course, [0.0, 0.5, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["SynergySearch-v1", "SLCD-v1", "PlatformEcosystem-v1"])
+def test_informed_agents_judge_those_too_who_are_not(name):
+    game = Game.at(name)
+    others = len(game.agents) - 1
+    parts = {"productivity": 0.9, "informed": [1.0, *[0.0] * others], "others_actions": 1.0}
+    if "level" in game.layout:
+        parts["level"] = 1.0
+    trusted, distrusted = (
+        played("reciprocator", parts | {"trust_in_others": record, "trust_in_me": 0.9}, game=game)
+        for record in (0.9, 0.1)
+    )
+    assert trusted[0, 0] == pytest.approx(1.0)
+    assert distrusted[0, 0] < 0.5
