@@ -169,6 +169,26 @@ def test_only_regular_bounded_files_are_read(tmp_path):
         read_regular(Path("/dev/zero"), 10)
 
 
+@pytest.mark.parametrize("exchanged", ["pipe", "large file"])
+def test_a_file_that_is_exchanged_before_it_is_opened_is_refused(tmp_path, monkeypatch, exchanged):
+    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    file.write_text("{}")
+    if exchanged == "pipe":
+        os.mkfifo(other)
+    else:
+        other.write_bytes(bytes(101))
+    opened = os.open
+
+    def exchange_and_open(path, *arguments, **options):
+        if path == file:
+            other.replace(file)
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", exchange_and_open)
+    with pytest.raises(ValueError, match=r"not a file|larger than 100 bytes"):
+        read_regular(file, 100)
+
+
 def test_a_file_has_each_key_once_and_an_archive_begins_with_itself(root):
     with pytest.raises(ValueError, match="a key twice"):
         parsed(b'{"a": {"b": 1, "b": 2}}')
