@@ -9,7 +9,7 @@ from episodes import measure
 
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
-from coopbench_envs.pathfinding import routing_v1
+from coopbench_envs.pathfinding import routing, routing_v1
 from coopbench_envs.pathfinding.dynamics import DIFFDRIVE, HOLONOMIC
 from coopbench_envs.pathfinding.maps.common import ABSENT
 
@@ -113,7 +113,7 @@ def test_official_instances_are_taken_as_they_are():
         "agent_cell": np.array([[width + 1, width + 2, width + 3, width + 4]] * 3),
         "goal_cell": np.array([[width + 1, width + 2, width + 4, width + 3]] * 3),
     }
-    engine.reset(np.arange(3), state=routing_v1.instances(engine.constants, arrays))
+    engine.reset(np.arange(3), state=routing.placed(engine.constants, arrays))
     assert engine.state.on_goal.tolist() == [[True, True, False, False]] * 3
     np.testing.assert_allclose(
         engine.state.shortest[0], [0, 0, 0.1 - 0.012, 0.1 - 0.012], atol=1e-12
