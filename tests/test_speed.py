@@ -34,18 +34,22 @@ def test_medians_are_those_of_runs_in_turns(scripts, monkeypatch):
 
 def test_waits_are_measured_in_turns(scripts, monkeypatch, capsys, tmp_path):
     waits, order = scripts["waits"], []
-    (tmp_path / "coopbench_envs").mkdir()
+    for folder in ("coopbench/cli", "coopbench_envs", "baselines", "protocols"):
+        (tmp_path / folder).mkdir(parents=True)
     figures = iter([4.0, 3.0, 6.0, 2.0])
 
-    def figure(name, checkout):
-        order.append((name, checkout))
+    def figure(name, packages):
+        found = ("coopbench/cli", "coopbench/baselines", "coopbench/protocols", "coopbench_envs")
+        order.append((name, *((packages / folder).resolve() for folder in found)))
         return next(figures)
 
     monkeypatch.setattr(waits, "figure", figure)
     command = ["waits.py", "CartPole", "--against", str(tmp_path), "--rounds", "2"]
     monkeypatch.setattr(sys, "argv", command)
     waits.main()
-    assert order == [("CartPole", tmp_path.resolve()), ("CartPole", waits.ROOT)] * 2
+    folders = ("coopbench/cli", "baselines", "protocols", "coopbench_envs")
+    sides = [[root / folder for folder in folders] for root in (tmp_path.resolve(), waits.ROOT)]
+    assert order == [("CartPole", *side) for side in sides] * 2
     assert "| CartPole | µs | 4 | 2 | 2 |" in capsys.readouterr().out
     assert all((row.within is None) != (row.of is None) for row in waits.ROWS.values())
 
