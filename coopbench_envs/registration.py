@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import gymnasium
 import pettingzoo
 
-from coopbench_envs.errors import broken_code
+from coopbench_envs.errors import KernelError, broken_code
 from coopbench_envs.foreign_names import is_foreign, permit, permitted
 from coopbench_envs.parameters import unknown
 
@@ -137,6 +137,8 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
         sys.path.append(str(path.parent))
     try:
         module = importlib.import_module(path.stem)
+    except KernelError:  # which names its place itself
+        raise
     except Exception as error:
         raise broken_code(str(file), error) from error
     if Path(str(getattr(module, "__file__", ""))).resolve() != path:

@@ -10,9 +10,8 @@ import pytest
 from test_training import trial, with_steady
 
 import coopbench
+from coopbench import provenance
 from coopbench.baselines import registry
-from coopbench.protocol import registration
-from coopbench.results import store
 
 JUMPS = (0.0, 1e9, -2e9, 0.5, 0.0, -1e5, 3e9)  # seconds
 OF_TIME = ("created", "seconds", "evaluation_seconds", "steps_per_second")
@@ -38,8 +37,7 @@ def jumps(monkeypatch):
         for name in ("time", "monotonic", "perf_counter"):
             way = itertools.accumulate(itertools.cycle(JUMPS), initial=1e6)
             monkeypatch.setattr(time, name, lambda way=way: next(way))
-        for module in (store, registration):
-            monkeypatch.setattr(module, "datetime", Wild)
+        monkeypatch.setattr(provenance, "datetime", Wild)
 
     return begin
 

@@ -243,6 +243,8 @@ class Codec:
         ``actions`` (lanes, *shape) are stored ones; each is returned as its space has it, in arrays
         of its own. Numbers beyond the bounds of a Box are replaced by the bounds.
         """
+        if self.levels is not None and self.boxes is not None:
+            return self.boxes.decoded(self.levels.actions(actions), alive)
         if self.form == BY_AGENT:
             spaces = self.action_spaces
             seated = list(enumerate(zip(self.agents, spaces, strict=True)))
