@@ -8,9 +8,9 @@ meets the tests of its room, then the others of the default tier, until one fail
 none has caught also meets the slow tests with ``--all-tiers``. NAME is that of a mutant or of a
 room; by default all are tried. Tests that fail without any fault catch nothing, and are named.
 
-Results are kept in ``build/mutants.jsonl``, a line each, so that a later call goes on where one was
+Results are kept in ``mutants.jsonl``, a line each, so that a later call goes on where one was
 interrupted. A mutant is tried again when its entry, its file, or the test that caught it has
-changed, and one that survived when any test has.
+changed, and one that survived when any test has. It first meets the test that caught it before.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import time
 import tomllib
 import venv
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ from studies.checks.folders import FOLDERS, ROOT, module_name
 from studies.checks.structure import place
 
 ENTRIES = Path(__file__).with_name("mutants.toml")
-RESULTS = ROOT / "build" / "mutants.jsonl"
+RESULTS = ENTRIES.with_suffix(".jsonl")
 COMPARES = "test_mutants.py"  # entries with sources: fails under every fault, so catches none
 FEWEST, PER_ROOM = 100, 2
 PATIENCE = 900.0  # seconds until tests that do not end count as failed
@@ -325,16 +325,28 @@ def digest_of(mutant: Mutant, tree: Path, caught: str) -> str:
     return total.hexdigest()[:16]
 
 
-def stored(tree: Path, entries: Sequence[Mutant]) -> dict[str, Outcome]:
-    """Return the outcomes of earlier calls that still hold, by the names of mutants."""
-    by_name = {entry.name: entry for entry in entries}
-    outcomes: dict[str, Outcome] = {}
-    for line in RESULTS.read_text().splitlines() if RESULTS.is_file() else ():
-        outcome = Outcome(**json.loads(line))._replace(stages=tuple(json.loads(line)["stages"]))
-        mutant = by_name.get(outcome.name)
-        if mutant is not None and outcome.digest == digest_of(mutant, tree, outcome.caught):
-            outcomes[outcome.name] = outcome
-    return outcomes
+def written() -> dict[str, Outcome]:
+    """Return the last outcome of every mutant that is written, by its name."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.is_file() else []
+    contents = [json.loads(line) for line in lines]
+    return {c["name"]: Outcome(**c)._replace(stages=tuple(c["stages"])) for c in contents}
+
+
+def holding(
+    tree: Path, entries: Sequence[Mutant], outcomes: Mapping[str, Outcome]
+) -> dict[str, Outcome]:
+    """Return the outcomes of these mutants that still hold, by their names."""
+    found = [(entry, outcomes[entry.name]) for entry in entries if entry.name in outcomes]
+    return {m.name: o for m, o in found if o.digest == digest_of(m, tree, o.caught)}
+
+
+def tidy() -> None:
+    """Leave the last line of every mutant that there is, in the order of the entries."""
+    last = written()
+    kept = [last[entry.name] for entry in mutants() if entry.name in last]
+    beside = RESULTS.with_suffix(".part")
+    beside.write_text("".join(f"{json.dumps(outcome._asdict())}\n" for outcome in kept))
+    beside.replace(RESULTS)
 
 
 def table(entries: Sequence[Mutant], outcomes: dict[str, Outcome]) -> str:
@@ -376,7 +388,8 @@ class Work:
             for file in sorted((copy.tree / "tests").rglob("test_*.py"))
             if file.name != COMPARES
         ]
-        self.outcomes = stored(copy.tree, entries)
+        self._before = written()
+        self.outcomes = holding(copy.tree, entries, self._before)
         self._waiting = [entry for entry in entries if self._lacking(entry)]
         self.error: BaseException | None = None
 
@@ -406,11 +419,13 @@ class Work:
     def _try(self, copy: Copy, mutant: Mutant) -> None:
         before = self.outcomes.get(mutant.name, Outcome(mutant.name, "", (), "", 0.0))
         done, seconds, caught = list(before.stages), before.seconds, ""
-        for stage in self._lacking(mutant):
+        earlier = self._before.get(mutant.name)
+        if earlier is not None and (known := self._caught_again(copy, mutant, earlier.caught)):
+            done, seconds, caught = list(earlier.stages), known.seconds, earlier.caught
+        for stage in () if caught else self._lacking(mutant):
             tier, files = self._tests(mutant, stage)
             usable, patience = self._controls.usable(copy, files, tier)
-            with copy.changed(mutant.file, lambda t: t.replace(mutant.text, mutant.replacement)):
-                result = run_tests(copy, ["-x", *usable], self.stop, patience)
+            result = self._tested(copy, mutant, ["-x", *usable], patience)
             seconds += result.seconds
             done.append(stage)
             if result.failed:
@@ -420,11 +435,29 @@ class Work:
         outcome = Outcome(mutant.name, digest, tuple(done), caught, round(seconds, 1))
         with self._lock:
             self.outcomes[mutant.name] = outcome
-            RESULTS.parent.mkdir(exist_ok=True)
             with RESULTS.open("a") as file:
                 file.write(json.dumps(outcome._asdict()) + "\n")
             what = f"caught by {caught}" if caught else "SURVIVES"
             print(f"{mutant.name}: {what} ({', '.join(done)}; {seconds:.0f} s)", flush=True)
+
+    def _tested(
+        self, copy: Copy, mutant: Mutant, arguments: Sequence[str], patience: float
+    ) -> Tested:
+        """Run tests with a fault."""
+        with copy.changed(mutant.file, lambda t: t.replace(mutant.text, mutant.replacement)):
+            return run_tests(copy, arguments, self.stop, patience)
+
+    def _caught_again(self, copy: Copy, mutant: Mutant, test: str) -> Tested | None:
+        """Return how the test that caught a mutant before fails with it; None unless it does.
+
+        The test must pass without the fault.
+        """
+        if "::" not in test:  # there was none, or pytest itself ended
+            return None
+        result = self._tested(copy, mutant, [test], PATIENCE)
+        if not result.failed or run_tests(copy, [test], self.stop, PATIENCE).failed:
+            return None
+        return result
 
     def _tests(self, mutant: Mutant, stage: str) -> tuple[str, list[str]]:
         """Return the tier and the files of a stage."""
@@ -478,7 +511,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"There is no mutant or room {name!r}; mutants.toml lists them.")
     chosen = [e for e in entries if not options.names or {e.name, e.room} & set(options.names)]
     stages = [ROOM] if options.rooms_only else [ROOM, REST, *([SLOW] * options.all_tiers)]
-    outcomes = stored(ROOT, chosen) if options.report else run(chosen, stages, options.workers)
+    if options.report:
+        outcomes = holding(ROOT, chosen, written())
+    else:
+        outcomes = run(chosen, stages, options.workers)
+        tidy()
     print(table(chosen, outcomes))
     return int(any(not outcome.caught for outcome in outcomes.values()))
 
