@@ -55,8 +55,14 @@ class Trace:
     actions: bytes | None = None  # of a policy that a verifier does not have; see ``actions``
 
     @property
+    def checksums(self) -> tuple[bytes, ...]:
+        """SHA-256 of every episode's trajectory, to compare and to count."""
+        content = self.digests.tobytes()
+        return tuple(content[k : k + DIGEST] for k in range(0, len(content), DIGEST))
+
+    @property
     def episodes(self) -> tuple[str, ...]:
-        """SHA-256 of every episode's trajectory, in hexadecimal digits."""
+        """SHA-256 of every episode's trajectory, in hexadecimal digits, to show and to store."""
         text, width = self.digests.tobytes().hex(), 2 * DIGEST
         return tuple(text[k : k + width] for k in range(0, len(text), width))
 
