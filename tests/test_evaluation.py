@@ -181,7 +181,7 @@ def test_returns_that_cancel_add_up_but_for_rounding():
     assert not consistency._adds_up(np.array([np.nan]), np.ones((2, 1)))
 
 
-@pytest.mark.parametrize("reward", [1e308, -2e100])
+@pytest.mark.parametrize("reward", [1e308, -2e70])
 def test_numbers_that_cannot_be_averaged_are_refused(tmp_path, reward, recwarn):
     class Rich(gymnasium.Env):
         observation_space = action_space = gymnasium.spaces.Box(0.0, 1.0, (1,))
@@ -193,7 +193,9 @@ def test_numbers_that_cannot_be_averaged_are_refused(tmp_path, reward, recwarn):
         def step(self, action):
             return np.zeros(1, np.float32), reward, True, False, {}
 
-    with pytest.raises(ValueError, match=r"return of .*random is .*up to 1e[+]100 in size. Scale"):
+    with pytest.raises(
+        ValueError, match=r"return of .*random is .*up to 1e[+]70 in size. Scale the rew"
+    ):
         coopbench.evaluate(Rich, "random", tmp_path, episodes=3)
     assert not [str(warning.message) for warning in recwarn]
     assert not list(tmp_path.rglob("meta.json"))
