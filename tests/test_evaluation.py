@@ -145,10 +145,17 @@ def test_a_damaged_file_is_named_and_that_cell_alone_redone(protocol, tmp_path, 
     assert not coopbench.load_report(tmp_path / "r").notes
 
 
+def raised(block):
+    """Returns of which that of an episode without recorded actions is the highest."""
+    (k, *_) = {*range(len(block))} - {*block.trace.recorded}
+    return block.returns + 1e3 * (np.arange(len(block)) == k)[:, None]
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         (lambda block: {"returns": block.returns + 1e6}, "its rewards add up to"),
+        (lambda block: {"returns": raised(block)}, "it should be"),
         (lambda block: {"seeds": block.seeds + np.uint64(1)}, "seeds[0] is 1"),
         (lambda block: {"curves": {k: v + 1 for k, v in block.curves.items()}}, "the curve of"),
     ],

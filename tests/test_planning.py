@@ -267,9 +267,15 @@ def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
     assert read_registration(tmp_path / "results") == study
     with pytest.raises(FileExistsError, match="is not edited"):
         write_registration(tmp_path / "results", study)
-    file.write_text('{"schema": 1}')
-    with pytest.raises(DamagedResultError, match="is not a registration"):
-        read_registration(tmp_path / "results")
+    known = "contestants, date, digest, hypotheses, protocol, schema"
+    for text, message in (
+        ('{"schema": 1}', "contestants: is missing; add it"),
+        ('{"dat": ""}', f"dat: Unknown key 'dat'. Did you mean 'date'.*Known: {known}[.]"),
+        ("[1]", r"registration: was \[1\]; allowed: a table of keys"),
+    ):
+        file.write_text(text)
+        with pytest.raises(DamagedResultError, match=f"is not a registration:[^$]*{message}"):
+            read_registration(tmp_path / "results")
 
 
 def test_the_command_register(tmp_path, command):
