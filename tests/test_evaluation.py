@@ -158,6 +158,14 @@ def raised(block):
         (lambda block: {"returns": raised(block)}, "it should be"),
         (lambda block: {"seeds": block.seeds + np.uint64(1)}, "seeds[0] is 1"),
         (lambda block: {"curves": {k: v + 1 for k, v in block.curves.items()}}, "the curve of"),
+        (
+            lambda block: {"curves": block.curves | {"mean_trust": block.curves["mean_trust"] + 1}},
+            "the curve of mean_trust",
+        ),
+        (
+            lambda block: {"lengths": 0 * block.lengths, "terminated": block.lengths > 0},
+            "episode 0 has 0 steps",
+        ),
     ],
 )
 def test_a_cell_that_cannot_have_been_played_is_named_and_redone(
