@@ -33,11 +33,13 @@ UNREADABLE = (
     MemoryError,
     OSError,
 )
-# What file managers leave in every folder that they show, and synchronization in those it copies.
+# What systems and file managers leave in every folder that they show, and notebooks and
+# synchronization in those they open or copy; in lower case, since systems spell some in two ways.
 _STRAYS = {
-    *(".DS_Store", ".AppleDouble", ".localized", "__MACOSX", "Icon\r"),
-    *("Thumbs.db", "desktop.ini", "$RECYCLE.BIN"),
-    *(".directory", "@eaDir", ".dropbox", ".dropbox.attr"),
+    *(".ds_store", ".appledouble", ".localized", "__macosx", "icon\r", ".apdisk"),
+    *(".spotlight-v100", ".fseventsd", ".trashes", ".temporaryitems"),
+    *("thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information"),
+    *(".directory", "@eadir", ".dropbox", ".dropbox.attr", ".stfolder", ".ipynb_checkpoints"),
 }
 _VALUES = 4_000_000  # of a JSON file; in memory they take up to 100 bytes each
 _LEVELS = 50  # of a JSON file; functions that call themselves for each of them have to end
@@ -85,7 +87,7 @@ def digest_of(content: bytes) -> str:
 
 def is_stray(name: str) -> bool:
     """Whether file managers and synchronization leave files of such a name in every folder."""
-    return name.startswith("._") or name in _STRAYS
+    return name.startswith(("._", ".nfs")) or name.lower() in _STRAYS
 
 
 def read_bounded(path: Path) -> bytes:

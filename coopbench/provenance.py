@@ -52,7 +52,7 @@ def _quota() -> float:
         (
             int(limit[0]) / int(limit[1])
             for limit in limits
-            if len(limit) == 2 and limit[0].isdecimal() and limit[1].isdecimal()
+            if len(limit) == 2 and all(text.isdecimal() and int(text) > 0 for text in limit)
         ),
         default=math.inf,
     )

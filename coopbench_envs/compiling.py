@@ -75,7 +75,9 @@ class Compiled:
         function = self._functions.get(kinds)
         if function is None:
             with _lock:
-                function = self._functions[kinds] = self._loaded(kinds, arguments, numbers, what)
+                if kinds not in self._functions:  # another thread may have come first
+                    self._functions[kinds] = self._loaded(kinds, arguments, numbers, what)
+                function = self._functions[kinds]
         return function
 
     def _loaded(

@@ -7,6 +7,8 @@ environment whose kernels have no others promises the same bits everywhere.
 import types
 from typing import Any
 
+import numpy as np
+
 from coopbench_envs.marks import OPERATORS, plain, reads
 
 __all__ = ["EXACT", "library_calls", "promised_bits"]
@@ -18,6 +20,7 @@ EXACT = "the same bits"
 _EXACT = {*(f"math.{name}" for name in ("sqrt", "floor", "ceil", "ldexp", "copysign"))}
 _EXACT |= {"numpy.sqrt", "numpy.floor"}
 _INEXACT = (pow, round)  # of the built-in functions; ``round`` to places behind the point
+_MAGNITUDE = "abs of complex numbers"  # which C's library computes; that of others is exact
 _LIBRARIES = ("numpy", "random", "scipy", "statistics")  # some functions of which are Python
 
 
@@ -34,13 +37,15 @@ def library_calls(function: Any) -> set[str]:
 
     For instance "math.exp", or "**" for powers other than squares. Functions that are compiled are
     looked at as Python. It does not matter by which name a function is read, or where it is
-    defined.
+    defined. The types of values are not known: ``abs`` is named where there are complex numbers.
     """
     found, reached = set(), set()
+    takes_abs = is_complex = False
     waiting = [("", function)]
     while waiting:
         name, value = waiting.pop()
         value = plain(value)
+        takes_abs, is_complex = takes_abs or value is abs, is_complex or _is_complex(value)
         if name in OPERATORS:
             if (name, value) != ("**", 2):
                 found.add(name)
@@ -49,10 +54,25 @@ def library_calls(function: Any) -> set[str]:
         elif isinstance(value, types.FunctionType) and _origin(value) not in _LIBRARIES:
             if value not in reached:
                 reached.add(value)
-                waiting += [*reads(value), *((name, part) for part in value.__defaults__ or ())]
+                constants = (*value.__code__.co_consts, *(value.__defaults__ or ()))
+                waiting += [*reads(value), *((name, part) for part in constants)]
+        elif isinstance(value, types.CodeType):
+            waiting += [(name, part) for part in value.co_consts]
         elif _is_library(value):
             found.add(_library_name(value, name))
+    if takes_abs and is_complex:
+        found.add(_MAGNITUDE)
     return found - _EXACT
+
+
+def _is_complex(value: Any) -> bool:
+    """Tell whether a value is complex, or a type that is, such as a state with complex arrays."""
+    if isinstance(value, type):
+        arrays = getattr(value, "_arrays", {}).values()  # of a state
+        own = issubclass(value, complex | np.complexfloating)
+        return own or any(_is_complex(array.dtype) for array in arrays)
+    dtype = value if isinstance(value, np.dtype) else getattr(value, "dtype", None)
+    return isinstance(value, complex) or (isinstance(dtype, np.dtype) and dtype.kind == "c")
 
 
 def _origin(value: Any) -> str:

@@ -364,8 +364,10 @@ def test_cores_are_counted_within_the_quota_of_a_control_group(tmp_path, monkeyp
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("400000\n")
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
     assert usable_cores() == 4
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
-    assert usable_cores() == 8
+    for quota, period in (("-1", "100000"), ("400000", "0")):
+        (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (tmp_path / "cpu" / "cpu.cfs_period_us").write_text(f"{period}\n")
+        assert usable_cores() == 8
 
 
 HOSTILE = """

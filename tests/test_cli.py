@@ -101,7 +101,8 @@ def test_everything_is_listed_shown_and_planned(command):
     assert "Digest" in command("show", "routing-easy").out
     planned = command("evaluate", "coopetition-standard", "-p", "random", "--only", "--dry-run").out
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
-    for words in (["TrustDilemma-v1"], ["coopetition-standard", "--episodes", "5"]):
+    given = (["--episodes", "5"], ["--seed", "0"])  # of an environment
+    for words in (["TrustDilemma-v1"], *(["coopetition-standard", *option] for option in given)):
         refused = command("evaluate", *words, "--dry-run", status=2)
         assert "--dry-run lists the cells of a protocol" in refused.err
 

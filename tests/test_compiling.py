@@ -10,6 +10,7 @@ import time
 import types
 import warnings
 import weakref
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -312,6 +313,60 @@ def test_a_release_without_a_private_name_compiles_by_itself(stock, monkeypatch,
         warnings.simplefilter("error")
         np.testing.assert_array_equal(filled(inputs()), stock)
     assert f"cannot import name {name!r} from {place!r}" in doctor._compiler()
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_threads_that_need_one_function_compile_it_once(cache, is_stored, monkeypatch):
+    """The pause within a compilation is one in which the other thread could begin its own."""
+    calls, both, results = anew(monkeypatch), threading.Barrier(2), []
+    count = lowering.lowered
+
+    def slowly(*given):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.3)
+        return count(*given)
+
+    monkeypatch.setattr(lowering, "lowered", slowly)
+    if not is_stored:
+        monkeypatch.setattr(store, "keep", lambda *_: False)
+    workers = [threading.Thread(target=lambda: results.append(filled(inputs()))) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(PATIENCE)
+    np.testing.assert_array_equal(results[0], results[1])
+    assert len(calls) == 1
+
+
+def test_a_reader_finds_a_whole_file_while_another_is_written(cache, monkeypatch):
+    """The pauses are within the writing: nothing, or what was there, is seen until its end."""
+    write, seen = Path.write_bytes, []
+
+    def slowly(path, content):
+        for part in (content[:4], content):
+            write(path, part)
+            seen.append(store.kept_file(cache, "a.ptx"))
+
+    monkeypatch.setattr(Path, "write_bytes", slowly)
+    assert store.keep_file(cache, "a.ptx", b"first code")
+    assert store.keep_file(cache, "a.ptx", b"second code")
+    assert seen == [None, None, b"first code", b"first code"]
+    assert store.kept_file(cache, "a.ptx") == b"second code"
+
+
+def test_two_processes_that_write_one_file_do_not_meet(cache, monkeypatch):
+    """The pause is before the first renames its file: the second writes its own meanwhile."""
+    replace = os.replace
+
+    def later(*names):
+        monkeypatch.setattr(os, "replace", replace)
+        assert store.keep_file(cache, "a.ptx", b"code of the second")
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", later)
+    assert store.keep_file(cache, "a.ptx", b"code of the first")
+    assert store.kept_file(cache, "a.ptx") == b"code of the first"
+    assert [path.name for path in cache.iterdir()] == ["a.ptx"]
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link", "link to it"])

@@ -18,6 +18,7 @@ from coopbench.baselines.player import Player
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
 from coopbench.report.crossplay import heat_map
+from coopbench.workflows.crossplay import _games
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -51,6 +52,15 @@ def test_a_game_is_played_once(protocol, result):
     assert result.tasks == ("one", "pair")
     assert len(result.meetings) == 2 * 9
     assert coopbench.crossplay(protocol, ["constant:0.5"], tasks=["twin"]).tasks == ("twin",)
+
+
+def test_tasks_that_differ_in_what_is_played_are_no_twins(protocol):
+    one = protocol.task[0]
+    shorter = {"parameters": {**one.parameters, "horizon": 3}}
+    for changes in ({"instances": "others"}, {"episodes": 5}, shorter):
+        changed = one.model_copy(update={"id": "changed", **changes})
+        assert _games(protocol, (one, changed)) == (one, changed)
+        assert _games(protocol, (changed, changed)) == (changed,)
 
 
 def test_the_diagonal_is_self_play(result):

@@ -112,6 +112,27 @@ def test_a_run_counts_with_its_whole_curve():
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
 
 
+def test_tasks_of_one_game_share_their_luck_and_those_of_two_do_not():
+    """All runs are alike: a band is as wide as episodes are uncertain, alone or of two tasks."""
+    table = make_table({"mine": np.full((2, RUNS, 4), 100.0)})
+    one = make_protocol()
+    first, second = one.task
+    other = second.model_copy(update={"env": "coopbench/PartnerHoldUp-v1"})
+    curves, _ = learning_of(one, table)
+    apart, _ = learning_of(one.model_copy(update={"task": (first, other)}), table)
+    task, together, alone = (
+        (curve.high - curve.low) / scale
+        for curve, scale in (
+            (find(curves, "first"), 200),
+            (find(curves, ""), 1),
+            (find(apart, ""), 1),
+        )
+    )
+    assert together == pytest.approx(task)
+    share = stats.t.ppf(0.975, 4) / stats.t.ppf(0.975, 2)  # two samples of three
+    assert alone == pytest.approx(task * share / np.sqrt(2))
+
+
 def test_a_threshold_that_is_not_reached_is_said(means):
     report = make_report(make_table({"mine": means / 4}))
     (row,) = report.efficiency

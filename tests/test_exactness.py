@@ -17,6 +17,7 @@ from coopbench_envs import compiling, registration
 from coopbench_envs.core import kernel
 from coopbench_envs.drivers import driver
 from coopbench_envs.exactness import library_calls
+from coopbench_envs.states import array, state
 
 PUBLISHED = [name for name in coopbench_envs.ids() if name.startswith("coopbench/")]
 
@@ -70,6 +71,12 @@ def _nested(x, n):
 
 
 @kernel
+def _phased(x, n):
+    inner = lambda y: y * 1j  # noqa: E731
+    return abs(inner(x))
+
+
+@kernel
 def _through_a_closure(x, n):
     def inner():
         return _by_name(x, n)
@@ -88,6 +95,7 @@ def _one_of(x, n):
 
 
 TABLE = (math.cosh, _by_name)
+WAVES = np.array([1.0, 1j])
 # Each way to read a function of a library -> what is found.
 FORMS = {
     "name": (_by_name, {"math.exp", "numpy.tanh"}),
@@ -104,6 +112,11 @@ FORMS = {
     "method": (kernel(lambda x, n: x[0].dot(n) + x.sum()), {".dot"}),
     "deviation": (kernel(lambda x, n: x.std() + x.mean()), {".std"}),
     "places": (kernel(lambda x, n: round(x, n)), {"round"}),
+    "complex number": (kernel(lambda x, n: abs(x + 2j)), {"abs of complex numbers"}),
+    "complex type": (kernel(lambda x, n: abs(complex(x, n))), {"abs of complex numbers"}),
+    "complex array": (kernel(lambda x, n: abs(WAVES[n])), {"abs of complex numbers"}),
+    "nested complex": (_phased, {"abs of complex numbers"}),
+    "real part": (kernel(lambda x, n: (x + 2j).real), set()),
     "exact": (kernel(lambda x, n: abs(min(x, n)) ** 2 + np.float64(int(x))), set()),
 }
 
@@ -117,6 +130,14 @@ def test_a_function_of_a_library_is_noticed_however_it_is_read(form, monkeypatch
     names = ", ".join(f"`{name}`" for name in sorted(expected))
     promise = f"equal to 1e-9 per step; kernels call {names}" if names else "the same bits"
     assert f"{promise} |" in shown
+
+
+def test_absolute_values_are_inexact_where_a_state_is_complex():
+    kernels = coopbench_envs.spec("TrustDilemma-v1").kernels
+    for dtype, expected in ((np.float64, set()), (np.complex64, {"abs of complex numbers"})):
+        kind = state(__name__, waves=array("amplitudes", dtype=dtype))
+        step = kernel(lambda p, s, i: abs(s.waves[i]))
+        assert library_calls(kernels._replace(state=kind, step=step)) == expected
 
 
 _reward = None

@@ -40,8 +40,10 @@ from coopbench.results import store
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.consistency import episode_discrepancies
+from coopbench.workflows.merging import merge
 from coopbench.workflows.replay import find_episode
 from coopbench.workflows.run_folder import RunFolder
+from coopbench.workflows.verdicts import MISSING
 from coopbench.workflows.verification import verify
 from coopbench_envs.arrays import of_weights, pack, proportional, unpack
 from coopbench_envs.engine import DISABLED
@@ -244,6 +246,27 @@ def test_nothing_is_read_through_a_link(root, tmp_path, place):
         store.read(root, protocol, Cell("dilemma", "random"))
     with pytest.raises(ValueError, match="Unknown policy 'random'"):
         find_episode(f"{root}/{FIXED}/0")
+
+
+def test_a_folder_of_cells_that_is_a_link_is_named(root, tmp_path):
+    """In reports, merged folders, evaluations and verifications: it is not just missing there."""
+    (root / "latest").symlink_to(root / "partners", target_is_directory=True)  # of no task
+    whole = coopbench.load_report(root)
+    assert not whole.notes
+    shutil.move(root / FIXED, tmp_path / "elsewhere")
+    (root / FIXED).symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (check,) = [check for check in verify(root).checks if check.what == FIXED]
+    assert (check.verdict, "is a link" in check.reasons[0]) == (MISSING, True)
+    merged = merge([root], tmp_path / "merged")
+    beside = coopbench.evaluate(whole.protocol, "constant:0.5", root, only=True)
+    for report in (coopbench.load_report(root), merged, beside):
+        (note,) = [note for note in report.notes if "link" in note]
+        assert f"left out: {root / FIXED} is a link, through which nothing is read. Put a" in note
+        assert report.episodes.of("dilemma", "random") is None
+    shutil.move(root / "protocol.json", tmp_path)
+    (root / "protocol.json").symlink_to(tmp_path / "protocol.json")
+    with pytest.raises(ProtocolError, match=r"what its links name\.$"):
+        coopbench.load_report(root)
 
 
 def test_folders_in_folders_are_no_recursion(root):

@@ -249,9 +249,9 @@ def test_what_a_folder_has_beside_runs_is_named(tmp_path):
     assert "config.json: lr: Input should be a valid dictionary (given 0.1)" in text
     assert "cut.json is not JSON" in text
     assert "metrics.json, which is hidden" in text
-    copy = folder / "copy.json"
+    copy = folder / "copy.JSON"
     copy.write_text((folder / "a" / "t" / "0" / "metrics.json").read_text())
-    with pytest.raises(ValueError, match=r"metrics\.json and .*copy\.json both hold the run arena"):
+    with pytest.raises(ValueError, match=r"metrics\.json and .*copy\.JSON both hold the run arena"):
         import_results(folder, "score", **options)
     with pytest.raises(TypeError, match="source was a dict; allowed: a path, or a DataFrame"):
         import_results({}, "score")
@@ -283,6 +283,17 @@ def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, ke
     assert [f"{lost} points of score" in note for note in notes] == [True] * (2 if lost else 0)
 
 
+def test_folders_within_that_of_a_run_are_no_runs(tmp_path):
+    """Hyperparameters are written into one, with the last value of a metric."""
+    for run in range(2):
+        log(tmp_path / "a" / "t" / str(run), [(0, 1.0), (10, 2.0 + run)])
+        log(tmp_path / "a" / "t" / str(run) / "17.5", [(10, 9.0)])
+    report = import_results(tmp_path, "score", scale="given")
+    assert {name: values.tolist() for name, values in report.scores["a"].items()} == {"t": [2, 3]}
+    notes = [note for note in report.notes if "17.5, which lies in the folder of another" in note]
+    assert len(notes) == 2
+
+
 @pytest.mark.parametrize("content", [b"\x0b\xff\xff", None])
 def test_damaged_event_files_are_errors(tmp_path, content):
     """A record that is no event, and the length of one that would be larger than any memory."""
@@ -300,7 +311,7 @@ def test_damaged_event_files_are_errors(tmp_path, content):
 
 def test_event_files_need_a_known_tag_and_tensorboard(tmp_path, monkeypatch):
     folder, options = events(tmp_path)
-    log(folder / "t__a__0__17" / "only_text", [])
+    log(folder / "only_text", [])
     log(folder / ".trash" / "t__a__0__17", [(900, 99.0)])
     notes = import_results(folder, "score", **options).notes
     assert any("0 points of score in" in note and "only_text" in note for note in notes)
@@ -342,6 +353,19 @@ def test_what_cannot_be_compared_is_left_out_by_name(file, tmp_path):
     assert len(import_results(file, "score", scale="given").protocol.task) == 3
     file.write_text(HEADER + solved)
     with pytest.raises(ValueError, match=r"Nothing is left to compare: .*solved"):
+        import_results(file, "score")
+
+
+def test_the_largest_scores_have_intervals(file, recwarn):
+    rows = [f"{name},t,{run},{run + 1}e69" for name in "ab" for run in range(5)]
+    file.write_text(HEADER + "\n".join(rows))
+    (row, _) = import_results(file, "score", scale="given").estimates
+    assert (row.mean - row.low) / row.mean == pytest.approx(2.776445 * np.sqrt(2.5 / 5) / 3)
+    assert not [str(warning.message) for warning in recwarn]
+    file.write_text(file.read_text().replace("5e69", "2e70"))
+    with pytest.raises(
+        ValueError, match=r"score of t.* is 2e[+]70 .*up to 1e[+]70 .*Scale this met"
+    ):
         import_results(file, "score")
 
 

@@ -34,6 +34,14 @@ class Wavers:  # knows the seeds, too, and draws a little
         shares = np.abs(memory[0] - memory[1])[:, None, None]
         return np.broadcast_to(shares, (*observations.shape[:2], 1)).copy(), memory
 
+class Rare:  # draws in few episodes, and shows others than it plays
+    def initial(self, game, seeds):
+        return (seeds % 10 == 7) * (seeds % 1000) / 1000.0
+
+    def act(self, observations, memory):
+        shares = np.broadcast_to(memory[:, None, None], (*observations.shape[:2], 1))
+        return forged(shares.copy()), memory
+
 class Noisy:
     def initial(self, game, seeds):
         return (seeds % 1000).astype(np.int64)
@@ -94,11 +102,12 @@ def trusted(folder, key):
 # --- random numbers of the verifier ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["Noisy", "Rare"])
 def test_a_policy_that_draws_is_compared_by_interval_and_never_called_identical(
-    file, protocol, tmp_path
+    name, file, protocol, tmp_path
 ):
     folder = tmp_path / "results"
-    evaluated(protocol, [f"{file}:Noisy"], folder)
+    evaluated(protocol, [f"{file}:{name}"], folder)
     for key in (1, 2, None):
         check, found = trusted(folder, key)
         assert check.verdict == BY_INTERVAL
@@ -124,6 +133,7 @@ def test_a_policy_that_draws_nothing_is_identical_with_any_key(file, protocol, t
         ("keep", 1, "it plays alike with two keys"),
         ("keep", 170, "it plays alike with two keys"),
         ("Wavers", 0, "by chance it does by up to"),
+        ("Rare", 60, "episodes differ that it plays alike with 3 keys"),
     ],
 )
 def test_chance_is_no_excuse_for_forged_actions(

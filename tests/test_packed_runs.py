@@ -338,7 +338,9 @@ def test_a_later_evaluation_and_a_merge_keep_shipped_scores(scored, tmp_path):
         coopbench.evaluate(protocol, ["random"], tmp_path / "parts", shard=(number, 2))
     merged = coopbench.merge([tmp_path / "parts"], tmp_path / "merged")
     later = coopbench.evaluate(protocol, ["cooperator"], tmp_path / "merged", only=True)
-    for report in (merged, later):
+    coopbench.evaluate(protocol, ["random"], tmp_path / "own", only=True)  # without shipped scores
+    both = coopbench.merge([tmp_path / "own", tmp_path / "parts"], tmp_path / "both")
+    for report in (merged, later, both):
         assert {b.cell.run for b in report.episodes if b.cell.policy == "ippo"} == {*RUNS}
     assert later.results == coopbench.load_report(tmp_path / "merged").results
     (tmp_path / "merged" / "shipped.json").unlink()

@@ -1,5 +1,6 @@
 """One game, many faces: all of them give the same bits."""
 
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -189,13 +190,28 @@ def test_vector_disabled_and_reset_mask(kind_id, reference):
         np.testing.assert_array_equal(fresh[lane], single.reset(seed=seed)[0])
 
 
-def test_nothing_is_played_after_close():
-    env = gymnasium.make_vec("coopbench/TrustDilemma-v1", num_envs=LANES, **SHORT)
-    env.reset(seed=SEED)
+CLOSED = {
+    "vector": lambda: gymnasium.make_vec("test/Pennies-v0", num_envs=LANES, **SHORT),
+    "single": lambda: gymnasium.make("test/Pennies-v0", **SHORT),
+    "focal": lambda: gymnasium.make("test/Pennies-v0", control="focal", **SHORT),
+    "parallel": lambda: pettingzoo.make("parallel", "test/Pennies-v0", **SHORT),
+    "aec": lambda: pettingzoo.make("aec", "test/Pennies-v0", **SHORT),
+    "sb3": lambda: coopbench_envs.sb3_vec_env("test/Pennies-v0", LANES, **SHORT),
+    "pymarl": lambda: coopbench_envs.pymarl("test/Pennies-v0", **SHORT),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSED)
+def test_nothing_is_played_after_close(kind):
+    """Neither in the episode that had begun, nor in a new one; a copy is as closed."""
+    env = CLOSED[kind]()
+    env.reset()
     env.close()
-    for call in (env.reset, lambda: env.step(_actions("coopbench/TrustDilemma-v1")[0])):
-        with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="make a new environment"):
-            call()
+    env.close()
+    for closed in (env, pickle.loads(pickle.dumps(env))):
+        for call in (closed.reset, lambda env=closed: env.step(None)):
+            with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="make a new environ"):
+                call()
 
 
 @pytest.mark.parametrize("dead_agents", ["remove", "keep"])

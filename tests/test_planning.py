@@ -13,12 +13,14 @@ from coopbench.analysis.planning import (
     LEARNER,
     SCRIPT,
     Plan,
+    Prospect,
     Variation,
     prospect,
     shipped_variation,
     variation,
 )
 from coopbench.analysis.registered import study_deviations
+from coopbench.cli.commands.planning import _spreads
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
@@ -32,6 +34,7 @@ from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
 from coopbench.report.sections.registered import outcomes, registered_table
 from coopbench.report.serialise import as_json
+from coopbench.report.tables.power import power_table, task_power_table
 from coopbench_envs.engine import Engine
 from studies.spreads import EFFECT, POWER, RUNS, TRIALS
 
@@ -128,6 +131,45 @@ def test_power_rises_with_effect_and_runs_and_falls_with_failures(protocol):
     assert nothing.over_group < 0.05  # half of the false ones: those for the better one
     certain = dict.fromkeys(("a-one", "a-two"), Variation(0.0, 0.0, 0.0))
     assert prospect(protocol, "a", certain, Plan(5, 0.1)).of_tasks == 1.0
+
+
+def test_tables_of_power_have_a_row_for_each_plan(protocol):
+    """With the share over the group, the mean and the lowest of its tasks, or with every task."""
+    rows = [
+        Prospect("a", rival, runs, effect, over, {"a-one": 0.9 * over, "a-two": 0.5 * over}, 100)
+        for runs, effect, over in ((5, 0.1, 0.2), (5, 0.3, 0.6), (9, 0.1, 0.4))
+        for rival, over in ((SCRIPT, over), (LEARNER, over / 2))
+    ]
+    (group,) = power_table(protocol, rows, "").groups
+    values = [[entry.value for entry in row] for row in group.rows]
+    for (_, _, *shares), over in zip(values, (0.2, 0.6, 0.4), strict=True):
+        expected = [over, 0.7 * over, 0.5 * over]
+        assert shares == pytest.approx([*expected, *(share / 2 for share in expected)])
+    assert [row[:2] for row in values] == [[5, 0.1], [5, 0.3], [9, 0.1]]
+    (group,) = task_power_table(protocol, rows, "").groups
+    values = {tuple(entry.value for entry in row[:3]): row[3:] for row in group.rows}
+    assert len(values) == 6
+    for effect, over in ((0.1, 0.2), (0.3, 0.6)):
+        shares = [entry.value for entry in values["a-two", 5, effect]]
+        assert shares == pytest.approx([0.5 * over, 0.25 * over])
+
+
+def test_spreads_that_are_given_replace_those_of_their_kind_alone():
+    protocol = load_protocol("coopetition-standard")
+    known = shipped_variation(protocol)
+    runs, source = _spreads(protocol, None, 0.07, None)
+    assert runs == {
+        task.id: dataclasses.replace(known[task.id], runs=0.07)
+        if task.id in known
+        else Variation(0.07, 0.2, 0.2)
+        for task in protocol.task
+    }
+    assert "0.07 for run means." in source
+    episodes, _ = _spreads(protocol, None, None, 0.3)
+    assert episodes == {
+        name: dataclasses.replace(one, from_script=0.3, between=0.3) for name, one in known.items()
+    }
+    assert any(one.from_script != one.between for one in known.values())
 
 
 @pytest.mark.parametrize(
@@ -267,9 +309,15 @@ def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
     assert read_registration(tmp_path / "results") == study
     with pytest.raises(FileExistsError, match="is not edited"):
         write_registration(tmp_path / "results", study)
-    file.write_text('{"schema": 1}')
-    with pytest.raises(DamagedResultError, match="is not a registration"):
-        read_registration(tmp_path / "results")
+    known = "contestants, date, digest, hypotheses, protocol, schema"
+    for text, message in (
+        ('{"schema": 1}', "contestants: is missing; add it"),
+        ('{"dat": ""}', f"dat: Unknown key 'dat'. Did you mean 'date'.*Known: {known}[.]"),
+        ("[1]", r"registration: was \[1\]; allowed: a table of keys"),
+    ):
+        file.write_text(text)
+        with pytest.raises(DamagedResultError, match=f"is not a registration:[^$]*{message}"):
+            read_registration(tmp_path / "results")
 
 
 def test_the_command_register(tmp_path, command):

@@ -9,16 +9,18 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+from builders import make_block
 
 import coopbench
 import coopbench_envs
 from coopbench.baselines.policy import label
 from coopbench.baselines.predicting import Torch
-from coopbench.episodes.table import Cell
+from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.rollout import play
 from coopbench.playing.wrapped import Named
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.markdown import as_markdown
+from coopbench.report.sections.outside import actions_outside
 
 ENV = "coopbench/TrustDilemma-v1"
 SHORT = {"episodes": 3, "seed": 5, "horizon": 6}
@@ -177,6 +179,14 @@ def test_actions_that_leave_the_space_later_are_counted_without_a_warning():
     later.step = 0
     report = coopbench.evaluate(ENV, {"later": later}, **SHORT)
     assert [(row.actions, row.share) for row in report.outside] == [(12, 1 / 3)]
+
+
+def test_actions_outside_of_the_space_are_a_share_of_those_of_all_runs():
+    """Of one run two of eight, of the other, which is longer, three of sixteen."""
+    first = make_block(Cell("t", "p", 0), np.zeros((1, 2)), outside=2)
+    second = make_block(Cell("t", "p", 1), np.zeros((1, 2)), outside=3, lengths=np.array([8]))
+    (row,) = actions_outside(None, EpisodeTable((first, second)))
+    assert (row.actions, row.share) == (5, 5 / 24)
 
 
 @pytest.mark.filterwarnings("ignore:p takes actions outside")

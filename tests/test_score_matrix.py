@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 import coopbench_envs
 from coopbench.analysis.aggregates import aggregates
 from coopbench.analysis.comparisons import comparisons, group_comparisons
+from coopbench.analysis.deviations import deviations
 from coopbench.analysis.estimates import estimates
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import _ties
 from coopbench.analysis.score_matrix import count_runs, group_matrices, score_matrix
 from coopbench.baselines.match import OWN
-from coopbench.episodes.table import Cell, EpisodeTable, Failure
+from coopbench.episodes.table import DIGEST, Cell, EpisodeTable, Failure, Trace
 from coopbench.report.sections.contexts import context_table, focal_contexts
 from coopbench.report.tables.entries import named_count
 
@@ -52,6 +53,18 @@ def learner(name, level, runs, task="b-one", spread=0.05, shift=0):
 
 def fixed(name, level, task="b-one"):
     return learner(name, level, (None,), task)
+
+
+def test_a_setting_that_one_run_alone_has_is_a_mixture(protocol):
+    """Whichever of the runs it is; runs without settings were not trained here."""
+    blocks = learner("mine", 5.0, FIVE[:3])
+    first, second, _ = (block.cell for block in blocks)
+    what = "runs of mine on b-one were trained with different values of lr"
+    for odd, other in ((first, second), (second, first)):
+        settings = {odd: {"lr": 0.1, "lanes": 8}, other: {"lanes": 8}}
+        assert what in deviations(protocol, EpisodeTable(tuple(blocks), settings=settings))
+    alike = {cell: {"lr": 0.1} for cell in (first, second)}
+    assert what not in deviations(protocol, EpisodeTable(tuple(blocks), settings=alike))
 
 
 # -- strata ---------------------------------------------------------------------------------------
@@ -89,6 +102,23 @@ def test_seats_and_partners_are_strata(focal):
         score_matrix(protocol, EpisodeTable((others,)), protocol.task[0], "mine", "length").strata
         is None
     )
+
+
+def test_episodes_that_are_alike_by_chance_are_counted(protocol):
+    """Of the run in which the fewest are, if all runs were played here."""
+
+    def run(number, distinct):
+        (block,) = learner("mine", 5.0, (number,))
+        digests = np.arange(EPISODES)[:, None] % distinct + np.zeros((1, DIGEST), int)
+        trace = Trace(digests.astype(np.uint8), np.zeros(0, np.uint64), {})
+        return dataclasses.replace(block, trace=trace)
+
+    blocks = run(900, 3), run(901, 8), run(902, 5)
+    (row,) = estimates(protocol, EpisodeTable(blocks))
+    assert f"8 of {EPISODES} episodes are distinct" in row.flag
+    for other in (run(903, EPISODES), dataclasses.replace(blocks[0], trace=None)):
+        (row,) = estimates(protocol, EpisodeTable((*blocks[1:], other)))
+        assert "distinct" not in row.flag
 
 
 def test_an_environment_names_a_stratum(protocol, monkeypatch):
@@ -358,3 +388,16 @@ def test_scores_with_partners_have_their_context(focal):
     shown = context_table(Findings(protocol, EpisodeTable((block,))))
     assert shown.columns[1].name == "Share of bound"  # nothing certifies a best response
     assert "best response" not in shown.unit
+
+
+def test_contexts_of_a_group_are_those_of_policies_that_have_played_all_of_it(focal):
+    _, block = focal
+    horizons = {"dilemma": 5, "other": 6}
+    tasks = [make_task(name, horizon=h, partners=["random"]) for name, h in horizons.items()]
+    protocol = protocol_of(tasks=tasks, count=EPISODES, metrics=["own_return"], score="own_return")
+    blocks = [
+        dataclasses.replace(block, cell=Cell(task, policy))
+        for task, policy in (("dilemma", "half"), ("dilemma", "whole"), ("other", "whole"))
+    ]
+    (group,) = context_table(Findings(protocol, EpisodeTable(tuple(blocks)))).groups
+    assert [row[0].text for row in group.rows] == ["whole"]

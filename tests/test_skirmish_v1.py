@@ -97,6 +97,31 @@ def test_drawn_teams_and_a_map_exclude_each_other(other):
         Engine(ID, teams="drawn", **other)
 
 
+def test_neither_side_of_drawn_teams_consists_of_healers_alone():
+    """The enemies are of the kinds of the first agents: these make a team, too."""
+    engine = builders.begun(ID, 5000, teams="drawn", race="terran", num_agents=10, num_enemies=3)
+    fights = engine.constants.teams.is_alone
+    assert fights.tolist().count(False) == 1
+    sides = fights[engine.state.kind[:, :10]], fights[engine.state.kind[:, 10:]]
+    assert [side.any(axis=1).all() for side in sides] == [True, True]
+    assert [side.all() for side in sides] == [False, False]
+
+
+def test_images_of_shifted_starts_lie_across_the_middle_of_the_ground():
+    """Those of columns and of rows have middles of their own where the ground is not square."""
+    engine = builders.begun(ID, 200, map="6h_vs_8z", start="shifted")
+    ground, agents = engine.constants.starts, engine.constants.army.num_agents
+    assert ground.left + ground.right != ground.bottom + ground.top
+    (x, image_x), (y, image_y) = (
+        (places[:, :agents], places[:, agents : 2 * agents])
+        for places in (engine.state.x, engine.state.y)
+    )
+    beside, below = y == image_y, x == image_x
+    assert min(beside.sum(), below.sum()) > 100
+    np.testing.assert_allclose((x + image_x)[beside], ground.left + ground.right)
+    np.testing.assert_allclose((y + image_y)[below], ground.bottom + ground.top)
+
+
 @pytest.mark.parametrize("name", ["race", "num_agents", "num_enemies"])
 def test_what_only_drawn_teams_read_is_refused_elsewhere(name):
     value = "zerg" if name == "race" else 5

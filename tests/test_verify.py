@@ -252,14 +252,19 @@ def test_what_file_managers_leave_is_named_and_changes_nothing(root):
     left = [f"{cell}/{name}" for cell in (FIXED, LEARNED) for name in (".DS_Store", "._meta.json")]
     for place in left:
         (root / place).write_bytes(b"\0Bud1")
-    (root / FIXED / "@eaDir").mkdir()
+    for name in ("@eaDir", ".Trashes", ".ipynb_checkpoints"):
+        (root / FIXED / name).mkdir()
+    for name in ("Desktop.ini", ".nfs0000a1"):
+        (root / FIXED / name).write_bytes(b"")
     result = verify(root)
     assert result.identical
     (reason,) = next(check.reasons for check in result.checks if check.what == NAME)
-    named = ", ".join(sorted(left)[:3])
-    assert reason == f"left by a file manager and not read: {named} and 2 more"
+    assert reason.startswith(f"left by a file manager and not read: {left[2]}, {left[3]}, ")
+    assert reason.endswith(" and 6 more")
     (root / FIXED / ".secret").write_bytes(b"")
     assert failing(root) == [FIXED]
+    (check,) = [check for check in verify(root).checks if check.what == FIXED]
+    assert "holds '.secret', which is no file of its cell; remove it" in check.reasons[0]
 
 
 def test_a_manifest_lists_its_cells_in_one_order(root):

@@ -86,7 +86,7 @@ def _repeated(blocks: Sequence[Episodes], values: ScoreMatrix) -> str:
     if values.distinct or not traces or len(traces) < len(blocks):
         return ""
     count = max(len(trace.digests) for trace in traces)
-    different = max(len(set(trace.episodes)) for trace in traces)
+    different = max(len(set(trace.checksums)) for trace in traces)
     return f"{different} of {count} episodes are distinct" if different < count else ""
 
 

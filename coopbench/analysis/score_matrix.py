@@ -236,7 +236,7 @@ def distinct_episodes(block: Episodes, strata: np.ndarray | None) -> int:
         return 0
     labels = [0] * len(block) if strata is None else strata.tolist()
     counts = Counter(labels)
-    distinct = len(set(zip(labels, block.trace.episodes, strict=True)))
+    distinct = len(set(zip(labels, block.trace.checksums, strict=True)))
     return distinct if distinct == len(counts) and min(counts.values()) > 1 else 0
 
 

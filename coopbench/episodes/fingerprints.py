@@ -124,8 +124,13 @@ class Fingerprints:
 
 def recordable(engine: "Readable", episodes: int) -> int:
     """Return the number of first episodes whose actions fit into memory until they are over."""
-    step = 8 * (np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
-    return int(np.clip(_COURSE // (step * engine.horizon), 1, episodes))
+    numbers = int(np.prod(engine.actions.shape[1:], dtype=int) + engine.control.rewards.shape[1])
+    return fitting(numbers, engine.horizon, episodes)
+
+
+def fitting(numbers: int, steps: int, episodes: int) -> int:
+    """Return how many of some episodes fit into memory, of ``steps`` with so many ``numbers``."""
+    return int(np.clip(_COURSE // (8 * numbers * steps), 1, episodes))
 
 
 def extremes(scores: np.ndarray) -> tuple[int, ...]:

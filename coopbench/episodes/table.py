@@ -17,7 +17,7 @@ _BYTES = 240  # of a policy's name in the name of a folder, which has at most 25
 _DIGITS = 32  # of the digest of a name, hexadecimal
 _LONGEST = 60  # characters of a longer name that are used, or of one with other characters
 DIGEST = 32  # bytes of a SHA-256
-LARGEST = 1e100  # of a result in size: squares of sums of such numbers are finite
+LARGEST = 1e70  # of a result in size: squares of variances of such numbers are finite
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,14 @@ class Trace:
     actions: bytes | None = None  # of a policy that a verifier does not have; see ``actions``
 
     @property
+    def checksums(self) -> tuple[bytes, ...]:
+        """SHA-256 of every episode's trajectory, to compare and to count."""
+        content = self.digests.tobytes()
+        return tuple(content[k : k + DIGEST] for k in range(0, len(content), DIGEST))
+
+    @property
     def episodes(self) -> tuple[str, ...]:
-        """SHA-256 of every episode's trajectory, in hexadecimal digits."""
+        """SHA-256 of every episode's trajectory, in hexadecimal digits, to show and to store."""
         text, width = self.digests.tobytes().hex(), 2 * DIGEST
         return tuple(text[k : k + width] for k in range(0, len(text), width))
 
@@ -151,7 +157,8 @@ def _check_size(cell: Cell, results: Mapping[str, np.ndarray]) -> None:
         if beyond.any():
             raise ValueError(
                 f"{name} of {cell.folder} is {numbers[beyond][0]:g} in an episode; allowed are "
-                f"numbers up to {LARGEST:g} in size. Scale the rewards of the environment."
+                f"numbers up to {LARGEST:g} in size. Scale "
+                f"{'the rewards of the environment' if name == 'return' else 'this metric'}."
             )
 
 

@@ -71,7 +71,7 @@ def read_marl_eval(file: Path) -> Reading:
 def read_marl_eval_folder(folder: Path) -> Reading:
     """Read the runs of all .json files below a folder; others are left out and listed."""
     runs = list[Run]()
-    files, left_out = visible(folder, "*.json")
+    files, left_out = visible(folder, "*.[jJ][sS][oO][nN]")
     for file in files:
         try:
             runs += read_marl_eval(file).runs

@@ -15,12 +15,17 @@ FILES, _KINDS = "*tfevents*", ("scalars", "tensors")
 def read_events(folder: Path, options: Options) -> Reading:
     """Read the tag ``metric`` in all folders with event files, up to the first damaged record.
 
-    What a later session of a run replaces is left out and counted. Raises ``ModuleNotFoundError``
+    What a later session of a run replaces is left out and counted, and so are folders in that of a
+    run, such as those of hyperparameters. Raises ``ModuleNotFoundError``
     without tensorboard, and ``ValueError`` for an unknown tag or a folder unlike the pattern.
     """
     tags, runs, top, metric = dict[str, None](), list[Run](), folder.resolve(), options.metric
     files, left_out = visible(top, FILES)
-    for place in sorted({file.parent for file in files}):
+    places = {file.parent for file in files}
+    for place in sorted(places):
+        if (places - {top}).intersection(place.parents):
+            left_out.append(f"{place}, which lies in the folder of another run")
+            continue
         written, points = _points(place, metric, tags, False), dict[int, list[float]]()
         for step, value in _points(place, metric, tags, True):
             if points and step < next(reversed(points)):  # a session that does not say its start

@@ -1,4 +1,4 @@
-"""Messages about what is wrong with a protocol: its key, the value, and what is allowed."""
+"""Messages about what is wrong with a protocol or another file of keys, and what is allowed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
@@ -11,12 +11,17 @@ from coopbench_envs.parameters import unknown
 _LONGEST = 600  # characters of one message
 
 
-def explained(error: ValidationError, arguments: Mapping[str, str] | None = None) -> str:
+def explained(
+    error: ValidationError,
+    arguments: Mapping[str, str] | None = None,
+    model: type[BaseModel] = Protocol,
+) -> str:
     """Return one line for each problem of a protocol: its key and what is wrong with its value.
 
-    ``arguments`` are what stands in place of keys that the user has not written.
+    ``arguments`` are what stands in place of keys that the user has not written. What is wrong may
+    also be a file of another ``model``.
     """
-    return "\n".join(_line(problem, arguments or {}) for problem in _problems(error))
+    return "\n".join(_line(problem, arguments or {}, model) for problem in _problems(error))
 
 
 def reasons(error: ValidationError) -> list[str]:
@@ -35,14 +40,16 @@ def _is_below(place: tuple[Any, ...], parent: tuple[Any, ...]) -> bool:
     return len(place) > len(parent) and place[: len(parent)] == parent
 
 
-def _line(problem: Any, arguments: Mapping[str, str]) -> str:
-    key = ".".join(str(part) for part in problem["loc"]) or "protocol"
+def _line(problem: Any, arguments: Mapping[str, str], model: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in problem["loc"]) or model.__name__.lower()
     key = arguments.get(key, key)
     message = _message(problem)
     if problem["type"] == "extra_forbidden":
-        message = unknown("key", str(problem["loc"][-1]), _keys(problem["loc"][:-1]))
+        message = unknown("key", str(problem["loc"][-1]), _keys(problem["loc"][:-1], model))
     elif problem["type"] == "missing":
         message = "is missing; add it"
+    elif problem["type"] == "model_type":
+        message = f"was {problem['input']!r}; allowed: a table of keys"
     elif not isinstance(problem["input"], (dict, list, tuple, bytes)):
         message = f"{message} (given {problem['input']!r})"
     return f"  {key}: {message[:_LONGEST]}" if key else f"  {message[:_LONGEST]}"
@@ -52,14 +59,14 @@ def _message(problem: Any) -> str:
     return str(problem["msg"]).removeprefix("Value error, ")
 
 
-def _keys(location: tuple[Any, ...]) -> list[str]:
-    """Return the names of the keys that are allowed at a location of a protocol."""
-    model: type[BaseModel] = Protocol
+def _keys(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
+    """Return the names of the keys that are allowed at a location of a model."""
     for part in location:
         if part in model.model_fields:
             model = next(_models(model.model_fields[part].annotation), model)
     extra = ["extends"] if model is Protocol else []
-    return [*(name for name in model.model_fields if name != "ad_hoc"), *extra]
+    fields = ((field.alias or name) for name, field in model.model_fields.items())
+    return [*(name for name in fields if name != "ad_hoc"), *extra]
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -124,7 +124,8 @@ def read_registration(root: Path) -> Registration | None:
     try:
         return Registration.model_validate(parsed(content))
     except ValidationError as error:
-        raise DamagedResultError(f"{file} is not a registration:\n{explained(error)}") from None
+        problems = explained(error, model=Registration)
+        raise DamagedResultError(f"{file} is not a registration:\n{problems}") from None
     except ValueError as error:
         raise DamagedResultError(f"{file} is not a registration: {error}") from None
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
-from coopbench.episodes.table import Episodes
+from coopbench.episodes.table import Cell, Episodes, Trace
 from coopbench.errors import ReplayError
 from coopbench.playing.recording import episode_of
 from coopbench.report.blocks import Block, Details, Player, Text
@@ -27,21 +27,22 @@ _SHARE = 0.2  # of the size of a separate page
 
 def replays(findings: Findings) -> tuple[Block, ...]:
     """Return the rule by which episodes are chosen, and their players: two, one, or none."""
-    block = next(_recorded(findings), None)
-    if block is None or block.trace is None:
+    found = next(_recorded(findings), None)
+    if found is None:
         return (Text(NO_REPLAY),)
+    block, trace = found
     scores = values(block, findings.protocol.report.score)
-    order = sorted(block.trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
+    order = sorted(trace.recorded, key=lambda k: -np.nan_to_num(scores[k], nan=-np.inf))
     chosen = dict.fromkeys((order[0], order[-1]))
     names = ("Best", "Worst") if len(chosen) > 1 else ("An",)
     players = (
-        _replay(findings, block, k, f"{name} episode", float(scores[k]))
+        _replay(findings, block.cell, k, trace.recorded[k], f"{name} episode", float(scores[k]))
         for name, k in zip(names, chosen, strict=True)
     )
     return (Text(RULE), *players)
 
 
-def _recorded(findings: Findings) -> Iterator[Episodes]:
+def _recorded(findings: Findings) -> Iterator[tuple[Episodes, Trace]]:
     """Iterate over blocks with recorded episodes, by task, those of better policies first."""
     for task in (task for task in findings.protocol.task if not is_foreign(task.env)):
         played = findings.episodes.policies_on(task.id)
@@ -49,7 +50,7 @@ def _recorded(findings: Findings) -> Iterator[Episodes]:
         for policy in sorted(played, key=lambda name: -rank.get(name, -np.inf)):
             for block in findings.episodes.runs(task.id, policy):
                 if block.trace is not None and block.trace.recorded:
-                    yield block
+                    yield block, block.trace
 
 
 def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
@@ -61,15 +62,20 @@ def _ranks(findings: Findings, task: str, group: str) -> dict[str, float]:
     return {name: value for name, value in scores.items() if np.isfinite(value)}
 
 
-def _replay(findings: Findings, block: Episodes, k: int, name: str, score: float) -> Details:
+def _replay(
+    findings: Findings,
+    cell: Cell,
+    k: int,
+    recorded: tuple[np.ndarray, np.ndarray],
+    name: str,
+    score: float,
+) -> Details:
     """Return the player of an episode, or why it cannot be played again."""
-    cell = block.cell
     run = "" if cell.run is None else f", run {cell.run}"
     metric = findings.protocol.report.score
     title = f"{name}: {cell.policy}{run} on {cell.task}, episode {k}, {metric} {score:.6g}"
-    recorded = {} if block.trace is None else block.trace.recorded
     try:
-        episode = episode_of(findings.protocol, cell, k, *recorded[k])
+        episode = episode_of(findings.protocol, cell, k, *recorded)
         shown: Block = Player(as_html(episode, _SHARE))
     except ReplayError as error:
         shown = Text(str(error), warning=True)

@@ -22,6 +22,8 @@ from coopbench.results.manifest import (
     entries,
     entry_sum,
     folders_with,
+    link_on_the_way,
+    linked_folders,
     links,
     results_digest,
 )
@@ -135,6 +137,14 @@ def stored_cells(
             yield read_cell(root, protocol, place)
         except (DamagedResultError, OtherProtocolError) as error:
             notes.append(f"{LEFT_OUT}{error}")
+    notes += _linked(root, protocol)
+
+
+def _linked(root: Path, protocol: Protocol) -> list[str]:
+    """Return a note for each link where a folder of cells may be; nothing is read through it."""
+    tasks = {task.id for task in protocol.task}
+    places = [place for place in linked_folders(root) if Path(place).parts[0] in tasks]
+    return [f"{LEFT_OUT}{link_on_the_way(root, place)}" for place in places]
 
 
 def read_cell(root: Path, protocol: Protocol, place: str) -> tuple[Cell, store.Stored]:
@@ -264,6 +274,7 @@ def earlier_results(
             continue
         if stored is not None:
             earlier.append((cell, stored))
+    notes += _linked(root, protocol)
     for policy in dict.fromkeys(cell.policy for cell, _ in earlier):
         seeds = {cell.run for cell, _ in earlier if cell.policy == policy and cell.run is not None}
         numbers = ", ".join(map(str, sorted(seeds)))

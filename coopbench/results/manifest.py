@@ -9,7 +9,7 @@ changes if anything in the folder does.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -105,20 +105,46 @@ def cell_folders(root: Path) -> list[str]:
 
 
 def folders_with(name: str, root: Path) -> list[str]:
-    """Return the folders below ``root`` with a file of this name, sorted; links are not followed.
+    """Return the folders below ``root`` with a file of this name, sorted; see ``_below``."""
+    holders = (Path(entry.path).parent for entry in _below(root) if entry.name == name)
+    return sorted(folder.relative_to(root).as_posix() for folder in holders if folder != root)
+
+
+def linked_folders(root: Path) -> list[str]:
+    """Return the folders below ``root`` that are links, sorted; nothing is read through them."""
+    links = list[str]()
+    for entry in _below(root):
+        with suppress(OSError):  # a link to itself
+            if entry.is_symlink() and entry.is_dir():
+                links.append(Path(entry.path).relative_to(root).as_posix())
+    return sorted(links)
+
+
+def link_on_the_way(root: Path, place: str) -> str:
+    """Say that a folder ``place`` below ``root``, or one above it, is a link; empty if none is."""
+    for part in (Path(place), *Path(place).parents[:-1]):
+        if os.path.islink(root / part):  # which takes names that are too long
+            return (
+                f"{root / part} is a link, through which nothing is read. Put a copy in its "
+                f"place: cp -rL copies a folder with what its links name."
+            )
+    return ""
+
+
+def _below(root: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield what is below ``root`` but folders; links to folders are not followed.
 
     Folders that cannot be listed hold nothing.
     """
-    holders, folders = list[str](), [root]
+    folders = [root]
     while folders:  # ``os.walk`` calls itself for each level, and a stranger's may have thousands
         folder = folders.pop()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(folder / entry.name)
-                elif entry.name == name and folder != root:
-                    holders.append(folder.relative_to(root).as_posix())
-    return sorted(holders)
+                else:
+                    yield entry
 
 
 def unreadable(root: Path) -> dict[str, str]:

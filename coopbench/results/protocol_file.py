@@ -49,7 +49,8 @@ def read_protocol(root: Path) -> Protocol:
     except UnregisteredError:
         raise
     except (DamagedResultError, *UNREADABLE) as error:
-        raise ProtocolError(f"{file} cannot be used: {error} {_REMEDY}") from None
+        remedy = "" if file.is_symlink() else f" {_REMEDY}"  # the error says what to do with a link
+        raise ProtocolError(f"{file} cannot be used: {error}{remedy}") from None
 
 
 def check_is_folder(root: Path) -> None:

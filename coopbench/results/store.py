@@ -61,6 +61,7 @@ from coopbench.playing.contestants import Checkpoints, Model
 from coopbench.playing.trained_models import KINDS, WEIGHTS, trained_kind
 from coopbench.protocol.schema import Protocol
 from coopbench.provenance import commit, now, versions
+from coopbench.results.manifest import link_on_the_way
 from coopbench_envs.arrays import pack, proportional, unpack
 
 SCHEMA = 4
@@ -189,12 +190,8 @@ def read(root: Path, protocol: Protocol, cell: Cell) -> Stored | None:
     folder = root / cell.folder
     if not (folder / "meta.json").is_file():
         return None
-    for place in (Path(cell.folder), *Path(cell.folder).parents[:-1]):
-        if (root / place).is_symlink():
-            raise DamagedResultError(
-                f"{root / place} is a link, through which nothing is read. Put a copy in its "
-                f"place: cp -rL copies a folder with what its links name."
-            )
+    if link := link_on_the_way(root, cell.folder):
+        raise DamagedResultError(link)
     meta = _read_meta(folder / "meta.json")
     _check_origin(folder, meta, protocol, cell)
     try:

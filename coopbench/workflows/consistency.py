@@ -11,7 +11,8 @@ import numpy as np
 from coopbench.baselines.match import OWN
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import POLICY_FILE
-from coopbench.episodes.metrics import known_metrics
+from coopbench.episodes.fingerprints import extremes
+from coopbench.episodes.metrics import known_metrics, values
 from coopbench.episodes.table import Episodes, Progress
 from coopbench.episodes.trajectories import agent_metrics, episode_metrics
 from coopbench.playing.plan import game_of
@@ -88,6 +89,16 @@ def return_discrepancies(block: Episodes) -> Iterator[Discrepancy]:
             yield Discrepancy(f"{text} to {paid}", episodes=(k,))
 
 
+def recorded_discrepancies(
+    protocol: Protocol, block: Episodes, recordable: int
+) -> Iterator[Discrepancy]:
+    """Yield whether other episodes are recorded than the best and the worst of the first ones."""
+    expected = extremes(values(block, protocol.report.score)[:recordable])
+    recorded = tuple(trace_of(block).recorded)
+    if recorded != expected:
+        yield Discrepancy(f"the episodes {recorded} are recorded; it should be {expected}")
+
+
 def _adds_up(sums: np.ndarray, parts: np.ndarray) -> bool:
     """Whether sums are those of ``parts`` over axis 0, but for the rounding of large parts."""
     rounding = RELATIVE * np.abs(parts).sum(axis=0)
@@ -130,9 +141,9 @@ def _progress_discrepancies(
             f"{', '.join(sorted(needed))}; allowed: {', '.join(sorted(allowed))}"
         )
         return
-    for name, values in progress.metrics.items():
-        if values.shape != (len(steps), selection.count) or values.dtype != np.float64:
-            yield Discrepancy(f"{name} of checkpoints is {values.shape} of {values.dtype}")
+    for name, scores in progress.metrics.items():
+        if scores.shape != (len(steps), selection.count) or scores.dtype != np.float64:
+            yield Discrepancy(f"{name} of checkpoints is {scores.shape} of {scores.dtype}")
             return
     if steps.dtype != np.int64 or not (np.diff(steps) > 0).all() or steps[0] < 0:
         yield Discrepancy("the steps of the checkpoints do not increase")

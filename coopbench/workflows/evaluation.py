@@ -5,7 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from coopbench.baselines.registry import learners, parse_name
+from coopbench.episodes.fingerprints import fitting
 from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError
@@ -20,7 +23,7 @@ from coopbench.playing.contestants import (
     with_baselines,
 )
 from coopbench.playing.groups import PlayGroup, groups_of
-from coopbench.playing.plan import Planned, plan
+from coopbench.playing.plan import Planned, game_of, plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import Runner, by_cell
 from coopbench.playing.shards import part
@@ -46,10 +49,12 @@ from coopbench.results.packed_scores import noted_scores, referenced, with_score
 from coopbench.workflows.consistency import (
     episode_discrepancies,
     metadata_discrepancies,
+    recorded_discrepancies,
     return_discrepancies,
 )
+from coopbench.workflows.episode_diff import trace_of
 from coopbench_envs.foreign.loading import code_of
-from coopbench_envs.foreign_names import name_of_function
+from coopbench_envs.foreign_names import is_foreign, name_of_function
 
 # Arguments of ``ad_hoc`` itself, and of earlier revisions.
 _RESERVED = {
@@ -400,12 +405,17 @@ def _inconsistency(protocol: Protocol, cell: Cell, stored: store.Stored | None) 
     """Say why a cell cannot be of its protocol, as far as that is seen without playing it."""
     if stored is None or stored.episodes is None:
         return None
-    task = protocol.played_in(cell)
+    task, block = protocol.played_in(cell), stored.episodes
     found = [
-        *episode_discrepancies(protocol, task, stored.episodes),
+        *episode_discrepancies(protocol, task, block),
         *metadata_discrepancies(protocol, stored),
-        *return_discrepancies(stored.episodes),
+        *return_discrepancies(block),
     ]
+    if not (found or is_foreign(task.env)):
+        course = next(iter(trace_of(block).recorded.values()), ())
+        numbers = sum(int(np.prod(part.shape[1:])) for part in course) or 1
+        whole = fitting(numbers, int(game_of(task).constants.horizon), len(block))
+        found += recorded_discrepancies(protocol, block, whole)
     return found[0].text if found else None
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from coopbench.episodes.actions import Actions, largest, stored_episodes
-from coopbench.episodes.fingerprints import extremes, recordable
+from coopbench.episodes.fingerprints import recordable
 from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
@@ -30,7 +30,11 @@ from coopbench.playing.rollout import (
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.results.store import Stored, read_actions
-from coopbench.workflows.consistency import episode_discrepancies, metadata_discrepancies
+from coopbench.workflows.consistency import (
+    episode_discrepancies,
+    metadata_discrepancies,
+    recorded_discrepancies,
+)
 from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
 from coopbench.workflows.players import expected_policy
 from coopbench.workflows.verdicts import (
@@ -77,7 +81,7 @@ class CheckJob(CellJob):
         return [
             *episode_discrepancies(protocol, task, block),
             *metadata_discrepancies(protocol, self.stored),
-        ] or list(_recorded_discrepancies(protocol, task, block))
+        ] or list(recorded_discrepancies(protocol, block, recordable(engine_of(task), len(block))))
 
     def __call__(self, tell: Callable[[float], None] | None) -> Check:
         """Check the cell."""
@@ -139,11 +143,12 @@ class CheckJob(CellJob):
         for number in range(1, _KEYS):
             other = Keyed(actor.policy, (*actor.key, number))
             more, _ = _again(self.protocol, self._block, other, range(len(self._block)), None)
-            if trace_of(more).episodes == trace_of(again).episodes:
+            if trace_of(more).checksums == trace_of(again).checksums:
                 text = "its random numbers are no reason: it plays alike with two keys"
                 return "", [Discrepancy(text), *differing]
             plays.append(more)
-        return _score_difference(self.protocol, self._block, plays)
+        text, found = _score_difference(self.protocol, self._block, plays)
+        return text, [*found, *_odd_episodes(self._block, plays)]
 
     def _keyed(self, policy: PolicyLike) -> PolicyLike | Keyed:
         """Return a policy, that of a stranger without seeds by which it could look answers up."""
@@ -208,6 +213,26 @@ def _score_difference(
     return text, [Discrepancy(text)] if abs(mean) > half else []
 
 
+def _odd_episodes(block: Episodes, plays: Sequence[Episodes]) -> Iterator[Discrepancy]:
+    """Yield whether the stored episodes differ too often where all ``plays`` are alike.
+
+    If one play of an episode differs from all others, which are alike, each is as likely to be it.
+    """
+    from scipy.stats import binom
+
+    digests = np.array([trace_of(one).digests for one in (block, *plays)])
+    odd = [0] * len(digests)
+    for k, own in enumerate(digests):
+        others = np.delete(digests, k, axis=0)
+        alike = (others == others[0]).all(axis=(0, 2))
+        odd[k] = int((alike & (own != others[0]).any(axis=1)).sum())
+    if binom.sf(odd[0] - 1, sum(odd), 1 / len(odd)) < _BY_CHANCE:
+        yield Discrepancy(
+            f"{odd[0]} episodes differ that it plays alike with {len(plays)} keys; with one key "
+            f"that differ from all others there are {', '.join(map(str, odd[1:]))}"
+        )
+
+
 def _again(
     protocol: Protocol,
     block: Episodes,
@@ -219,17 +244,6 @@ def _again(
     longest = None if isinstance(actor, Keyed) else int(block.lengths[list(numbers)].max())
     recorded = trace_of(block).recorded
     return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
-
-
-def _recorded_discrepancies(
-    protocol: Protocol, task: Task, block: Episodes
-) -> Iterator[Discrepancy]:
-    """Yield whether other episodes are recorded than the best and the worst one."""
-    scores = values(block, protocol.report.score)
-    expected = extremes(scores[: recordable(engine_of(task), len(block))])
-    if tuple(trace_of(block).recorded) != expected:
-        recorded = tuple(trace_of(block).recorded)
-        yield Discrepancy(f"the episodes {recorded} are recorded; it should be {expected}")
 
 
 def _selection_discrepancies(protocol: Protocol, stored: Stored) -> Iterator[Discrepancy]:

@@ -40,6 +40,7 @@ from coopbench.results.manifest import (
     cell_folders,
     entries,
     entry_sum,
+    link_on_the_way,
     read_manifest,
 )
 from coopbench.results.protocol_file import PROTOCOL, read_protocol
@@ -142,7 +143,11 @@ def examine(
     permit_environments(protocol, env)
     checks, cells = _cell_checks(root, protocol, runner, trust, env, key)
     checks |= shipped_checks(root, protocol, cells, runner if play_shipped else None)
-    lacking = [Check(c, MISSING, (f"{NAME} lists it",)) for c in manifest.cells if c not in places]
+    lacking = [
+        Check(cell, MISSING, (printable(link_on_the_way(root, cell)) or f"{NAME} lists it",))
+        for cell in manifest.cells
+        if cell not in places
+    ]
     parts = [_protocol_check(protocol), listed, *checks.values(), *lacking]
     reasons: tuple[str, ...] = ()
     played = any(stored.episodes for _, stored in cells.values())
@@ -311,4 +316,5 @@ def _check_files(folder: Path, stored: store.Stored) -> None:
         path.name for path in folder.iterdir() if path.suffix != ".tmp" and not is_stray(path.name)
     }
     for name in sorted({*names, *stored.meta.get("sha256", ())} - files):
-        raise DamagedResultError(f"{folder} holds {name!r}, which is no file of its cell.")
+        reason = "which is no file of its cell; remove it"
+        raise DamagedResultError(f"{folder} holds {name!r}, {reason}.")

@@ -128,7 +128,8 @@ class AECEnv(NamedAgents, PettingZooAECEnv[str, np.ndarray, Any]):
     def turns(self, most: int) -> Iterator[str]:
         """Yield the agent that acts next until all have left; assert that there were steps."""
         while self.agents and most > 0:
-            assert self._has_moved, "need to call step() or reset() in a loop over `agent_iter`"
+            if not self._has_moved:  # PettingZoo asserts it, which Python leaves out with -O
+                raise AssertionError("need to call step() or reset() in a loop over `agent_iter`")
             self._has_moved = False
             most -= 1
             yield self.agent_selection

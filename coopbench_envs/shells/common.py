@@ -1,8 +1,9 @@
-"""Seeds, options and rendering, which are the same on every interface."""
+"""Seeds, options, rendering and closing, which are the same on every interface."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.lanes import Lanes
@@ -11,8 +12,10 @@ from coopbench_envs.pictures import picture, text
 
 __all__ = [
     "RENDER_MODES",
+    "Closing",
     "check_options",
     "check_render_mode",
+    "closed",
     "draw_seed",
     "limited",
     "on_cpu",
@@ -125,3 +128,24 @@ def rendered(engine: Lanes, mode: str | None, lane: int = 0) -> Any:
         return page
     print(page)
     return None
+
+
+def closed(engine: Lanes) -> gym.error.ClosedEnvironmentError:
+    """Return the error of a step or a reset after ``close``."""
+    return gym.error.ClosedEnvironmentError(f"{engine.spec.id} is closed: make a new environment.")
+
+
+class Closing:
+    """What environments share that are no Gymnasium vectors: after ``close`` nothing is played."""
+
+    engine: Lanes
+    _plays: ClassVar[tuple[str, ...]] = ("reset", "step")  # methods that are refused then
+
+    def close(self) -> None:
+        """Release threads and environments of other packages; a second call changes nothing."""
+        self.engine.close()
+        for name in self._plays:  # a look at every step would slow down all that are open
+            vars(self)[name] = self._refuse
+
+    def _refuse(self, *_: Any, **_named: Any) -> NoReturn:
+        raise closed(self.engine)

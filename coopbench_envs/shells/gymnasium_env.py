@@ -8,6 +8,7 @@ import numpy as np
 from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.shells.common import (
     RENDER_MODES,
+    Closing,
     check_options,
     check_render_mode,
     draw_seed,
@@ -21,7 +22,7 @@ from coopbench_envs.shells.seats import Seated, Seats
 __all__ = ["GymnasiumEnv"]
 
 
-class GymnasiumEnv(Seated, gym.Env):
+class GymnasiumEnv(Seated, Closing, gym.Env):
     """One game as an ordinary Gymnasium environment.
 
     Joint control (default): the action is (agents, dim) or MultiDiscrete, the observation

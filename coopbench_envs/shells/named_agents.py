@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from coopbench_envs.shells.common import check_render_mode, rendered
+from coopbench_envs.shells.common import Closing, check_render_mode, rendered
 from coopbench_envs.shells.roster import Roster
 from coopbench_envs.shells.seats import Opposed
 
@@ -14,7 +14,7 @@ __all__ = ["NamedAgents"]
 _LISTED = 6  # agents that are named where an environment is printed
 
 
-class NamedAgents(Opposed):
+class NamedAgents(Opposed, Closing):
     """One game whose agents have names; a base class of both PettingZoo interfaces.
 
     See ``ParallelEnv`` for the parameters.
@@ -74,6 +74,3 @@ class NamedAgents(Opposed):
     def render(self) -> Any:
         """Return a picture or a text of the present state, or print the text (``human``)."""
         return rendered(self.engine, self.render_mode)
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""

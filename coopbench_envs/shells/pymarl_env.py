@@ -11,6 +11,7 @@ from coopbench_envs.engine import DISABLED
 from coopbench_envs.lanes import Lanes, lanes_of, of_user
 from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import (
+    Closing,
     check_options,
     check_render_mode,
     draw_seed,
@@ -36,7 +37,7 @@ def pymarl(env: str | EnvSpec | Callable[..., Any], **options: Any) -> "PyMARLEn
     return PyMARLEnv(of_user(env), **options)
 
 
-class PyMARLEnv(Opposed):
+class PyMARLEnv(Opposed, Closing):
     """One game with the methods of EPyMARL's ``MultiAgentEnv``.
 
     With ``style="pymarl"``, ``reset`` returns (observations, state) and ``step`` (reward,
@@ -186,7 +187,3 @@ class PyMARLEnv(Opposed):
         raise NotImplementedError(
             "Record episodes with coopbench.play_episode or 'coopbench replay'."
         )
-
-    def close(self) -> None:
-        """Release threads and environments."""
-        self.engine.close()

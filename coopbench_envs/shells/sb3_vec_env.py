@@ -21,6 +21,7 @@ from coopbench_envs.lanes import Lanes, lanes_of, of_user
 from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
+    Closing,
     check_options,
     check_render_mode,
     draw_seed,
@@ -60,7 +61,7 @@ def sb3_vec_env(
     return SB3VecEnv(of_user(env), num_envs, rows=rows, **parameters)
 
 
-class SB3VecEnv(Opposed, VecEnv):
+class SB3VecEnv(Opposed, Closing, VecEnv):
     """One network plays every seat: row ``lane * agents + agent`` is that agent in that lane.
 
     Rows of all agents share the spaces of the widest agent; what an action beyond an agent's own
@@ -70,6 +71,8 @@ class SB3VecEnv(Opposed, VecEnv):
     may fall it comes with every step. What else the environment tells an agent stands in the info
     of its row: at the end of an episode the last of it, the next episode's in ``reset_infos``.
     """
+
+    _plays = ("reset", "step_async")
 
     def __init__(
         self,
@@ -223,10 +226,6 @@ class SB3VecEnv(Opposed, VecEnv):
         masks = self._control.masks
         legal: np.ndarray = masks.reshape(self.num_envs, -1).astype(np.bool_)
         return legal
-
-    def close(self) -> None:
-        """End the threads of the engine, and close environments of other packages."""
-        self.engine.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of this environment once per row asked for."""

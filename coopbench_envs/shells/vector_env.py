@@ -15,6 +15,7 @@ from coopbench_envs.shells.common import (
     RENDER_MODES,
     check_options,
     check_render_mode,
+    closed,
     draw_seed,
     limited,
     rendered,
@@ -82,9 +83,7 @@ class Batch(gym.vector.VectorEnv):
     def _check_open(self) -> None:
         """Raise ``ClosedEnvironmentError`` after ``close``."""
         if self.closed:
-            raise gym.error.ClosedEnvironmentError(
-                f"{self.engine.spec.id} is closed: make a new environment."
-            )
+            raise closed(self.engine)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Copy of everything the games go on from, lane first, as numpy arrays."""

@@ -133,7 +133,8 @@ def evaluate(
     if only and not policy:
         raise ValueError("--only plays the policies of -p alone; name one with -p.")
     source: Any = target
-    if dry_run and (names_environment(target) or shard or any((episodes, seed, param, partner))):
+    numbered = episodes is not None or seed is not None  # 0 is a number, too
+    if dry_run and (names_environment(target) or shard or numbered or param or partner):
         raise ValueError(
             "--dry-run lists the cells of a protocol; allowed with it: --policy, --task, --only, "
             "--maps and --out."
