@@ -51,7 +51,7 @@ def environments() -> str:
         module = importlib.import_module(coopbench_envs.spec(env_id).module)
         text = (module.__doc__ or "").split("\n", 1)[0]
         what = text.split(": ", 1)[-1]
-        link = f"[`{env_id}`]({page_name(env_id)})"
+        link = f"[<code>{env_id.replace('/', '/<wbr>')}</code>]({page_name(env_id)})"
         rows.append((link, what[:1].upper() + what[1:]))
     return rows_table(["Environment", "What happens"], rows)
 

@@ -5,9 +5,8 @@
 
 Any algorithm of BenchMARL with continuous actions will do: mappo, ippo, maddpg, iddpg, masac, isac.
 It is trained with three seeds. Then the runs play a task of ``coopetition-standard``, all seats
-each, and a report compares them with the best constant policy, a random one and the shipped runs of
-IPPO on the same seeds. ``--steps 0`` shows the networks before training. Needs
-``requirements-torchrl.txt``.
+each, and a report compares them with the best constant policy and a random one on the same seeds.
+``--steps 0`` shows the networks before training. Needs ``requirements-torchrl.txt``.
 """
 
 import argparse

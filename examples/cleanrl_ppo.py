@@ -2,10 +2,10 @@
 
     python examples/cleanrl_ppo.py --steps 200000
 
-Trains one agent with three seeds and a partner that does not learn. Then the runs play one seat
-of a task of ``coopetition-standard`` with fifteen partners, and a report compares them with the
-best constant policy, a random one and the shipped runs of IPPO on the same seeds. ``--steps 0``
-shows the networks before training. Needs PyTorch.
+Trains one agent with three seeds and a partner that does not learn. Then the runs play one seat of
+a task of ``coopetition-standard`` with fifteen partners, and a report compares them with the best
+constant policy and a random one on the same seeds. ``--steps 0`` shows the networks before
+training. Needs PyTorch.
 """
 
 import argparse

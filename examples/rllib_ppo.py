@@ -5,8 +5,8 @@
 
 Trains one network for all agents on RLlib's new API stack, with three seeds. Then the runs play a
 task of ``coopetition-standard``, all seats each, and a report compares them with the best constant
-policy, a random one and the shipped runs of IPPO on the same seeds. ``--steps 0`` shows the
-networks before training. Needs ``requirements-rllib.txt``.
+policy and a random one on the same seeds. ``--steps 0`` shows the networks before training. Needs
+``requirements-rllib.txt``.
 """
 
 import argparse

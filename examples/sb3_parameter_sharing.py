@@ -4,8 +4,8 @@
 
 Trains PPO with three seeds on what all agents see and earn, each its own reward. Then the runs play
 a task of ``coopetition-standard``, all seats each, and a report compares them with the best
-constant policy, a random one and the shipped runs of IPPO on the same seeds. ``--steps 0`` shows
-the networks before training. Needs the extra ``train``.
+constant policy and a random one on the same seeds. ``--steps 0`` shows the networks before
+training. Needs the extra ``train``.
 """
 
 import argparse

@@ -21,9 +21,10 @@ from builders import PATIENCE, make_task, protocol_file, stored_files
 
 import coopbench
 from coopbench import provenance
+from coopbench.cli.console import message
 from coopbench.errors import WorkerError
 from coopbench.playing import processes
-from coopbench.playing.jobs import Resources, in_turn
+from coopbench.playing.jobs import Resources, in_turn, source_of_error
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
 from coopbench.playing.runner import BACKENDS
@@ -87,6 +88,11 @@ class Raises(Steady):
         _wait_for((Path(self.folder) / "happened-0").exists)
         time.sleep(0.02)
         return super().act(observations, memory)
+
+
+class Undefined(Steady):
+    def act(self, observations, memory):
+        return np.full((*observations.shape[:2], 1), np.nan), memory
 
 
 class Waits(Steady):
@@ -281,6 +287,27 @@ def test_an_error_names_its_cell_in_this_process(file, tmp_path):
     with pytest.raises(OddError) as caught:
         coopbench.evaluate(file, [Raises(str(tmp_path), steps=8, times=1)])
     assert caught.value.__notes__[1:] == ["It came from policy 'steady' on task 'one'."]
+
+
+def test_a_policy_that_the_message_names_is_not_named_again(file):
+    with pytest.raises(ValueError, match="not finite") as caught:
+        coopbench.evaluate(file, [Undefined()])
+    line = message(caught.value)
+    assert line.startswith("Policy 'steady' returned actions that are not finite: [nan] for")
+    assert line.endswith("It came from task 'one'.")
+    assert line.count("'steady'") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("Policy 'a' fails.", "run 5 on task 't' with partners 'b'"),
+        ("Policy 'ab' fails.", "policy 'a', run 5, on task 't' with partners 'b'"),
+    ],
+)
+def test_the_run_and_the_partners_of_a_cell_are_always_named(text, place):
+    job = "policy 'a', run 5, on task 't' with partners 'b'"  # str(job) is all that is asked for
+    assert source_of_error(job, ValueError(text)) == f"It came from {place}."
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path):

@@ -191,12 +191,52 @@ def test_an_interruption_tells_what_is_left(command, name, work, left, monkeypat
 def test_an_unwritable_folder_is_named(command, tmp_path):
     (tmp_path / "taken").write_text("a file")
     for place, message in (
-        ("taken", "taken is not a folder; name one"),
+        ("taken", "--out takes a folder, and taken is a file or is named like one"),
         ("taken/r", "The folder taken/r cannot be made (Not a directory); name another one."),
     ):
         assert message in command("evaluate", *SMALL, "--out", place, status=2).message
     two_way = command("crossplay", "coopetition-published", "--out", "taken/r", status=2)
     assert "cannot be made" in two_way.message
+
+
+# Commands that write, with all that they need besides --out, and what this names.
+WRITERS = {
+    "evaluate": (SMALL, "FOLDER"),
+    "train": (["coopetition-standard", "ippo"], "FOLDER"),
+    "crossplay": (["coopetition-published"], "FOLDER"),
+    "merge": (["r"], "FOLDER"),
+    "import": (["r.csv"], "FOLDER"),
+    "plan register": (["coopetition-standard"], "FOLDER"),
+    "replay": (["r/t/p/0"], "FILE"),
+    "verify": (["r"], "FILE"),
+    "leaderboard": (["r"], "FILE"),
+    "timed": (["rail-published-1", "-p", "random"], "FILE"),
+    "rail import": (["r.pkl"], "FILE"),
+    "export": (["r"], "FILE"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_wrong_kind_of_place_is_refused_with_one_that_is_right(command, name, tmp_path):
+    """Help names the kind; nothing is read, played or written before a wrong one is refused."""
+    rest, kind = WRITERS[name]
+    option = "--to" if name == "export" else "--out"
+    words = name.split()
+    assert f"{option} {kind} " in " ".join(command(*words, "--help").out.split())
+    (tmp_path / "made").mkdir()
+    (tmp_path / "file").touch()
+    wrong = {
+        "FILE": {"made": "and made is a folder; name a file, for instance made/"},
+        "FOLDER": {
+            "file": "name a folder, for instance file-results",
+            "page.html": "name a folder, for instance page",
+        },
+    }
+    for place, right in wrong[kind].items():
+        said = command(*words, *rest, option, place, status=2).message
+        assert f"{option} takes a {kind.lower()}, and {place} is" in said
+        assert right in said
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "made"]
 
 
 @pytest.mark.slow("runs the README as it is written")

@@ -788,6 +788,24 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
         runs(first - 1)
 
 
+def test_a_smoke_run_is_named_at_the_top_of_its_report(tmp_path):
+    """In the terminal and on the page; a run that is only shorter than the budget is none."""
+    budgets = {"on_policy": {"steps": 2400, "interval": 400}}
+    training = builders.make_training(episodes=4, budgets=budgets)
+    protocol = load_protocol(trial(tmp_path, training=training))
+    report = train(protocol, tmp_path / "smoke", smoke=True)
+    named = "the runs of steady are smoke runs of 24 steps, a hundredth of the budget"
+    assert report.deviations[0].startswith(named)
+    assert not [reason for reason in report.deviations if "checkpoints" in reason]
+    _, verdict, reason = str(report).splitlines()[:3]
+    assert verdict == "Smoke run. Not a standard report"
+    assert reason.startswith(f"  - {named}")
+    page = report.save(tmp_path / "report")["html"].read_text(encoding="utf-8")
+    assert page.index("Smoke run") < page.index(named) < page.index("<table")
+    short = train(protocol, tmp_path / "short", steps=400)
+    assert "smoke" not in f"{short}{short.deviations}".lower()
+
+
 @pytest.mark.parametrize("name", ["ippo", "isac_shared"])
 def test_a_hundredth_of_the_budget_is_enough_to_learn_something(name, tmp_path, monkeypatch):
     monkeypatch.undo()

@@ -30,7 +30,8 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         why = "it is an evaluation of one environment, not of a protocol"
         return (why, *bare_models(table))
     present = table.policies
-    reasons = [*_foreign(protocol), *_absent(protocol, table, present)]
+    reasons = [*smoke_runs(protocol, table), *_foreign(protocol)]
+    reasons += _absent(protocol, table, present)
     reasons += [*missing_learners(protocol, table), *bare_models(table), *_failed(table)]
     if protocol.limits is not None:
         reasons.append("time limits were not enforced: evaluations keep no time")
@@ -47,6 +48,37 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         reasons += _other_training(protocol, table, policy)
         reasons += _mixed(table, policy)
     return tuple(reasons)
+
+
+def smoke_runs(protocol: Protocol, table: EpisodeTable) -> list[str]:
+    """Name the policies with smoke runs, and what the scores of these are good for."""
+    lengths: dict[str, list[int]] = {}
+    for cell, steps in table.trained.items():
+        if _is_smoke(protocol, table, cell):
+            lengths.setdefault(cell.policy, []).append(steps)
+    return [
+        f"the runs of {policy} are smoke runs of {_either(lengths)} steps, a hundredth of the "
+        f"budget: their scores show that training works, and not what it reaches"
+        for policy, lengths in lengths.items()
+    ]
+
+
+def _is_smoke(protocol: Protocol, table: EpisodeTable, cell: Cell) -> bool:
+    """Whether a run was trained with the budget of a smoke run."""
+    if protocol.training is None or cell not in table.trained:
+        return False
+    whole = whole_of(protocol)  # a part may lack the task that is trained on
+    budgets = [budget.smoke for budget in whole.budgets_of(whole.task_of(cell.task)).values()]
+    courses = table.progress_of(cell.task, cell.policy)
+    intervals = {int(course.steps[0]) for course in courses if course.cell == cell}
+    return any(
+        budget.steps == table.trained[cell] and intervals <= {budget.interval} for budget in budgets
+    )
+
+
+def _either(numbers: Iterable[int]) -> str:
+    """Write the different ones of some numbers."""
+    return " or ".join(f"{number:,}" for number in sorted(set(numbers)))
 
 
 def bare_models(table: EpisodeTable) -> list[str]:
@@ -121,6 +153,8 @@ def _other_training(protocol: Protocol, table: EpisodeTable, policy: str) -> lis
     if not runs:
         return []
     for cell in choosing(protocol, table, runs):
+        if _is_smoke(protocol, table, cell):  # which is named as such
+            continue
         what = _other_checkpoints(protocol, table, cell) or _other_steps(protocol, table, cell)
         if what:
             differences.setdefault(what, {}).setdefault(cell.task, []).append(str(cell.run))

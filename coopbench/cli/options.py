@@ -1,6 +1,7 @@
 """Options that several commands share, and how their values become arguments."""
 
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +61,46 @@ def parameter_names(ctx: typer.Context) -> list[str]:
         if chosen is not None:
             names += [f"map_params.{name}" for name in describe_parameters(chosen.params)]
     return [f"{name}=" for name in names]
+
+
+# What folders of results are not called: an option that takes a folder was given a file.
+_FILES = (".csv", ".gif", ".html", ".json", ".md", ".npz", ".tex", ".toml", ".txt", ".zip")
+
+
+def to_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Return the folder that an option names, which is written into.
+
+    Raises ``ValueError`` for a file, and for a name that only files have.
+    """
+    if value is None or value.is_dir():
+        return value
+    if value.exists() or value.suffix.lower() in _FILES:
+        other = value.with_suffix("") if value.suffix else Path(f"{value}-results")
+        raise ValueError(
+            f"{param.opts[0]} takes a folder, and {value} is a file or is named like one; name a "
+            f"folder, for instance {other}"
+        )
+    return value
+
+
+def to_file(example: str) -> Callable[..., Any]:
+    """Return a check of the file, or of each of several, that an option names, to write it.
+
+    The check raises ``ValueError`` for a folder, and says to write the file ``example`` in it.
+    """
+
+    def check(
+        param: typer.CallbackParam, value: Path | Sequence[Path] | None
+    ) -> Path | Sequence[Path] | None:
+        for file in [value] if isinstance(value, Path) else value or ():
+            if file.is_dir():
+                raise ValueError(
+                    f"{param.opts[0]} takes a file, and {file} is a folder; name a file, for "
+                    f"instance {file / example}"
+                )
+        return value
+
+    return check
 
 
 PROTOCOL = typer.Argument(

@@ -6,6 +6,7 @@ before its results are asked for, and yields (number of the job, result) as jobs
 """
 
 import pickle
+import re
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
@@ -30,6 +31,8 @@ _REMEDY = (
 _OURS = ("coopbench", "coopbench_envs")
 _INSTALLED = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 _OWN = "Your code: "  # begins the note on a line
+# How the name of a job begins that plays: the policy, its run, and then the task.
+_PLAYS = re.compile(r"policy (?P<policy>'[^']*'|\"[^\"]*\")(?:, (?P<run>run \d+),)? on ")
 _THREADS = (
     "NUMBA_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -108,9 +111,14 @@ def thread_limits(cores: int = 1) -> dict[str, str]:
     return dict.fromkeys(_THREADS, str(cores))
 
 
-def source_of_error(job: Job) -> str:
-    """Say which job an error came from."""
-    return f"It came from {job}."
+def source_of_error(job: Job, error: BaseException) -> str:
+    """Say which job an error came from; a policy that its message names is not named again."""
+    name = str(job)
+    plays = _PLAYS.match(name)
+    if plays is not None and plays["policy"] in str(error):
+        run = "" if plays["run"] is None else f"{plays['run']} on "
+        name = run + name[plays.end() :]
+    return f"It came from {name}."
 
 
 def note_own_line(error: BaseException) -> None:
@@ -156,7 +164,7 @@ def one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
             result = job(tell_share)
         except Exception as error:
             note_own_line(error)
-            error.add_note(source_of_error(job))
+            error.add_note(source_of_error(job, error))
             raise
         yield number, result
 
@@ -237,7 +245,7 @@ def _error(job: Job, error: Exception, text: str) -> Exception:
     """Return the error of a job with the traceback of its worker, if it comes from there."""
     if text:
         error.__cause__ = WorkerTraceback(text)
-    error.add_note(source_of_error(job))
+    error.add_note(source_of_error(job, error))
     return error
 
 

@@ -358,7 +358,8 @@ def _warn(game: Game, cell: Cell, actions: np.ndarray, beyond: np.ndarray) -> No
     warnings.warn(
         f"{cell.policy} takes actions outside of the action space on {cell.task} from the first "
         f"step on: {actions[lane, seat].tolist()} for {game.agents[seat]!r}; allowed: {allowed}. "
-        f"Numbers are clipped to the bounds, and choices replaced by doing nothing.",
+        f"Numbers are clipped to the bounds (forces of Routing-v0 are not), and choices replaced "
+        f"by doing nothing.",
         stacklevel=2,
     )
 

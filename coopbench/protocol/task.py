@@ -40,6 +40,7 @@ _CLOSEST = 1e-100  # bounds of scores; to divide by less could overflow
 _FILES = re.compile(r"plots|.*\.(json|html|md|tex|csv|npz|lock)")
 INSTANCES = Path(str(resources.files("coopbench.protocols"))) / "instances.zip"  # of the package
 _LARGEST = 1 << 28  # bytes of an instance file
+_SMOKE, _SMOKE_CHECKPOINTS = 100, 4
 
 
 class Budget(Strict):
@@ -63,6 +64,13 @@ class Budget(Strict):
                 f"{self.interval}; choose a longer one"
             )
         return self
+
+    @property
+    def smoke(self) -> "Budget":
+        """That of a smoke run: a hundredth of the steps, with a few checkpoints."""
+        count = min(self.steps // self.interval, _SMOKE_CHECKPOINTS)
+        interval = max(1, self.steps // _SMOKE // count)
+        return Budget(steps=count * interval, interval=interval)
 
 
 class Bounds(Strict):

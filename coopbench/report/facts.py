@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coopbench.analysis.deviations import bare_models, left_out_tasks
+from coopbench.analysis.deviations import bare_models, left_out_tasks, smoke_runs
 from coopbench.analysis.findings import Findings
 from coopbench.analysis.registered import DEVIATES, NOT_REGISTERED, REGISTERED
 from coopbench.episodes.grouping import grouped
@@ -34,6 +34,8 @@ def verdict(findings: Findings) -> Verdict:
     if findings.protocol.ad_hoc:
         models = bare_models(findings.episodes)
         return Verdict("Report of one environment", (_ONE_ENVIRONMENT, *models))
+    if smoke_runs(findings.protocol, findings.episodes):
+        return Verdict(f"Smoke run. {NOT_STANDARD}", deviations, warning=True)
     others = set(deviations) - set(findings.missing_learners)
     if not others:
         return Verdict(_NOT_YET, deviations)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from coopbench.cli.options import to_file
+
 
 def timed(
     protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
@@ -12,7 +14,14 @@ def timed(
     task: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Task to play; repeat. Default: all.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File for the scores, as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the scores, as JSON.",
+            callback=to_file("scores.json"),
+        ),
+    ] = None,
 ) -> str:
     """Play a protocol's episodes one by one within its time limits; score them as Flatland does."""
     from coopbench.playing.bars import Bars

@@ -18,7 +18,6 @@ from coopbench.workflows.run_folder import RunFolder
 from coopbench.workflows.training_run import TrainJob, cell_of
 from coopbench_envs.parameters import describe, is_whole, named, resolve, unknown
 
-_SMOKE, _SMOKE_CHECKPOINTS = 100, 4
 _SEEDS = 2**63  # a training seed is below
 
 
@@ -220,11 +219,7 @@ def budget_of(
     budget = kinds[learner.kind] if learner.kind in kinds else next(iter(kinds.values()))
     if steps is not None:
         budget = _changed(budget, steps, protocol)
-    if not smoke:
-        return budget
-    count = min(budget.steps // budget.interval, _SMOKE_CHECKPOINTS)
-    interval = max(1, budget.steps // _SMOKE // count)
-    return Budget(steps=count * interval, interval=interval)
+    return budget.smoke if smoke else budget
 
 
 def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:

@@ -59,20 +59,25 @@ def partners_text(certificate: Certificate) -> str:
     Scores are those of the player that knows the pool, of the best rule or script and of
     ``best_script``. The text is empty without such a task.
     """
-    parts = []
+    rows = []
     for task in load_protocol(certificate.protocol).task:
         figures = certificate.figures.get(task.id, {})
         if "bayesian" in figures:
             known = max(certificate.score(task.id, name) for name in _KNOWN if name in figures)
             pool, simple = (certificate.score(task.id, name) for name in ("bayesian", SIMPLE))
-            parts.append(f"{pool:z.2f}, {known:z.2f} and {simple:z.2f} in `{task.group}`")
-    if not parts:
+            rows.append((f"`{task.group}`", *(f"{score:z.2f}" for score in (pool, known, simple))))
+    if not rows:
         return ""
-    return (
-        "Play that ignores its partners scores at most 0, the best response to each partner 1. The "
-        "player that knows the pool, but not which partner it meets, the best known rule or script "
-        f"and `{SIMPLE}` score {'; '.join(parts)}. The difference between the first two numbers is "
-        "what the best known play could gain by identifying its partners as well as that player."
+    heads = ["Group", "Player that knows the pool", "Best known rule or script", f"`{SIMPLE}`"]
+    return "\n\n".join(
+        [
+            "Scores of one seat among partners. 0 is the best rule found that ignores its "
+            "partners, and 1 the best response to each partner. The player of the second column "
+            "knows the pool of partners, but not which of them it meets.",
+            rows_table(heads, rows),
+            "The difference between the second and the third column is what the best known play "
+            "could gain by identifying its partners as well as that player.",
+        ]
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import Only, Policies, ProtocolName, contestants
+from coopbench.cli.options import Only, Policies, ProtocolName, contestants, to_folder
 
 EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
 EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
@@ -48,7 +48,9 @@ def power(
     ] = 0.0,
     results: Annotated[
         Path | None,
-        typer.Option(help="Results folder of a pilot study, which shows the spreads."),
+        typer.Option(
+            metavar="FOLDER", help="Results folder of a pilot study, which shows the spreads."
+        ),
     ] = None,
     sd: Annotated[
         str | None,
@@ -137,7 +139,12 @@ def _spreads(
 def register(
     protocol: ProtocolName,
     out: Annotated[
-        Path, typer.Option(help="Results folder of the study; the file is registration.json in it.")
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Results folder of the study; the file is registration.json in it.",
+            callback=to_folder,
+        ),
     ],
     policy: Policies = None,
     only: Only = False,

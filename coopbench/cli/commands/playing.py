@@ -24,6 +24,8 @@ from coopbench.cli.options import (
     parameter_names,
     protocol_with_maps,
     target_names,
+    to_file,
+    to_folder,
 )
 from coopbench.playing.bars import Bars
 
@@ -75,8 +77,10 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder for results and report. Default: results/PROTOCOL, with --task "
-            "results/PROTOCOL-TASK; of an environment nothing is written without it."
+            "results/PROTOCOL-TASK; of an environment nothing is written without it.",
+            callback=to_folder,
         ),
     ] = None,
     backend: Backend = "auto",
@@ -116,8 +120,8 @@ def evaluate(
     maps: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
-            help="Play street-map tasks on your own .map files (not a standard report).",
+            metavar="FOLDER",
+            help="Play street-map tasks on the .map files of this folder (not a standard report).",
         ),
     ] = None,
 ) -> str | None:
@@ -142,7 +146,7 @@ def evaluate(
     if names_environment(target):
         if maps is not None:
             raise ValueError(
-                "--maps goes with a protocol; of an environment use --param map_params.path=DIR"
+                "--maps goes with a protocol; of an environment use --param map_params.path=FOLDER"
             )
     else:
         source = protocol_with_maps(target, maps)
@@ -220,8 +224,10 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder for runs, results and report. Default: results/PROTOCOL, and with --smoke "
-            "results/PROTOCOL-smoke."
+            "results/PROTOCOL-smoke.",
+            callback=to_folder,
         ),
     ] = None,
     steps: Steps = None,
@@ -279,7 +285,11 @@ def crossplay(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the matrices. Default: results/PROTOCOL-crossplay."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the matrices. Default: results/PROTOCOL-crossplay.",
+            callback=to_folder,
+        ),
     ] = None,
     against: Annotated[
         bool, typer.Option("--against", help="In battles: play against the other policies.")
@@ -320,9 +330,11 @@ def replay(
     out: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="FILE",
             help="File to write, by its ending: .html for the page, .gif for an animation, .npz "
             "for the episode itself; repeat for more. Default: a page named like the episode, in "
-            "its results folder if it is in one."
+            "its results folder if it is in one.",
+            callback=to_file("episode.html"),
         ),
     ] = None,
     stride: Annotated[

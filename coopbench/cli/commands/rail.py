@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import say
+from coopbench.cli.options import to_file
 
 rail = typer.Typer(help="Turn railways of flatland-rl into instances.", no_args_is_help=True)
 
@@ -18,7 +19,14 @@ def import_railways(
             metavar="FILE|FOLDER", help="Railways that flatland-rl has saved: .pkl, .mpk or .npz."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The .npz file of instances to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="File of instances to write, FILE.npz.",
+            callback=to_file("instances.npz"),
+        ),
+    ],
 ) -> None:
     """Write railways that flatland-rl has saved into one file of instances of Rail-v0.
 

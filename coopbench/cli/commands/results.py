@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from coopbench.cli.console import NOTHING, UNWRITABLE, console, interruption, present, say
-from coopbench.cli.options import Backend, Environments, PlayShipped, Workers
+from coopbench.cli.options import (
+    Backend,
+    Environments,
+    PlayShipped,
+    Workers,
+    to_file,
+    to_folder,
+)
 from coopbench.playing.bars import Bars
 
 
@@ -14,7 +21,14 @@ def merge(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for all their results and the report.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for all their results and the report.",
+            callback=to_folder,
+        ),
+    ],
     env: Environments = None,
 ) -> None:
     """Combine the results of several folders and write one report.
@@ -56,7 +70,14 @@ def verify(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
     backend: Backend = "auto",
     workers: Workers = None,
-    out: Annotated[Path | None, typer.Option(help="File for the findings, as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the findings, as JSON.",
+            callback=to_file("verification.json"),
+        ),
+    ] = None,
     trust: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,7 +133,12 @@ def leaderboard(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(help="File for the page; its data are saved next to it as JSON.")
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="File for the page, FILE.html; its data are saved next to it as JSON.",
+            callback=to_file("leaderboard.html"),
+        ),
     ],
     unverified: Annotated[
         str,
@@ -137,7 +163,14 @@ def leaderboard(
 
 def export_results(
     folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    to: Annotated[Path, typer.Option(help="File to write, in the JSON of marl-eval.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="File to write, in the JSON of marl-eval.",
+            callback=to_file("marl-eval.json"),
+        ),
+    ],
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -188,9 +221,10 @@ def import_results(
     file: Annotated[
         Path,
         typer.Argument(
+            metavar="FILE|FOLDER",
             help="A .csv file with the columns algorithm, task, run and one for each metric; a "
             ".json file of marl-eval or a folder of them; or a folder with event files of "
-            "TensorBoard."
+            "TensorBoard.",
         ),
     ],
     metric: Annotated[str, typer.Option(help="Metric to use as the score.")] = "return",
@@ -219,7 +253,11 @@ def import_results(
     ] = "{algorithm}/{task}/{run}",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the report. By default no report is written."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the report. By default no report is written.",
+            callback=to_folder,
+        ),
     ] = None,
 ) -> None:
     """Make the report of results of other programs, with the same tables and plots as of our own.

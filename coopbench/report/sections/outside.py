@@ -22,7 +22,7 @@ class Outside(ReportRow):
 
 
 def actions_outside(protocol: Protocol, table: EpisodeTable) -> tuple[Outside, ...]:
-    """Count the actions of policies that were clipped, or are no choice and were replaced."""
+    """Count the actions of policies that were not in the action space."""
     rows = []
     for task, policy in table.pairs:
         blocks = table.runs(task, policy)
@@ -57,8 +57,8 @@ def outside_table(findings: Findings) -> Table | None:
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
         footnotes=(),
-        unit="These actions were not played: numbers beyond the bounds were clipped, and choices "
-        "that do not exist were replaced by doing nothing.",
+        unit="Numbers beyond the bounds were clipped, except forces of Routing-v0, which were "
+        "larger than allowed; choices that do not exist were replaced by doing nothing.",
     )
 
 
