@@ -146,6 +146,13 @@ def check_portable(job: Any, dumps: Callable[[Any], bytes]) -> None:
         raise TypeError(f"Cannot send {job} to another process ({error}). {_REMEDY}") from error
 
 
+def check_jobs(jobs: Sequence[Job], workers: int | None, dumps: Callable[[Any], bytes]) -> None:
+    """Check what a backend is given whose workers are other processes; errors are as above."""
+    check_workers(workers)
+    for job in jobs:
+        check_portable(job, dumps)
+
+
 def one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
     """Do one job after the other in this process; an error ends it at once."""
     for number, job in enumerate(jobs):
