@@ -14,12 +14,7 @@ from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
-from coopbench.protocol.loading import (
-    ad_hoc,
-    load_protocol,
-    protocol_files,
-    protocols_with_task,
-)
+from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files, protocols_with_task
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.seeds import Evaluation
 from coopbench.protocol.task import Task

@@ -12,14 +12,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.constants import BOUND, EXACT, NONE, TEST, Matrices
-from coopbench.analysis.contrasts import (
-    Contrast,
-    adjusted,
-    contrasts,
-    decide,
-    family_pairs,
-    holm,
-)
+from coopbench.analysis.contrasts import Contrast, adjusted, contrasts, decide, family_pairs, holm
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,

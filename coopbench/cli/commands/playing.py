@@ -172,11 +172,7 @@ def evaluate(
 
 
 def _cells(
-    protocol: Any,
-    policy: list[str] | None,
-    tasks: list[str] | None,
-    only: bool,
-    play_shipped: bool,
+    protocol: Any, policy: list[str] | None, tasks: list[str] | None, only: bool, play_shipped: bool
 ) -> str:
     """Return a line for each cell (task x policy) that 'evaluate' would play."""
     from coopbench.protocol.variants import with_tasks

@@ -24,12 +24,7 @@ from coopbench.analysis.score_matrix import score_scales
 from coopbench.baselines.registry import entry_of
 from coopbench.protocol.loading import protocol_files
 from coopbench.report.blocks import Block, Pictures
-from coopbench.report.numbers import (
-    MISSING,
-    Scale,
-    level_text,
-    scale_of_rows,
-)
+from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.plots.drawing import Drawing, IntervalChart, Sheet
 from coopbench.report.plots.policies import finished_groups, open_markers, rows_of
 from coopbench.report.plots.style import Picture, plain
