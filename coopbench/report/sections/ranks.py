@@ -105,7 +105,6 @@ def _table(
             *(Column(group if len(groups) > 1 else "Score", title) for group in groups),
         ),
         groups=(Group("", "", body),),
-        footnotes=(),
         unit=note[:1].upper() + note[1:],
         matrix=True,
     )
