@@ -1,24 +1,21 @@
 """Commands for railways: rail import."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from coopbench.cli.console import say
+from coopbench.cli.options import argument, option
 
 rail = typer.Typer(help="Turn railways of flatland-rl into instances.", no_args_is_help=True)
 
 
 @rail.command("import")
 def import_railways(
-    place: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|FOLDER", help="Railways that flatland-rl has saved: .pkl, .mpk or .npz."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The .npz file of instances to write.")],
+    place: Path = argument(
+        "Railways that flatland-rl has saved: .pkl, .mpk or .npz.", metavar="FILE|FOLDER"
+    ),
+    out: Path = option("The .npz file of instances to write.", default=...),
 ) -> None:
     """Write railways that flatland-rl has saved into one file of instances of Rail-v0.
 
