@@ -147,7 +147,10 @@ def check_portable(job: Any, dumps: Callable[[Any], bytes]) -> None:
 
 
 def check_jobs(jobs: Sequence[Job], workers: int | None, dumps: Callable[[Any], bytes]) -> None:
-    """Check what a backend is given whose workers are other processes; errors are as above."""
+    """Check the jobs and the number of workers of a backend whose workers are other processes.
+
+    Raises what ``check_workers`` and ``check_portable`` raise.
+    """
     check_workers(workers)
     for job in jobs:
         check_portable(job, dumps)
