@@ -37,8 +37,8 @@ def power(
     results: Path | None = option("Results folder of a pilot study, which shows the spreads."),
     sd: str | None = option(
         "Standard deviations in normalized score: of run means, and over episodes of the "
-        "difference between two policies; 0.1, is of runs alone. Default: those of stored "
-        "results, task by task; 0.2 over episodes where none shows it.",
+        "difference between two policies; 0.1, is of runs alone. Default: those of stored results, "
+        "task by task; 0.2 over episodes where none shows it.",
         metavar="RUNS,EPISODES",
     ),
     by_task: bool = option("Print every task instead of the groups.", "--by-task", default=False),
@@ -122,8 +122,8 @@ def register(
     policy: Policies = None,
     only: Only = False,
     hypothesis: list[str] | None = option(
-        "'FIRST > SECOND on PLACE', a task or a group, or 'FIRST = SECOND on TASK'; "
-        "repeat for more.",
+        "'FIRST > SECOND on PLACE', a task or a group, or 'FIRST = SECOND on TASK'; repeat for "
+        "more.",
         metavar="TEXT",
     ),
 ) -> None:

@@ -41,8 +41,8 @@ def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]
 
 def evaluate(
     target: str = argument(
-        "A protocol: a name from 'coopbench list', or a .toml file. Or an environment: an "
-        "id, FILE.py:SPEC, gymnasium:ID or pettingzoo:MODULE (not a standard report).",
+        "A protocol: a name from 'coopbench list', or a .toml file. Or an environment: an id, "
+        "FILE.py:SPEC, gymnasium:ID or pettingzoo:MODULE (not a standard report).",
         metavar="PROTOCOL|ENV",
         autocompletion=target_names,
     ),
@@ -69,8 +69,8 @@ def evaluate(
     episodes: int | None = option("Of an environment: episodes to play, 100 if not given."),
     seed: int | None = option("Of an environment: seed of the first episode, 0 if not given."),
     param: list[str] | None = option(
-        "Of an environment: a parameter, such as horizon=50, high=1.2,1.3 or "
-        "map_params.path=FILE; repeat for more.",
+        "Of an environment: a parameter, such as horizon=50, high=1.2,1.3 or map_params.path=FILE; "
+        "repeat for more.",
         metavar="NAME=VALUE",
         autocompletion=parameter_names,
     ),
@@ -249,14 +249,14 @@ def crossplay(
 
 def replay(
     episode: str = argument(
-        "FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
-        "of coopbench.play_episode; K counts from 0.",
+        "FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file of "
+        "coopbench.play_episode; K counts from 0.",
         metavar="EPISODE",
     ),
     out: list[Path] | None = option(
-        "File to write, by its ending: .html for the page, .gif for an animation, .npz "
-        "for the episode itself; repeat for more. Default: a page named like the episode, in "
-        "its results folder if it is in one."
+        "File to write, by its ending: .html for the page, .gif for an animation, .npz for the "
+        "episode itself; repeat for more. Default: a page named like the episode, in its results "
+        "folder if it is in one."
     ),
     stride: int | None = option(
         "Of a GIF: steps between frames. Default: as few as fit into 4 MB."

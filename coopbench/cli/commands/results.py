@@ -55,13 +55,13 @@ def verify(
     workers: Workers = None,
     out: Path | None = option("File for the findings, as JSON."),
     trust: list[str] | None = option(
-        "Execute the stored code with this SHA-256 digest (12 or more digits), to play "
-        "its cells again completely; repeat for more. Read the code first.",
+        "Execute the stored code with this SHA-256 digest (12 or more digits), to play its cells "
+        "again completely; repeat for more. Read the code first.",
         metavar="DIGEST",
     ),
     execute: list[str] | None = option(
-        "Execute the code of this environment to play its cells again: of a package, "
-        "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
+        "Execute the code of this environment to play its cells again: of a package, such as "
+        "gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
         metavar="NAME",
     ),
     play_shipped: PlayShipped = False,
@@ -165,14 +165,13 @@ def export_results(
 
 def import_results(
     file: Path = argument(
-        "A .csv file with the columns algorithm, task, run and one for each metric; a "
-        ".json file of marl-eval or a folder of them; or a folder with event files of "
-        "TensorBoard."
+        "A .csv file with the columns algorithm, task, run and one for each metric; a .json file "
+        "of marl-eval or a folder of them; or a folder with event files of TensorBoard."
     ),
     metric: str = option("Metric to use as the score.", default="return"),
     scale: str = option(
-        "minmax: 0 and 1 are the lowest and highest value of each task; given: scores are "
-        "already normalized.",
+        "minmax: 0 and 1 are the lowest and highest value of each task; given: scores are already "
+        "normalized.",
         default="minmax",
     ),
     columns: str = option(
