@@ -50,10 +50,7 @@ def protocol_names() -> tuple[str, ...]:
     return tuple(sorted(protocol_files()))
 
 
-def warmup(
-    progress: Callable[[str, float, str], None] | None = None,
-    workers: int = 1,
-) -> None:
+def warmup(progress: Callable[[str, float, str], None] | None = None, workers: int = 1) -> None:
     """Compile all code of environments and policies now, and store it.
 
     The code is that of environments with their default parameters and with those of protocols, and

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import coopbench_envs
@@ -14,12 +15,7 @@ from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
-from coopbench.protocol.loading import (
-    ad_hoc,
-    load_protocol,
-    protocol_files,
-    protocols_with_task,
-)
+from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files, protocols_with_task
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.seeds import Evaluation
 from coopbench.protocol.task import Task
@@ -89,7 +85,8 @@ def _describe_code(name: str) -> str:
 
 
 def _facts(facts: Mapping[str, str]) -> str:
-    return rows_table(["Fact", "Value"], facts.items())
+    """Table of facts, without those that are empty."""
+    return rows_table(["Fact", "Value"], filter(itemgetter(1), facts.items()))
 
 
 def describe_environment(env_id: str) -> str:
@@ -104,7 +101,7 @@ def describe_environment(env_id: str) -> str:
         "Global state": f"`{_space(engine.state_space)}`",
         "Horizon": str(engine.horizon),
         "On other processors and GPUs": promised_bits(engine.kernels),
-        **({"Source": spec.source} if spec.source else {}),
+        "Source": spec.source,
         "Protocols": ", ".join(f"`{name}`" for name in _protocols_with(env_id)) or "none",
     }
     parts = [_facts(facts), _parameter_table(offered(spec))]
@@ -174,33 +171,25 @@ def describe_protocol(protocol: Protocol, beside: Mapping[str, Sequence[str]] | 
 def protocol_facts(protocol: Protocol) -> str:
     """Fact table of a protocol, without its tasks."""
     head, seeds, report = protocol.protocol, protocol.seeds, protocol.report
+    paired = report.comparison == "paired"
     facts = {
         "Name": f"`{protocol.name}`",
         "What it is": head.description,
-    }
-    if head.citation:
-        facts["Citation"] = head.citation
-    if head.differs:
-        facts["Differs from the publication"] = "; ".join(head.differs)
-    facts |= {
+        "Citation": head.citation,
+        "Differs from the publication": "; ".join(head.differs or ()),
         "Digest": f"`{protocol.digest}`",
         "Training seeds": ", ".join(map(str, seeds.training)) or "none",
         "Evaluation seeds": _seeds(seeds.evaluation),
         "Score": f"`{report.score}`",
         "Required baselines": _quoted(report.baselines),
+        "Comparisons": "paired by seed: episodes, or training runs" if paired else "",
+        **_further(protocol),
+        "Training": training_text(protocol) if protocol.training else "",
+        **tuning_fact(protocol),
+        "Time limits": str(protocol.limits or ""),
+        "Maps": maps_text(protocol),
+        "Required learned policies": _quoted(report.learned, ""),
     }
-    if report.comparison == "paired":
-        facts["Comparisons"] = "paired by seed: episodes, or training runs"
-    facts |= _further(protocol)
-    if protocol.training:
-        facts["Training"] = training_text(protocol)
-    facts |= tuning_fact(protocol)
-    if protocol.limits:
-        facts["Time limits"] = str(protocol.limits)
-    if maps_text(protocol):
-        facts["Maps"] = maps_text(protocol)
-    if report.learned:
-        facts["Required learned policies"] = _quoted(report.learned)
     return _facts(facts)
 
 
@@ -227,8 +216,7 @@ def _further(protocol: Protocol) -> dict[str, str]:
         )
     for group, domain in (report.domain or {}).items():
         facts[f"Additional metrics of {group}"] = _quoted(domain.metrics)
-        if domain.baselines:
-            facts[f"Required baselines of {group}"] = _quoted(domain.baselines)
+        facts[f"Required baselines of {group}"] = _quoted(domain.baselines or (), "")
     if report.margin is not None:
         facts["Equivalence"] = f"within {report.margin:g} of normalized score"
     if report.effect:

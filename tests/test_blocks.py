@@ -46,7 +46,7 @@ def table(title):
         Column("Mean", "over episodes"),
         Column("95 % interval", "of the mean"),
     )
-    return Table(title, columns, (Group("group", "its meaning", rows),), notes.all(), "Unit.")
+    return Table(title, columns, (Group("group", "its meaning", rows),), "Unit.", notes.all())
 
 
 @pytest.fixture(scope="module")

@@ -244,7 +244,7 @@ def test_tables_and_plots_show_what_was_found(means):
     chart = efficiency.task_chart(report, "first")
     assert [line.label for line in chart.lines] == ["mine", "other"]
     assert list(chart.lines[0].x) == STEPS.tolist()
-    chart = efficiency.efficiency(report)
+    chart = efficiency.efficiency(report, "")
     assert chart.lines[1].y[0] == pytest.approx(find(report.learning, "").estimate[0] / 2)
 
 

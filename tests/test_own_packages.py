@@ -153,7 +153,7 @@ def test_the_statistic_is_in_every_rendering(results):
     assert "& Worst task &" in report.latex()
     assert "trimmed mean, optimality gap, worst task and rank" in report.latex()
     assert explanations(report)["Worst task"].endswith("where it is lowest.")
-    chart = aggregate(report, statistic="worst_task")
+    chart = aggregate(report, "", "worst_task")
     assert chart.x_label.startswith("worst task, mean of normalized")
     (drawn,) = [picture for picture in report.document.pictures if picture.name == "scores"]
     assert drawn.caption.startswith("Mean, trimmed mean, optimality gap and worst task of")

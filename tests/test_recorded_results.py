@@ -16,7 +16,7 @@ import pytest
 
 import coopbench
 from coopbench.provenance import versions
-from coopbench.report.serialise import as_csv, tables_as_csv
+from coopbench.report.serialise import columns_as_csv, tables_as_csv
 from coopbench.results.manifest import results_digest
 from coopbench.results.protocol_file import read_protocol
 
@@ -78,7 +78,7 @@ def test_digests_and_protocol_are_the_recorded_ones(recorded):
 
 
 def test_every_episode_and_every_point_estimate_is_the_recorded_one(recorded, report):
-    tables = tables_as_csv(report) | {"episodes": as_csv(report.episodes.rows())}
+    tables = tables_as_csv(report) | {"episodes": columns_as_csv(report.episodes.columns())}
     files = {file.stem: file.read_text(encoding="utf-8") for file in recorded.glob("*.csv")}
     assert files.keys() <= tables.keys()
     for name in SAME:

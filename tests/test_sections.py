@@ -36,7 +36,7 @@ def longest(protocol, table) -> tuple[Longest, ...]:
 def shown(findings):
     body = tuple((Entry(row.policy), Entry(str(row.steps))) for row in findings.rows(LONGEST))
     columns = Column("Policy", "who", numeric=False), Column("Steps", "of its longest episode")
-    return Table("Longest episodes", columns, (Group("", "", body),), (), "episodes")
+    return Table("Longest episodes", columns, (Group("", "", body),), "episodes")
 
 
 LONGEST = Part("longest", longest)

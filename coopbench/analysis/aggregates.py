@@ -235,10 +235,7 @@ def _aggregated(
 
 
 def _of_runs(
-    protocol: Protocol,
-    matrices: Sequence[ScoreMatrix],
-    flag: str,
-    resampled: tuple[float, float],
+    protocol: Protocol, matrices: Sequence[ScoreMatrix], flag: str, resampled: tuple[float, float]
 ) -> Aggregate:
     """Return the interquartile mean of all runs of a learner, pooled over tasks.
 

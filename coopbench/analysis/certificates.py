@@ -94,7 +94,7 @@ def _battle(protocol: Protocol, task: Task) -> CertifiedTask | None:
     )
     most = 0.5 * certificate.figures[certificate.reactive].win_low
     met = certificate.is_shown_to_need_sight
-    return _row(task, blind, observing, _on_scale(most, task.bounds), met)
+    return CertifiedTask(task.id, *blind, *observing, _on_scale(most, task.bounds), met)
 
 
 def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play:
@@ -106,22 +106,6 @@ def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play
 
 def _on_scale(share: float, bounds: Bounds) -> float:
     return (share - bounds.low) / (bounds.high - bounds.low)
-
-
-def _row(task: Task, simple: _Play, best: _Play, most: float, met: bool) -> CertifiedTask:
-    return CertifiedTask(
-        task=task.id,
-        simple=simple.name,
-        simple_score=simple.score,
-        simple_low=simple.low,
-        simple_high=simple.high,
-        best=best.name,
-        best_score=best.score,
-        best_low=best.low,
-        best_high=best.high,
-        most=most,
-        met=met,
-    )
 
 
 def _game(protocol: Protocol, task: Task, load: Callable[[str], Protocol]) -> CertifiedTask | None:
@@ -146,7 +130,8 @@ def _game(protocol: Protocol, task: Task, load: Callable[[str], Protocol]) -> Ce
     required = [row for row in content["criteria"] if row["name"] in names]
     most = min(row["bound"] for row in required)
     best = _best(figures, OBSERVING | SCRIPT)
-    return _row(task, simple, best, most, all(row["met"] for row in required))
+    met = all(row["met"] for row in required)
+    return CertifiedTask(task.id, *simple, *best, most, met)
 
 
 def _what(task: Task) -> tuple[Any, ...]:

@@ -6,20 +6,13 @@ The interval of a difference is for new runs and new episodes. p is the level at
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.constants import BOUND, EXACT, NONE, TEST, Matrices
-from coopbench.analysis.contrasts import (
-    Contrast,
-    adjusted,
-    contrasts,
-    decide,
-    family_pairs,
-    holm,
-)
+from coopbench.analysis.contrasts import Contrast, adjusted, contrasts, decide, family_pairs, holm
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
@@ -187,8 +180,6 @@ def _row(
 ) -> Comparison:
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
-    above, runs = _above([pair])
-    share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     gap = contrast.difference if contrast.note else means[0] - means[1]  # of the printed means
     return Comparison(
         task=task.id,
@@ -207,10 +198,7 @@ def _row(
         correlation=_correlation(pair),
         unit=RUNS if learners else EPISODES,
         p_equivalence=p_equivalence,
-        above=above,
-        runs=runs,
-        above_low=share[0],
-        above_high=share[1],
+        **_above([pair]),
         **_welch(pair),
     )
 
@@ -226,20 +214,21 @@ def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
     return {"welch_t": t, "welch_df": df}
 
 
-def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> tuple[int, int]:
-    """Return how many runs of a learner are above a fixed policy, and of how many; over tasks.
+def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
+    """Return how many runs of a learner are above a fixed policy, over tasks; {} of other pairs.
 
     Runs without a defined score do not count, nor tasks on which the fixed policy has none.
     """
     above = runs = 0
     for one, two in pairs:
         if one.fixed == two.fixed:
-            return 0, 0
+            return {}
         learner, fixed = (two, one) if one.fixed else (one, two)
         gaps = learner.run_means - mean_of_defined(fixed.values)
         above += int(np.sum(gaps > 0.0))
         runs += int(np.isfinite(gaps).sum())
-    return above, runs
+    low, high = statistics.binomial_interval(above, runs) if runs else (math.nan, math.nan)
+    return {"above": above, "runs": runs, "above_low": low, "above_high": high}
 
 
 def _effect(protocol: Protocol, pair: tuple[ScoreMatrix, ScoreMatrix]) -> float:
@@ -309,10 +298,8 @@ def _group_row(
     middle: Contrast,
 ) -> GroupComparison:
     """Return the comparison over a group; ``where`` are its name and the p value for ranks."""
-    nan, pair = math.nan, (matrices[row.first], matrices[row.second])
+    pair = matrices[row.first], matrices[row.second]
     ((_, decided),) = decide([row], protocol.report.alpha)
-    above, runs = _above(list(zip(*pair, strict=True)))
-    share = statistics.binomial_interval(above, runs) if runs else (nan, nan)
     return GroupComparison(
         group=where[0],
         first=row.first,
@@ -329,8 +316,5 @@ def _group_row(
         trimmed_high=middle.high,
         tasks=len(pair[0]),
         flag="; ".join(filter(None, (row.reason, row.note))),
-        above=above,
-        runs=runs,
-        above_low=share[0],
-        above_high=share[1],
+        **_above(list(zip(*pair, strict=True))),
     )

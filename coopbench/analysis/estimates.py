@@ -215,12 +215,7 @@ def _within(matrix: np.ndarray) -> float:
 
 
 def estimate(
-    task: str,
-    policy: str,
-    metric: str,
-    sample: np.ndarray,
-    confidence: float,
-    unit: str = EPISODES,
+    task: str, policy: str, metric: str, sample: np.ndarray, confidence: float, unit: str = EPISODES
 ) -> Estimate:
     """Estimate the mean of independent values, one per unit, without those that are not finite.
 

@@ -12,12 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from coopbench.analysis.contrasts import contrasts, decide
-from coopbench.analysis.score_matrix import (
-    ScoreMatrix,
-    group_matrices,
-    same_episodes,
-    score_ends,
-)
+from coopbench.analysis.score_matrix import ScoreMatrix, group_matrices, same_episodes, score_ends
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task

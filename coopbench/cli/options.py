@@ -7,6 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
+
+def option(text: str, *names: str, default: Any = None, **facts: Any) -> Any:
+    """Return an option of a command with its help; its default is ... where it has to be given.
+
+    ``names`` are those of a flag, which has no opposite, or other ones than the parameter has.
+    ``facts`` are arguments of ``typer.Option``.
+    """
+    return typer.Option(default, *names, help=text, **facts)
+
+
+def argument(text: str, **facts: Any) -> Any:
+    """Return an argument of a command with its help; ``facts`` are those of ``typer.Argument``."""
+    return typer.Argument(..., help=text, **facts)
+
+
 # For the completion of a shell: typer takes those names that begin as what is typed.
 
 

@@ -276,12 +276,6 @@ class EpisodeTable:
         """Iterate over cells as columns for metrics and agents, one value per episode."""
         return map(_columns, self.blocks)
 
-    def rows(self) -> Iterator[dict[str, object]]:
-        """Iterate over episodes as flat rows, one column per metric and agent."""
-        for columns in self.columns():
-            for values in zip(*columns.values(), strict=True):
-                yield dict(zip(columns, values, strict=True))
-
 
 def _columns(block: Episodes) -> dict[str, Sequence[object]]:
     """Return the columns of the flat rows of a cell, one value per episode."""

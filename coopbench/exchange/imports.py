@@ -22,15 +22,7 @@ from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange.comparable import comparable, kind_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
 from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
-from coopbench.exchange.runs import (
-    LABELS,
-    Options,
-    Reading,
-    Run,
-    Samples,
-    check_distinct,
-    visible,
-)
+from coopbench.exchange.runs import LABELS, Options, Reading, Run, Samples, check_distinct, visible
 from coopbench.exchange.tensorboard_import import FILES, read_events
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol

@@ -154,6 +154,16 @@ def check_portable(job: Any, dumps: Callable[[Any], bytes]) -> None:
         raise TypeError(f"Cannot send {job} to another process ({error}). {_REMEDY}") from error
 
 
+def check_jobs(jobs: Sequence[Job], workers: int | None, dumps: Callable[[Any], bytes]) -> None:
+    """Check the jobs and the number of workers of a backend whose workers are other processes.
+
+    Raises what ``check_workers`` and ``check_portable`` raise.
+    """
+    check_workers(workers)
+    for job in jobs:
+        check_portable(job, dumps)
+
+
 def one_by_one(jobs: Sequence[Job], tell: TellNumber | None) -> Results:
     """Do one job after the other in this process; an error ends it at once."""
     for number, job in enumerate(jobs):

@@ -6,10 +6,7 @@ from typing import TypeAlias
 
 from coopbench.baselines.game import Game
 from coopbench.baselines.player import Player
-from coopbench.baselines.registry import (
-    hyperparameters,
-    make_policy,
-)
+from coopbench.baselines.registry import hyperparameters, make_policy
 from coopbench.episodes.table import Cell
 from coopbench.episodes.trained import Trained
 from coopbench.playing.contestants import (

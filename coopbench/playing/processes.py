@@ -24,7 +24,7 @@ from coopbench.playing.jobs import (
     TellNumber,
     Workers,
     answer_to,
-    check_portable,
+    check_jobs,
     check_workers,
     one_by_one,
     results_of,
@@ -51,9 +51,7 @@ def processes(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     """
     if multiprocessing.current_process().name.startswith(_NAME):
         sys.exit(_UNGUARDED)  # the process that started this one says what to do
-    check_workers(workers)
-    for job in jobs:
-        check_portable(job, pickle.dumps)
+    check_jobs(jobs, workers, pickle.dumps)
     return results_of(partial(_Processes, workers or usable_cores()), jobs, tell)
 
 

@@ -15,6 +15,8 @@ from coopbench.playing import jobs as work
 from coopbench.playing.jobs import Job, Results, TellNumber
 from coopbench.provenance import versions
 
+_DEATHS = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError")
+
 
 def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None) -> Results:
     """Do each job as a task on a cluster, with the cores and GPUs that the job asks for.
@@ -22,14 +24,12 @@ def ray_tasks(jobs: Sequence[Job], workers: int | None, tell: TellNumber | None)
     Without a cluster at ``RAY_ADDRESS`` or on this machine, one is started and stopped at the end.
     By default as many tasks are given out at a time as it has cores at the start.
     """
-    work.check_workers(workers)
     try:
         import ray
     except ModuleNotFoundError as error:
         missing = "The backend 'ray' needs Ray: pip install \".[ray]\", or choose 'processes'."
         raise ValueError(missing) from error
-    for job in jobs:
-        work.check_portable(job, ray.cloudpickle.dumps)
+    work.check_jobs(jobs, workers, ray.cloudpickle.dumps)
     return work.results_of(partial(_RayTasks, ray, workers), jobs, tell)
 
 
@@ -42,15 +42,9 @@ class _RayTasks(work.Workers):
 
     def __init__(self, ray: Any, most: int | None) -> None:
         self._ray, self._tasks = ray, dict[Future[bytes], Any]()
-        failed = ray.exceptions
-        self.deaths = (
-            failed.WorkerCrashedError,
-            failed.NodeDiedError,
-            failed.LocalRayletDiedError,
-            failed.OutOfMemoryError,
-        )
-        self._folder = str(Path.cwd())
-        self._path = [place or self._folder for place in sys.path]
+        self.deaths = tuple(getattr(ray.exceptions, name) for name in _DEATHS)
+        folder = str(Path.cwd())
+        self._place = folder, [place or folder for place in sys.path]
         with chdir(os.sep):
             self._started = not ray.is_initialized() and ray.init() is not None
         self.places = most or max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -59,8 +53,8 @@ class _RayTasks(work.Workers):
         cores, gpus = job.resources
         threads = {"env_vars": work.thread_limits(cores)}
         remote = self._ray.remote(num_cpus=cores, num_gpus=gpus, max_retries=0, runtime_env=threads)
-        place = self._folder, self._path
-        task = remote(_task).remote(self._ray.cloudpickle.dumps(job), versions(), *place)
+        content = self._ray.cloudpickle.dumps(job)
+        task = remote(_task).remote(content, versions(), *self._place)
         future: Future[bytes] = task.future()
         self._tasks[future] = task
         future.add_done_callback(self._tasks.pop)

@@ -265,10 +265,7 @@ class _Watch:
         return replace(episodes, trace=self.prints.trace(recorded, episodes.lengths))
 
     def evaluated(
-        self,
-        protocol: Protocol,
-        players: Sequence[Player],
-        recorded: Sequence[int] | None = None,
+        self, protocol: Protocol, players: Sequence[Player], recorded: Sequence[int] | None = None
     ) -> Episodes:
         """Return the results of the first player; recorded are by default the best and the worst.
 

@@ -27,14 +27,8 @@ from coopbench_envs.parameters import check_count, named, nearest
 from coopbench_envs.reading import read_regular
 
 _LARGEST = 1 << 24  # bytes of a protocol file
-_MERGED = (
-    "protocol",
-    "seeds",
-    "report",
-    "training",
-    "limits",
-    "pools",
-)  # key by key, when extending
+# Merged key by key, when extending.
+_MERGED = ("protocol", "seeds", "report", "training", "limits", "pools")
 
 # Keys of the protocol that ``ad_hoc`` makes -> the arguments that they come from; "" where the
 # message names what is meant.

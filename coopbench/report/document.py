@@ -31,10 +31,7 @@ from coopbench.report.facts import (
 from coopbench.report.plots.policies import looks_of
 from coopbench.report.replays import replays
 from coopbench.report.sections import blocks, of_task, pictures
-from coopbench.report.tables.entries import (
-    is_long,
-    played_tasks,
-)
+from coopbench.report.tables.entries import is_long, played_tasks
 from coopbench.report.tables.model import Table
 
 _DIGEST = (

@@ -47,11 +47,8 @@ def verdict(findings: Findings) -> Verdict:
 
 def identity(findings: Findings) -> dict[str, str]:
     """Return what the protocol is, as {label: text}."""
-    protocol, head, maps = (
-        findings.protocol,
-        findings.protocol.protocol,
-        maps_text(findings.protocol),
-    )
+    protocol, maps = findings.protocol, maps_text(findings.protocol)
+    head = protocol.protocol
     return {
         "Protocol": f"{head.name}, version {head.version}",
         "Digest": f"{protocol.digest[:12]} (SHA-256 {protocol.digest})",

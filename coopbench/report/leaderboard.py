@@ -125,7 +125,7 @@ def _table(standings: Standings, group: str) -> Table:
     tasks = len(protocol.groups[group])
     title = f"{group or 'All tasks'} ({tasks} task{'s' if tasks > 1 else ''})"
     unit = unit_text(((row.unit, row.count) for row in rows), " per task")
-    return Table(title, columns, groups, notes.all(), unit, kind="Policies")
+    return Table(title, columns, groups, unit, notes.all(), "Policies")
 
 
 def _entries(row: Row, scale: Scale, notes: Footnotes) -> tuple[Entry, ...]:

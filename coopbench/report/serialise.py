@@ -39,19 +39,18 @@ def _parts(findings: Findings) -> list[Part[Any]]:
     return [part for part in parts().values() if not part.rare or findings.rows(part)]
 
 
-def as_csv(rows: Iterable[Any], kind: type | None = None) -> str:
-    """Return rows as CSV with a header, floats in full precision, an empty field where undefined.
-
-    ``rows`` are dataclass instances of ``kind``, or dictionaries, whose columns are united.
-    """
-    flat = [row if isinstance(row, dict) else vars(row) for row in rows]
-    names = [] if kind is None else [field.name for field in dataclasses.fields(kind)]
-    names = list(dict.fromkeys(itertools.chain(names, *flat)))
-    return columns_as_csv([{name: [row.get(name) for row in flat] for name in names}])
+def as_csv(rows: Iterable[Any], kind: type) -> str:
+    """Return dataclass instances of ``kind`` as CSV; see ``columns_as_csv``."""
+    flat, names = list(rows), [field.name for field in dataclasses.fields(kind)]
+    return columns_as_csv([{name: [getattr(row, name) for row in flat] for name in names}])
 
 
 def columns_as_csv(parts: Iterable[Mapping[str, Sequence[Any]]]) -> str:
-    """Return rows as CSV like ``as_csv``, from the columns of some parts of them."""
+    """Return rows as CSV with a header, from the columns of some parts of them, which are united.
+
+    Floats have full precision; where a value is undefined, or a part has no such column, the field
+    is empty.
+    """
     tables = list(parts)
     names = list(dict.fromkeys(itertools.chain(*tables)))
     lines = [",".join(_fields(names))]

@@ -49,14 +49,7 @@ from coopbench.episodes.names import check_name, cleaned
 from coopbench.episodes.table import DIGEST, Cell, Episodes, Failure, Played, Progress, Trace
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
-from coopbench.files import (
-    UNREADABLE,
-    digest_of,
-    make_below,
-    parsed,
-    read_bounded,
-    write_bytes,
-)
+from coopbench.files import UNREADABLE, digest_of, make_below, parsed, read_bounded, write_bytes
 from coopbench.playing.contestants import Checkpoints, Model
 from coopbench.playing.trained_models import KINDS, WEIGHTS, trained_kind
 from coopbench.protocol.schema import Protocol
@@ -328,13 +321,7 @@ def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, byt
 
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     """Write the files of a cell, its metadata last; remove other files of an earlier result."""
-    for name in (
-        "meta.json",
-        _EPISODES,
-        POLICY_FILE,
-        _ACTIONS,
-        _SOURCE,
-    ):
+    for name in ("meta.json", _EPISODES, POLICY_FILE, _ACTIONS, _SOURCE):
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     for name, content in files.items():

@@ -10,12 +10,7 @@ from typing import NamedTuple
 
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.own_code import CodePolicy, stored_code
-from coopbench.baselines.registry import (
-    POLICY_FILE,
-    hyperparameters,
-    make_policy,
-    parse_name,
-)
+from coopbench.baselines.registry import POLICY_FILE, hyperparameters, make_policy, parse_name
 from coopbench.playing.contestants import contestant_of
 from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol

@@ -76,12 +76,7 @@ def run_bars(
     return with_bars(progress, len(jobs), steps, f"{count} of {lengths}, into {root}")
 
 
-def train_runs(
-    protocol: Protocol,
-    jobs: Sequence[TrainJob],
-    root: Path,
-    runner: Runner,
-) -> Report:
+def train_runs(protocol: Protocol, jobs: Sequence[TrainJob], root: Path, runner: Runner) -> Report:
     """Train the runs of ``runs`` into the folder ``root``, and report on everything in it."""
     if root.exists() and not root.is_dir():
         raise ValueError(f"{root} is not a folder; name one, existing or new, for the results.")

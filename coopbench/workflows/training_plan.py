@@ -32,11 +32,7 @@ class Scope:
 
 
 def runs(
-    protocol: Protocol,
-    learner: str,
-    root: Path,
-    scope: Scope,
-    hyperparameters: Mapping[str, Any],
+    protocol: Protocol, learner: str, root: Path, scope: Scope, hyperparameters: Mapping[str, Any]
 ) -> list[TrainJob]:
     """Return the runs that ``train`` would train; every problem is found before one begins."""
     entry: LearnerEntry = named("learner", learner, learners())

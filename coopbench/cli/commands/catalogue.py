@@ -1,11 +1,11 @@
 """Commands about what exists: list, show, doctor, warmup."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Environments, assignment, named_policy
+from coopbench.cli.options import Environments, argument, assignment, named_policy, option
 
 
 def list_all() -> None:
@@ -24,10 +24,7 @@ def list_all() -> None:
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(help="A name from 'coopbench list', a .toml file, or code as FILE.py:NAME."),
-    ],
+    name: str = argument("A name from 'coopbench list', a .toml file, or code as FILE.py:NAME."),
     env: Environments = None,
 ) -> None:
     """Describe an environment, a policy, a learner or a protocol."""
@@ -44,26 +41,17 @@ def show(
 
 
 def check(
-    env: Annotated[
-        str,
-        typer.Argument(
-            metavar="ENV",
-            help="FILE.py:SPEC, an id, or gymnasium:... and pettingzoo:...; it is executed.",
-        ),
-    ],
-    param: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter of the environment; repeat for more."),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="A policy whose actions in one episode must be in the action space; repeat for "
-            "more.",
-        ),
-    ] = None,
+    env: str = argument(
+        "FILE.py:SPEC, an id, or gymnasium:... and pettingzoo:...; it is executed.", metavar="ENV"
+    ),
+    param: list[str] | None = option(
+        "A parameter of the environment; repeat for more.", metavar="NAME=VALUE"
+    ),
+    policy: list[str] | None = option(
+        "A policy whose actions in one episode must be in the action space; repeat for more.",
+        "--policy",
+        "-p",
+    ),
 ) -> None:
     """Look for faults in an environment: spaces, metrics, indices, seeds, ends, masks.
 
@@ -120,9 +108,7 @@ def doctor() -> None:
 
 
 def warmup(
-    workers: Annotated[
-        int, typer.Option(min=1, help="How many processes compile at the same time.")
-    ] = 1,
+    workers: int = option("How many processes compile at the same time.", default=1, min=1),
 ) -> None:
     """Compile environments, planners and rules now, so that nothing is compiled later."""
     from coopbench.catalogue import compilations

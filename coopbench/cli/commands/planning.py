@@ -2,12 +2,12 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import Only, Policies, ProtocolName, contestants, to_folder
+from coopbench.cli.options import Only, Policies, ProtocolName, contestants, option, to_folder
 
 EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
 EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
@@ -21,49 +21,29 @@ plan = typer.Typer(
 @plan.command("power")
 def power(
     protocol: ProtocolName,
-    runs: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=3,
-            metavar="N",
-            help="Number of training runs; repeat for more. Default: the protocol's, or 10.",
-        ),
-    ] = None,
-    effect: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="D",
-            help="True difference, in normalized score; repeat for more. Default: 0.1 to 0.5.",
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None, typer.Option(help="Group of tasks; repeat for more. Default: all.")
-    ] = None,
-    level: Annotated[
-        float, typer.Option(help="Normalized score of the better one of the two.")
-    ] = 0.9,
-    failing: Annotated[
-        float,
-        typer.Option(min=0, help="Share of runs that fail, with the floor of the task as score."),
-    ] = 0.0,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Results folder of a pilot study, which shows the spreads."
-        ),
-    ] = None,
-    sd: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUNS,EPISODES",
-            help="Standard deviations in normalized score: of run means, and over episodes of the "
-            "difference between two policies; 0.1, is of runs alone. Default: those of stored "
-            "results, task by task; 0.2 over episodes where none shows it.",
-        ),
-    ] = None,
-    by_task: Annotated[
-        bool, typer.Option("--by-task", help="Print every task instead of the groups.")
-    ] = False,
+    runs: list[int] | None = option(
+        "Number of training runs; repeat for more. Default: the protocol's, or 10.",
+        min=3,
+        metavar="N",
+    ),
+    effect: list[float] | None = option(
+        "True difference, in normalized score; repeat for more. Default: 0.1 to 0.5.", metavar="D"
+    ),
+    group: list[str] | None = option("Group of tasks; repeat for more. Default: all."),
+    level: float = option("Normalized score of the better one of the two.", default=0.9),
+    failing: float = option(
+        "Share of runs that fail, with the floor of the task as score.", default=0.0, min=0
+    ),
+    results: Path | None = option(
+        "Results folder of a pilot study, which shows the spreads.", metavar="FOLDER"
+    ),
+    sd: str | None = option(
+        "Standard deviations in normalized score: of run means, and over episodes of the "
+        "difference between two policies; 0.1, is of runs alone. Default: those of stored results, "
+        "task by task; 0.2 over episodes where none shows it.",
+        metavar="RUNS,EPISODES",
+    ),
+    by_task: bool = option("Print every task instead of the groups.", "--by-task", default=False),
 ) -> None:
     """Simulate reports: how often do they decide a difference?"""
     from coopbench.analysis.planning import LEARNER, SCRIPT, Plan, prospect
@@ -138,24 +118,19 @@ def _spreads(
 @plan.command("register")
 def register(
     protocol: ProtocolName,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER",
-            help="Results folder of the study; the file is registration.json in it.",
-            callback=to_folder,
-        ),
-    ],
+    out: Path = option(
+        "Results folder of the study; the file is registration.json in it.",
+        default=...,
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
     policy: Policies = None,
     only: Only = False,
-    hypothesis: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="'FIRST > SECOND on PLACE', a task or a group, or 'FIRST = SECOND on TASK'; "
-            "repeat for more.",
-        ),
-    ] = None,
+    hypothesis: list[str] | None = option(
+        "'FIRST > SECOND on PLACE', a task or a group, or 'FIRST = SECOND on TASK'; repeat for "
+        "more.",
+        metavar="TEXT",
+    ),
 ) -> None:
     """Register a study before it is evaluated; its report checks itself against the file.
 

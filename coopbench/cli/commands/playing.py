@@ -2,9 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from coopbench.cli.console import KEPT, NOTHING, console, interruption, present, say
 from coopbench.cli.options import (
@@ -15,12 +13,14 @@ from coopbench.cli.options import (
     Policies,
     ProtocolName,
     Workers,
+    argument,
     assignment,
     assignments,
     chosen,
     contestants,
     learner_names,
     named_policy,
+    option,
     parameter_names,
     protocol_with_maps,
     target_names,
@@ -29,14 +29,6 @@ from coopbench.cli.options import (
 )
 from coopbench.playing.bars import Bars
 
-Steps = Annotated[
-    int | None,
-    typer.Option(help="Steps of the environment for each run, instead of the protocol's."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter; repeat for more."),
-]
 _SAVED = "The last written state of every run is saved; rerun the same command to resume."
 
 
@@ -50,80 +42,50 @@ def _hyperparameters(learner: str, settings: list[str] | None) -> dict[str, Any]
 
 
 def evaluate(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROTOCOL|ENV",
-            help="A protocol: a name from 'coopbench list', or a .toml file. Or an environment: an "
-            "id, FILE.py:SPEC, gymnasium:ID or pettingzoo:MODULE (not a standard report).",
-            autocompletion=target_names,
-        ),
-    ],
+    target: str = argument(
+        "A protocol: a name from 'coopbench list', or a .toml file. Or an environment: an id, "
+        "FILE.py:SPEC, gymnasium:ID or pettingzoo:MODULE (not a standard report).",
+        metavar="PROTOCOL|ENV",
+        autocompletion=target_names,
+    ),
     policy: Policies = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ID",
-            help="Task to play; repeat the option for more (not a standard report). Default: all "
-            "tasks.",
-        ),
-    ] = None,
+    task: list[str] | None = option(
+        "Task to play; repeat the option for more (not a standard report). Default: all tasks.",
+        metavar="ID",
+    ),
     only: Only = False,
     play_shipped: PlayShipped = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List the cells that a protocol asks for; play nothing."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for results and report. Default: results/PROTOCOL, with --task "
-            "results/PROTOCOL-TASK; of an environment nothing is written without it.",
-            callback=to_folder,
-        ),
-    ] = None,
+    dry_run: bool = option(
+        "List the cells that a protocol asks for; play nothing.", "--dry-run", default=False
+    ),
+    out: Path | None = option(
+        "Folder for results and report. Default: results/PROTOCOL, with --task "
+        "results/PROTOCOL-TASK; of an environment nothing is written without it.",
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
     backend: Backend = "auto",
     workers: Workers = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="Play only part I of N, 1 <= I <= N, without a report; see 'coopbench merge'.",
-        ),
-    ] = None,
-    episodes: Annotated[
-        int | None,
-        typer.Option(help="Of an environment: episodes to play, 100 if not given."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Of an environment: seed of the first episode, 0 if not given."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Of an environment: a parameter, such as horizon=50, high=1.2,1.3 or "
-            "map_params.path=FILE; repeat for more.",
-            autocompletion=parameter_names,
-        ),
-    ] = None,
-    partner: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of an environment: a policy in the other seats; repeat for more. Default: "
-            "self-play.",
-        ),
-    ] = None,
-    maps: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Play street-map tasks on the .map files of this folder (not a standard report).",
-        ),
-    ] = None,
+    shard: str | None = option(
+        "Play only part I of N, 1 <= I <= N, without a report; see 'coopbench merge'.",
+        metavar="I/N",
+    ),
+    episodes: int | None = option("Of an environment: episodes to play, 100 if not given."),
+    seed: int | None = option("Of an environment: seed of the first episode, 0 if not given."),
+    param: list[str] | None = option(
+        "Of an environment: a parameter, such as horizon=50, high=1.2,1.3 or map_params.path=FILE; "
+        "repeat for more.",
+        metavar="NAME=VALUE",
+        autocompletion=parameter_names,
+    ),
+    partner: list[str] | None = option(
+        "Of an environment: a policy in the other seats; repeat for more. Default: self-play.",
+        metavar="NAME",
+    ),
+    maps: Path | None = option(
+        "Play street-map tasks on the .map files of this folder (not a standard report).",
+        metavar="FOLDER",
+    ),
 ) -> str | None:
     """Play the tasks of a protocol with your policies and its baselines; write the report.
 
@@ -137,8 +99,7 @@ def evaluate(
     if only and not policy:
         raise ValueError("--only plays the policies of -p alone; name one with -p.")
     source: Any = target
-    numbered = episodes is not None or seed is not None  # 0 is a number, too
-    if dry_run and (names_environment(target) or shard or numbered or param or partner):
+    if dry_run and (names_environment(target) or shard or any((episodes, seed, param, partner))):
         raise ValueError(
             "--dry-run lists the cells of a protocol; allowed with it: --policy, --task, --only, "
             "--maps and --out."
@@ -177,11 +138,7 @@ def evaluate(
 
 
 def _cells(
-    protocol: Any,
-    policy: list[str] | None,
-    tasks: list[str] | None,
-    only: bool,
-    play_shipped: bool,
+    protocol: Any, policy: list[str] | None, tasks: list[str] | None, only: bool, play_shipped: bool
 ) -> str:
     """Return a line for each cell (task x policy) that 'evaluate' would play."""
     from coopbench.protocol.variants import with_tasks
@@ -201,43 +158,32 @@ def _cells(
 
 def train(
     protocol: ProtocolName,
-    learner: Annotated[
-        str,
-        typer.Argument(
-            metavar="LEARNER",
-            help="A learner from 'coopbench list'.",
-            autocompletion=learner_names,
-        ),
-    ],
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Task to train on; repeat for more. Default: all."),
-    ] = None,
-    run_seeds: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--run",
-            metavar="SEED",
-            help="Run to train, by its training seed; repeat for more. Default: the protocol's.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for runs, results and report. Default: results/PROTOCOL, and with --smoke "
-            "results/PROTOCOL-smoke.",
-            callback=to_folder,
-        ),
-    ] = None,
-    steps: Steps = None,
-    smoke: Annotated[
-        bool,
-        typer.Option(
-            "--smoke", help="Train for a hundredth of the budget, to check that everything works."
-        ),
-    ] = False,
-    setting: Settings = None,
+    learner: str = argument(
+        "A learner from 'coopbench list'.", metavar="LEARNER", autocompletion=learner_names
+    ),
+    task: list[str] | None = option(
+        "Task to train on; repeat for more. Default: all.", metavar="ID"
+    ),
+    run_seeds: list[int] | None = option(
+        "Run to train, by its training seed; repeat for more. Default: the protocol's.",
+        "--run",
+        metavar="SEED",
+    ),
+    out: Path | None = option(
+        "Folder for runs, results and report. Default: results/PROTOCOL, and with --smoke "
+        "results/PROTOCOL-smoke.",
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
+    steps: int | None = option("Steps of the environment for each run, instead of the protocol's."),
+    smoke: bool = option(
+        "Train for a hundredth of the budget, to check that everything works.",
+        "--smoke",
+        default=False,
+    ),
+    setting: list[str] | None = option(
+        "A hyperparameter; repeat for more.", "--set", metavar="NAME=VALUE"
+    ),
     backend: Backend = "serial",
     workers: Workers = None,
 ) -> None:
@@ -279,21 +225,15 @@ def train(
 def crossplay(
     protocol: ProtocolName,
     policy: Policies = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Task to play; repeat for more. Default: all."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the matrices. Default: results/PROTOCOL-crossplay.",
-            callback=to_folder,
-        ),
-    ] = None,
-    against: Annotated[
-        bool, typer.Option("--against", help="In battles: play against the other policies.")
-    ] = False,
+    task: list[str] | None = option("Task to play; repeat for more. Default: all.", metavar="ID"),
+    out: Path | None = option(
+        "Folder for the matrices. Default: results/PROTOCOL-crossplay.",
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
+    against: bool = option(
+        "In battles: play against the other policies.", "--against", default=False
+    ),
     backend: Backend = "auto",
     workers: Workers = None,
 ) -> None:
@@ -319,31 +259,22 @@ def crossplay(
 
 
 def replay(
-    episode: Annotated[
-        str,
-        typer.Argument(
-            metavar="EPISODE",
-            help="FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file "
-            "of coopbench.play_episode; K counts from 0.",
-        ),
-    ],
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="File to write, by its ending: .html for the page, .gif for an animation, .npz "
-            "for the episode itself; repeat for more. Default: a page named like the episode, in "
-            "its results folder if it is in one.",
-            callback=to_file("episode.html"),
-        ),
-    ] = None,
-    stride: Annotated[
-        int | None,
-        typer.Option(help="Of a GIF: steps between frames. Default: as few as fit into 4 MB."),
-    ] = None,
-    sight: Annotated[
-        bool, typer.Option("--sight", help="Show what agents see, in battles.")
-    ] = False,
+    episode: str = argument(
+        "FOLDER/TASK/POLICY/K in a results folder, PROTOCOL/TASK/POLICY/K, or a .npz file of "
+        "coopbench.play_episode; K counts from 0.",
+        metavar="EPISODE",
+    ),
+    out: list[Path] | None = option(
+        "File to write, by its ending: .html for the page, .gif for an animation, .npz for the "
+        "episode itself; repeat for more. Default: a page named like the episode, in its results "
+        "folder if it is in one.",
+        metavar="FILE",
+        callback=to_file("episode.html"),
+    ),
+    stride: int | None = option(
+        "Of a GIF: steps between frames. Default: as few as fit into 4 MB."
+    ),
+    sight: bool = option("Show what agents see, in battles.", "--sight", default=False),
     env: Environments = None,
 ) -> None:
     """Show an episode: on a page that plays it, or as an animated GIF.

@@ -1,32 +1,26 @@
 """Commands for railways: rail import."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from coopbench.cli.console import say
-from coopbench.cli.options import to_file
+from coopbench.cli.options import argument, option, to_file
 
 rail = typer.Typer(help="Turn railways of flatland-rl into instances.", no_args_is_help=True)
 
 
 @rail.command("import")
 def import_railways(
-    place: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|FOLDER", help="Railways that flatland-rl has saved: .pkl, .mpk or .npz."
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="File of instances to write, FILE.npz.",
-            callback=to_file("instances.npz"),
-        ),
-    ],
+    place: Path = argument(
+        "Railways that flatland-rl has saved: .pkl, .mpk or .npz.", metavar="FILE|FOLDER"
+    ),
+    out: Path = option(
+        "File of instances to write, FILE.npz.",
+        default=...,
+        metavar="FILE",
+        callback=to_file("instances.npz"),
+    ),
 ) -> None:
     """Write railways that flatland-rl has saved into one file of instances of Rail-v0.
 

@@ -1,7 +1,6 @@
 """Commands on results folders and files: merge, report, verify, leaderboard, export, import."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,6 +10,8 @@ from coopbench.cli.options import (
     Environments,
     PlayShipped,
     Workers,
+    argument,
+    option,
     to_file,
     to_folder,
 )
@@ -18,17 +19,13 @@ from coopbench.playing.bars import Bars
 
 
 def merge(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of one protocol.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for all their results and the report.",
-            callback=to_folder,
-        ),
-    ],
+    folders: list[Path] = argument("Results folders of one protocol.", metavar="FOLDER..."),
+    out: Path = option(
+        "Folder for all their results and the report.",
+        default=...,
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
     env: Environments = None,
 ) -> None:
     """Combine the results of several folders and write one report.
@@ -45,7 +42,7 @@ def merge(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    folder: Path = argument("A results folder of 'coopbench evaluate'."),
     env: Environments = None,
 ) -> None:
     """Write the report of a results folder again from its episodes.
@@ -67,33 +64,24 @@ def report(
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
+    folder: Path = argument("A results folder of 'coopbench evaluate'."),
     backend: Backend = "auto",
     workers: Workers = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for the findings, as JSON.",
-            callback=to_file("verification.json"),
-        ),
-    ] = None,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIGEST",
-            help="Execute the stored code with this SHA-256 digest (12 or more digits), to play "
-            "its cells again completely; repeat for more. Read the code first.",
-        ),
-    ] = None,
-    execute: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Execute the code of this environment to play its cells again: of a package, "
-            "such as gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
-        ),
-    ] = None,
+    out: Path | None = option(
+        "File for the findings, as JSON.",
+        metavar="FILE",
+        callback=to_file("verification.json"),
+    ),
+    trust: list[str] | None = option(
+        "Execute the stored code with this SHA-256 digest (12 or more digits), to play its cells "
+        "again completely; repeat for more. Read the code first.",
+        metavar="DIGEST",
+    ),
+    execute: list[str] | None = option(
+        "Execute the code of this environment to play its cells again: of a package, such as "
+        "gymnasium:CartPole-v1, or of a file, FILE.py:SPEC; repeat for more.",
+        metavar="NAME",
+    ),
     play_shipped: PlayShipped = False,
 ) -> None:
     """Play a results folder again and check whether every part can be reproduced.
@@ -126,24 +114,18 @@ def verify(
 
 
 def leaderboard(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="Results folders; the first one decides the protocol."
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="File for the page, FILE.html; its data are saved next to it as JSON.",
-            callback=to_file("leaderboard.html"),
-        ),
-    ],
-    unverified: Annotated[
-        str,
-        typer.Option(help="Folders without a manifest or with missing cells: refuse or mark."),
-    ] = "refuse",
+    folders: list[Path] = argument(
+        "Results folders; the first one decides the protocol.", metavar="FOLDER..."
+    ),
+    out: Path = option(
+        "File for the page, FILE.html; its data are saved next to it as JSON.",
+        default=...,
+        metavar="FILE",
+        callback=to_file("leaderboard.html"),
+    ),
+    unverified: str = option(
+        "Folders without a manifest or with missing cells: refuse or mark.", default="refuse"
+    ),
     env: Environments = None,
     backend: Backend = "auto",
     workers: Workers = None,
@@ -162,30 +144,22 @@ def leaderboard(
 
 
 def export_results(
-    folder: Annotated[Path, typer.Argument(help="A results folder of 'coopbench evaluate'.")],
-    to: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="File to write, in the JSON of marl-eval.",
-            callback=to_file("marl-eval.json"),
-        ),
-    ],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="NAME",
-            help="Policy to export, or POLICY=NAME to rename it; repeat for more. Default: all.",
-        ),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Metric to export; repeat for more. Default: return and score."
-        ),
-    ] = None,
+    folder: Path = argument("A results folder of 'coopbench evaluate'."),
+    to: Path = option(
+        "File to write, in the JSON of marl-eval.",
+        default=...,
+        metavar="FILE",
+        callback=to_file("marl-eval.json"),
+    ),
+    policy: list[str] | None = option(
+        "Policy to export, or POLICY=NAME to rename it; repeat for more. Default: all.",
+        "--policy",
+        "-p",
+        metavar="NAME",
+    ),
+    metric: list[str] | None = option(
+        "Metric to export; repeat for more. Default: return and score.", metavar="NAME"
+    ),
     env: Environments = None,
 ) -> None:
     """Export the results of a folder as JSON for marl-eval; what it would not accept is listed.
@@ -218,47 +192,33 @@ def export_results(
 
 
 def import_results(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE|FOLDER",
-            help="A .csv file with the columns algorithm, task, run and one for each metric; a "
-            ".json file of marl-eval or a folder of them; or a folder with event files of "
-            "TensorBoard.",
-        ),
-    ],
-    metric: Annotated[str, typer.Option(help="Metric to use as the score.")] = "return",
-    scale: Annotated[
-        str,
-        typer.Option(
-            help="minmax: 0 and 1 are the lowest and highest value of each task; given: scores are "
-            "already normalized."
-        ),
-    ] = "minmax",
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="LABEL=NAME,...",
-            help="Names of the columns algorithm, task, run, step and episode, for instance "
-            "algorithm=algo,task=env,run=seed,step=global_step.",
-        ),
-    ] = "",
-    folders: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERN",
-            help="Pattern of the folders of runs of TensorBoard, for instance "
-            "'{task}__{algorithm}__{run}__*'.",
-        ),
-    ] = "{algorithm}/{task}/{run}",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the report. By default no report is written.",
-            callback=to_folder,
-        ),
-    ] = None,
+    file: Path = argument(
+        "A .csv file with the columns algorithm, task, run and one for each metric; a .json file "
+        "of marl-eval or a folder of them; or a folder with event files of TensorBoard."
+    ),
+    metric: str = option("Metric to use as the score.", default="return"),
+    scale: str = option(
+        "minmax: 0 and 1 are the lowest and highest value of each task; given: scores are already "
+        "normalized.",
+        default="minmax",
+    ),
+    columns: str = option(
+        "Names of the columns algorithm, task, run, step and episode, for instance "
+        "algorithm=algo,task=env,run=seed,step=global_step.",
+        default="",
+        metavar="LABEL=NAME,...",
+    ),
+    folders: str = option(
+        "Pattern of the folders of runs of TensorBoard, for instance "
+        "'{task}__{algorithm}__{run}__*'.",
+        default="{algorithm}/{task}/{run}",
+        metavar="PATTERN",
+    ),
+    out: Path | None = option(
+        "Folder for the report. By default no report is written.",
+        metavar="FOLDER",
+        callback=to_folder,
+    ),
 ) -> None:
     """Make the report of results of other programs, with the same tables and plots as of our own.
 

@@ -41,16 +41,9 @@ def open_markers(rows: Sequence[Any]) -> str:
 
 
 def lines_of(
-    findings: Findings,
-    by_policy: Mapping[str, Sequence[Any]],
-    x: str,
-    ends: Sequence[str] = ("estimate", "low", "high"),
+    findings: Findings, by_policy: Mapping[str, Sequence[Any]], x: str
 ) -> tuple[Line, ...]:
-    """Return the points of policies or methods as lines with their bands.
-
-    ``x`` and ``ends`` name fields: the places of the points, and the line with both ends of the
-    band.
-    """
+    """Return the points of policies or methods as lines with their bands; ``x`` names a field."""
     looks = looks_of(findings)
     # A method that has a model for every task looks like its first model.
     first = {findings.protocol.family(name)[0]: name for name in reversed(findings.policies)}
@@ -58,7 +51,7 @@ def lines_of(
         Line(
             plain(policy),
             looks[policy if policy in looks else first[policy]],
-            *([getattr(row, name) for row in rows] for name in (x, *ends)),
+            *([getattr(row, name) for row in rows] for name in (x, "estimate", "low", "high")),
         )
         for policy, rows in by_policy.items()
     )

@@ -121,7 +121,7 @@ def agent_table(findings: Findings, task: Task) -> Table | None:
             )
         )
     unit = unit_text((row.unit, row.count) for row in rows if row.metric == names[0])
-    return Table(f"Agents of {task.id}", columns, tuple(groups), notes.all(), unit, kind="Policy")
+    return Table(f"Agents of {task.id}", columns, tuple(groups), unit, notes.all(), "Policy")
 
 
 def _agent_columns(

@@ -24,12 +24,7 @@ from coopbench.analysis.score_matrix import score_scales
 from coopbench.baselines.registry import entry_of
 from coopbench.protocol.loading import protocol_files
 from coopbench.report.blocks import Block, Pictures
-from coopbench.report.numbers import (
-    MISSING,
-    Scale,
-    level_text,
-    scale_of_rows,
-)
+from coopbench.report.numbers import MISSING, Scale, level_text, scale_of_rows
 from coopbench.report.plots.drawing import Drawing, IntervalChart, Sheet
 from coopbench.report.plots.policies import finished_groups, open_markers, rows_of
 from coopbench.report.plots.style import Picture, plain
@@ -49,7 +44,6 @@ from coopbench.report.tables.entries import (
     unit_text,
 )
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
-from coopbench_envs.parameters import named
 
 FIRST = next(iter(STATISTICS))
 _FAR = 0.5  # of the width of the bounds
@@ -279,20 +273,11 @@ def information_entry(policy: str) -> Entry:
     return Entry(entry.acts_on, entry.acts_on) if entry else Entry(MISSING)
 
 
-def aggregate(
-    findings: Findings, group: str | None = None, statistic: str = "mean"
-) -> IntervalChart:
-    """Draw a statistic of every policy over the tasks of a group.
+def aggregate(findings: Findings, group: str, statistic: str) -> IntervalChart:
+    """Draw a statistic of every policy over the tasks of a group, by its key.
 
-    The group is the protocol's first unless it is named; ``statistic`` is a key of
-    ``all_statistics``, such as "mean" or "trimmed_mean". The axis shows normalized scores from 0
-    to 1 at least.
+    The axis shows normalized scores from 0 to 1 at least.
     """
-    names = tuple(findings.protocol.groups)
-    group = names[0] if group is None else group
-    named("group", group, findings.protocol.groups)
-    by_key = all_statistics()
-    named("statistic", statistic, by_key)
     ends = {
         row.policy: (row.estimate, row.low, row.high)
         for row in findings.aggregates_of(statistic, group)
@@ -300,8 +285,9 @@ def aggregate(
     reach = [value for row in ends.values() for value in row if math.isfinite(value)]
     low, high = min([0.0, *reach]), max([1.0, *reach])
     room = 0.03 * (high - low)
-    label = f"{by_key[statistic].axis} normalized {plain(findings.protocol.report.score)}"
-    title = group if len(names) > 1 else ""
+    axis = all_statistics()[statistic].axis
+    label = f"{axis} normalized {plain(findings.protocol.report.score)}"
+    title = group if len(findings.protocol.groups) > 1 else ""
     return IntervalChart(rows_of(findings, ends), title, label, (low - room, high + room))
 
 

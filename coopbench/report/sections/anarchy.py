@@ -1,8 +1,6 @@
 """Price of anarchy: what selfish play costs in a step of the published games."""
 
-import json
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -52,26 +50,19 @@ def prices_of_anarchy(protocol: Protocol, table: EpisodeTable) -> tuple[Anarchy,
 
 
 def _row(task: Task) -> Anarchy | None:
-    game = spec(task.env)
+    """Return the price on a task; digits on which the searches of two machines differ are dropped.
+
+    None where there is none.
+    """
+    game, given = spec(task.env), without_levels(task.parameters)
     if not game.source.startswith(_SOURCE) or task.parameters.get(LEVELS) is not None:
         return None
     try:
-        return Anarchy(task.id, *_figures(game.id, json.dumps(without_levels(task.parameters))))
+        nash, best = theory.worst_nash(game.id, **given), theory.social_optimum(game.id, **given)
     except RuntimeError:  # a report is not lost with a search that does not converge
         return None
-
-
-@cache
-def _figures(env_id: str, parameters: str) -> tuple[str, float, str, float, float]:
-    """Return what a price of anarchy follows from, and the price; ``parameters`` are JSON.
-
-    Digits on which the searches of two machines can differ are dropped.
-    """
-    given = json.loads(parameters)
-    nash, best = theory.worst_nash(env_id, **given), theory.social_optimum(env_id, **given)
-    price = round(best.welfare / nash.welfare, 6)
-    welfare = round(nash.welfare, 4), round(best.welfare, 4)
-    return units(nash.actions), welfare[0], units(best.actions), welfare[1], price
+    worst, optimum = ((units(one.actions), round(one.welfare, 4)) for one in (nash, best))
+    return Anarchy(task.id, *worst, *optimum, round(best.welfare / nash.welfare, 6))
 
 
 def units(actions: np.ndarray) -> str:

@@ -45,7 +45,6 @@ def certificate_table(findings: Findings) -> Table | None:
             Column("Met", "whether its interval ends below that", numeric=False),
         ),
         groups=tuple(group for group in groups if group.rows),
-        footnotes=(),
         unit="From the certificates of this package, not from the episodes of this report. If the "
         "requirement is not met, simple play can reach a high score as well. Tasks without a row "
         "have no certificate.",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -64,38 +63,33 @@ def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, .
                         defined_matrices(protocol, table, tasks, p, chart.metric) for p in policies
                     ]
                     if all(len(model) == len(tasks) for model in played):
-                        point = _point(protocol, played, policies != [family])
                         where = name, chart.metric, chart.x, at, family
-                        points.append(ChartPoint(*where, *point[:3], len(tasks), *point[3:]))
+                        points.append(_point(protocol, where, played, policies != [family]))
     return tuple(points)
 
 
-class _Point(NamedTuple):
-    """A point of a chart before it has a place."""
-
-    estimate: float
-    low: float
-    high: float
-    units: int
-    unit: str
-    flag: str
-
-
-def _point(protocol: Protocol, played: list[list[ScoreMatrix]], models: bool) -> _Point:
-    """Estimate a point from one list of matrices per model, or of the only policy."""
-    confidence = protocol.report.confidence
+def _point(
+    protocol: Protocol,
+    where: tuple[str, str, str, float, str],
+    played: list[list[ScoreMatrix]],
+    models: bool,
+) -> ChartPoint:
+    """Estimate the point at a place from one list of matrices per model, or of the only policy."""
+    confidence, tasks = protocol.report.confidence, len(played[0])
     if models:
         grids = [TwoWay([one.grid() for one in model]) for model in played]
         means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
         row = estimate("", "", "", means, confidence, MODELS)
-        return _Point(row.mean, row.low, row.high, row.count, MODELS, row.flag)
+        ends = row.mean, row.low, row.high
+        return ChartPoint(*where, *ends, tasks, row.count, MODELS, row.flag)
     matrices = played[0]
     fixed = matrices[0].fixed
     finite = [np.isfinite(np.atleast_2d(one.values)) for one in matrices]
     units = min(int(part.any(axis=0 if fixed else 1).sum()) for part in finite)
     few = not fixed and units < FEW
     flag = few_runs(f"{units} runs per task") if few else ""
-    return _Point(*trimmed_over_tasks(matrices, confidence), units, matrices[0].unit, flag)
+    ends = trimmed_over_tasks(matrices, confidence)
+    return ChartPoint(*where, *ends, tasks, units, matrices[0].unit, flag)
 
 
 def chart(findings: Findings, name: str) -> LineChart:

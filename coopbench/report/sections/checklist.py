@@ -93,7 +93,6 @@ def checklist_table(findings: Findings) -> Table:
             Column("What is known", "by the protocol and the results", numeric=False),
         ),
         groups=tuple(Group(topic, "", tuple(rows)) for topic, rows in topics.items()),
-        footnotes=(),
         unit="Filled in from the protocol, the results and their metadata. Missing: none of them "
         "says it. Not needed: it does not apply to the policies of this report.",
         kind="Topic",

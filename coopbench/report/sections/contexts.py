@@ -108,7 +108,6 @@ def context_table(findings: Findings) -> Table | None:
             Column("Partners' gain", f"return of a partner, less that with {REFERENCE}"),
         ),
         groups=tuple(groups),
-        footnotes=(),
         unit=f"{_CERTIFIED_SCORES if certified else ''}By task: contexts.csv; intervals of "
         "returns are in the tables of the tasks.",
         kind="Group",

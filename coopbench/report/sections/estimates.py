@@ -137,7 +137,7 @@ def task_table(findings: Findings, task: Task) -> Table:
         groups.append(Group(metric, meaning, entries))
     unit = unit_text((row.unit, row.count) for row in estimates)
     filled, shown = filled_columns(columns, groups)
-    return Table(f"Results on {task.id}", filled, shown, notes.all(), unit)
+    return Table(f"Results on {task.id}", filled, shown, unit, notes.all())
 
 
 def _task_row(
@@ -248,7 +248,6 @@ def overview_table(findings: Findings) -> Table:
             *(Column(policy_text(findings, name), means) for name in names),
         ),
         groups=tuple(groups),
-        footnotes=(),
         unit=unit_text(((row.unit, row.count) for row in rows.values()), " per task and policy"),
         kind="Group",
         matrix=True,

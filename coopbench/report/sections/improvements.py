@@ -19,7 +19,6 @@ from coopbench.report.plots.policies import finished_groups, looks_of, open_mark
 from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import unit_names
-from coopbench_envs.parameters import named
 
 PAIRS = 12  # of policies, in one plot
 READING = """
@@ -89,7 +88,6 @@ def chart(findings: Findings, group: str) -> IntervalChart:
 
     Of more than twelve pairs only those with the best policy by the mean are drawn.
     """
-    named("group", group, findings.protocol.groups)
     pairs, looks = drawn_pairs(findings, group), looks_of(findings)
     common = len({pair.first for pair in pairs}) == 1 and len(pairs) > 1
     rows = tuple(

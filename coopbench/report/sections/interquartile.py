@@ -103,7 +103,7 @@ def interquartile_table(findings: Findings) -> Table | None:
     columns = Column("Policy", "who is evaluated", False), *(Column(m, meaning) for m in metrics)
     body = tuple(Group(place, "", tuple(lines)) for place, lines in groups.items())
     title = "Interquartile means of all metrics, by task and group"
-    return Table(title, columns, body, notes.all(), unit, "Task") if rows else None
+    return Table(title, columns, body, unit, notes.all(), "Task") if rows else None
 
 
 MEANS = Part("interquartile", interquartile_means, rare=True)

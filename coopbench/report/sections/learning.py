@@ -319,14 +319,12 @@ def _fixed(levels: Iterable[Level]) -> tuple[Level, ...]:
     return tuple(level._replace(label=plain(level.label)) for level in dict.fromkeys(best))
 
 
-def efficiency(findings: Findings, group: str | None = None) -> LineChart:
+def efficiency(findings: Findings, group: str) -> LineChart:
     """Draw the normalized score of every policy with checkpoints over the tasks of a group.
 
-    The group is the protocol's first unless it is named. x is the number of steps trained, y the
-    trimmed mean over tasks, with the interval of each point. Dotted lines are fixed policies, as in
-    ``task_chart``.
+    x is the number of steps trained, y the trimmed mean over tasks, with the interval of each
+    point. Dotted lines are fixed policies, as in ``task_chart``.
     """
-    group = next(iter(findings.protocol.groups)) if group is None else group
     curves = [curve for curve in findings.rows(LEARNING) if not curve.task and curve.group == group]
     levels = _fixed(
         Level(row.policy, (row.estimate, row.low, row.high))
@@ -342,7 +340,7 @@ def _chart(
     curves: Sequence[Curve],
     title: str,
     label: str,
-    levels: tuple[Level, ...] = (),
+    levels: tuple[Level, ...],
 ) -> LineChart:
     """Draw curves with their bands over the steps trained."""
     looks = looks_of(findings)

@@ -34,7 +34,6 @@ def missing_table(findings: Findings) -> Table | None:
             Column("Details", "why, or how many checkpoints there are", numeric=False),
         ),
         groups=(Group("", "", body),),
-        footnotes=(),
         unit="A failed run counts in the score with the floor of the task, and in no other metric. "
         "Missing runs are not replaced. Partial runs count with the checkpoints that they have.",
     )

@@ -56,7 +56,6 @@ def outside_table(findings: Findings) -> Table | None:
             Column("Share", "of all actions of the policy on the task"),
         ),
         groups=(Group("", "", tuple(entries(row) for row in rows)),),
-        footnotes=(),
         unit="Numbers beyond the bounds were clipped, except forces of Routing-v0, which were "
         "larger than allowed; choices that do not exist were replaced by doing nothing.",
     )

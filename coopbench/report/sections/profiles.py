@@ -12,6 +12,7 @@ from coopbench import statistics
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import UnitScores, group_units
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.report.numbers import finite, level_text
@@ -19,7 +20,6 @@ from coopbench.report.plots.drawing import LineChart
 from coopbench.report.plots.policies import finished_groups, lines_of
 from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
-from coopbench_envs.parameters import named
 
 THRESHOLDS = 101  # of a profile
 TAIL = 0.01  # share of scores that a profile may leave out at each end
@@ -80,24 +80,19 @@ def _profile(
     ]
 
 
-def profiles(findings: Findings, group: str, unit: str | None = None) -> LineChart:
+def profiles(findings: Findings, group: str, unit: str) -> LineChart:
     """Draw the performance profiles of the policies of one unit in a group.
 
     x is a normalized score, y the share of scores above it with its pointwise band. ``unit`` is
-    "episodes" or "runs": shares of episodes cannot be compared with shares of runs. By default it
-    is that of the first policy.
+    "episodes" or "runs": shares of episodes cannot be compared with shares of runs.
     """
-    named("group", group, findings.protocol.groups)
-    by_policy: dict[str, list[ProfilePoint]] = {}
-    for point in findings.rows(PROFILES):
-        unit = unit or (point.unit if point.group == group else None)
-        if (point.group, point.unit) == (group, unit):
-            by_policy.setdefault(point.policy, []).append(point)
+    points = (p for p in findings.rows(PROFILES) if (p.group, p.unit) == (group, unit))
+    by_policy = grouped((point.policy, point) for point in points)
     return LineChart(
         lines_of(findings, by_policy, "threshold"),
         group or "all tasks",
         f"normalized {plain(findings.protocol.report.score)}",
-        f"share of {unit or 'scores'} above",
+        f"share of {unit} above",
         shares=True,
     )
 
@@ -114,7 +109,7 @@ def pictures(findings: Findings) -> Iterator[Picture]:
                 f"above the threshold, with pointwise {level} band."
             )
             kind = f"-{unit}" if len(units) > 1 else ""
-            draw = partial(profiles, findings, group, unit=unit)
+            draw = partial(profiles, findings, group, unit)
             yield Picture(f"profiles{kind}{end}", caption, draw)
 
 

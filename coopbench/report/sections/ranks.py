@@ -73,9 +73,7 @@ def _place(policy: str, rank: Rank) -> str:
 
 
 def _table(
-    findings: Findings,
-    rows: dict[tuple[str, str], Aggregate],
-    ranks: dict[tuple[str, str], Rank],
+    findings: Findings, rows: dict[tuple[str, str], Aggregate], ranks: dict[tuple[str, str], Rank]
 ) -> Table:
     """Return a row for every policy, by its mean in the first group, a column for every group."""
     scale, groups = scale_of_rows(rows.values(), "estimate"), list(findings.protocol.groups)
@@ -107,7 +105,6 @@ def _table(
             *(Column(group if len(groups) > 1 else "Score", title) for group in groups),
         ),
         groups=(Group("", "", body),),
-        footnotes=(),
         unit=note[:1].upper() + note[1:],
         matrix=True,
     )

@@ -41,7 +41,6 @@ def summary_table(findings: Findings) -> Table | None:
             Column("Training steps", "of each run, in steps of the environment"),
         ),
         groups=tuple(Group(task, "", body) for task, body in bodies.items() if body),
-        footnotes=(),
         unit="As published: the spread is that of episodes, with divisor n, and says nothing about "
         "other training runs. Intervals and standard deviations with divisor n - 1 are in the "
         "tables of the tasks.",

@@ -103,7 +103,7 @@ def table_of(
         Column(one.name, one.meaning, numeric=one.scale is not None) for one in fields.values()
     )
     groups = groups_of(rows, by, lambda row: tuple(entry(row, *item) for item in fields.items()))
-    return Table(title, columns, groups, notes.all(), unit, by.capitalize()) if rows else None
+    return Table(title, columns, groups, unit, notes.all(), by.capitalize()) if rows else None
 
 
 def groups_of(

@@ -54,8 +54,8 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
-    footnotes: tuple[tuple[str, str], ...]  # letter, sentence
     unit: str  # unit of inference
+    footnotes: tuple[tuple[str, str], ...] = ()  # letter, sentence
     kind: str = "Metric"  # what the names of the groups are
     matrix: bool = False  # with a column for each of many policies or tasks
 

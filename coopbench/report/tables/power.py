@@ -1,12 +1,12 @@
 """Tables of power: how often simulated reports decide a difference."""
 
 import dataclasses
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from coopbench.analysis.planning import LEARNER, SCRIPT, Prospect
+from coopbench.episodes.grouping import grouped
 from coopbench.protocol.schema import Protocol
-from coopbench.report.numbers import MISSING, Scale
+from coopbench.report.numbers import Scale
 from coopbench.report.tables.entries import number_entry
 from coopbench.report.tables.model import Column, Entry, Group, Table
 
@@ -14,23 +14,17 @@ from coopbench.report.tables.model import Column, Entry, Group, Table
 def power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Table:
     """Return how often simulated reports decide; ``source`` says where the spreads are from.
 
-    ``rows`` are of pairs: the same plan against a script and against a learner.
+    ``rows`` are of pairs: a plan against a script, and then the same against a learner.
     """
-    plans: dict[str, dict[tuple[int, float], dict[str, Prospect]]] = {}
-    for row in rows:
-        plan = plans.setdefault(row.group, {}).setdefault((row.runs, row.effect), {})
-        plan[row.rival] = row
-    groups = [
-        Group(
-            name or "all tasks",
-            "",
-            tuple(
-                (Entry(f"{runs}", runs), Entry(f"{effect:g}", effect), *_power_entries(rivals))
-                for (runs, effect), rivals in some.items()
-            ),
-        )
-        for name, some in plans.items()
-    ]
+
+    def entries(script: Prospect, learner: Prospect) -> Iterable[tuple[Entry, ...]]:
+        shares = [
+            share
+            for row in (script, learner)
+            for share in (row.over_group, row.of_tasks, min(row.on_tasks.values()))
+        ]
+        yield (*_plan(script), *_shares(shares))
+
     trials = min(row.trials for row in rows)
     columns = [Column("Runs", "per learner and task"), Column("Effect", "true difference")]
     for rival in (SCRIPT, LEARNER):
@@ -42,8 +36,7 @@ def power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Ta
     return Table(
         title=f"Power under {protocol.name}: share of simulated reports that decide a difference",
         columns=tuple(columns),
-        groups=tuple(groups),
-        footnotes=(),
+        groups=_groups(rows, entries),
         unit=f"{trials} simulated reports for each row: standard error at most "
         f"{0.5 / trials**0.5:.2g}. A learner is better than a script, or than another learner, by "
         "the effect on every task, in normalized score. Decisions are those of reports, at alpha "
@@ -54,43 +47,35 @@ def power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Ta
 
 def task_power_table(protocol: Protocol, rows: Sequence[Prospect], source: str) -> Table:
     """Return ``power_table`` with a row for each task in place of each group."""
-    plans: dict[str, dict[tuple[str, int, float], dict[str, float]]] = {}
-    for row in rows:
-        for task, share in row.on_tasks.items():
-            plan = plans.setdefault(row.group, {}).setdefault((task, row.runs, row.effect), {})
-            plan[row.rival] = share
-    whole, scale = power_table(protocol, rows, source), Scale(2)
-    groups = [
-        Group(
-            name or "all tasks",
-            "",
-            tuple(
-                (
-                    Entry(task, task),
-                    Entry(f"{runs}", runs),
-                    Entry(f"{effect:g}", effect),
-                    *(number_entry(rivals.get(k, math.nan), scale) for k in (SCRIPT, LEARNER)),
-                )
-                for (task, runs, effect), rivals in some.items()
-            ),
-        )
-        for name, some in plans.items()
-    ]
+
+    def entries(script: Prospect, learner: Prospect) -> Iterable[tuple[Entry, ...]]:
+        for task, share in script.on_tasks.items():
+            yield Entry(task, task), *_plan(script), *_shares([share, learner.on_tasks[task]])
+
+    whole = power_table(protocol, rows, source)
     columns = (
         Column("Task", "what is played", numeric=False),
         *whole.columns[:2],
         *(Column(rival, "share of reports that decide it") for rival in (SCRIPT, LEARNER)),
     )
-    return dataclasses.replace(whole, columns=columns, groups=tuple(groups))
+    return dataclasses.replace(whole, columns=columns, groups=_groups(rows, entries))
 
 
-def _power_entries(rivals: dict[str, Prospect]) -> tuple[Entry, ...]:
-    entries, scale = list[Entry](), Scale(2)
-    for rival in (SCRIPT, LEARNER):
-        row = rivals.get(rival)
-        if row is None:
-            entries += [Entry(MISSING)] * 3
-            continue
-        shares = (row.over_group, row.of_tasks, min(row.on_tasks.values()))
-        entries += [number_entry(share, scale) for share in shares]
-    return tuple(entries)
+def _groups(
+    rows: Sequence[Prospect],
+    entries: Callable[[Prospect, Prospect], Iterable[tuple[Entry, ...]]],
+) -> tuple[Group, ...]:
+    """Return the entries of all pairs, in the groups of tasks that they are about."""
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    lines = grouped(
+        (one.group or "all tasks", line) for one, two in pairs for line in entries(one, two)
+    )
+    return tuple(Group(name, "", tuple(some)) for name, some in lines.items())
+
+
+def _plan(row: Prospect) -> tuple[Entry, Entry]:
+    return Entry(f"{row.runs}", row.runs), Entry(f"{row.effect:g}", row.effect)
+
+
+def _shares(shares: Sequence[float]) -> list[Entry]:
+    return [number_entry(share, Scale(2)) for share in shares]
