@@ -1,7 +1,6 @@
 """Options that several commands share, and how their values become arguments."""
 
 import tomllib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,26 +95,6 @@ def to_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
             f"folder, for instance {other}"
         )
     return value
-
-
-def to_file(example: str) -> Callable[..., Any]:
-    """Return a check of the file, or of each of several, that an option names, to write it.
-
-    The check raises ``ValueError`` for a folder, and says to write the file ``example`` in it.
-    """
-
-    def check(
-        param: typer.CallbackParam, value: Path | Sequence[Path] | None
-    ) -> Path | Sequence[Path] | None:
-        for file in [value] if isinstance(value, Path) else value or ():
-            if file.is_dir():
-                raise ValueError(
-                    f"{param.opts[0]} takes a file, and {file} is a folder; name a file, for "
-                    f"instance {file / example}"
-                )
-        return value
-
-    return check
 
 
 PROTOCOL = typer.Argument(

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from coopbench.cli.options import to_file
-
 
 def timed(
     protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
@@ -16,11 +14,7 @@ def timed(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for the scores, as JSON.",
-            callback=to_file("scores.json"),
-        ),
+        typer.Option(metavar="FILE", help="File for the scores, as JSON."),
     ] = None,
 ) -> str:
     """Play a protocol's episodes one by one within its time limits; score them as Flatland does."""

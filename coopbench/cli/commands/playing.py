@@ -24,7 +24,6 @@ from coopbench.cli.options import (
     parameter_names,
     protocol_with_maps,
     target_names,
-    to_file,
     to_folder,
 )
 from coopbench.playing.bars import Bars
@@ -99,7 +98,8 @@ def evaluate(
     if only and not policy:
         raise ValueError("--only plays the policies of -p alone; name one with -p.")
     source: Any = target
-    if dry_run and (names_environment(target) or shard or any((episodes, seed, param, partner))):
+    numbered = episodes is not None or seed is not None  # 0 is a number, too
+    if dry_run and (names_environment(target) or shard or numbered or param or partner):
         raise ValueError(
             "--dry-run lists the cells of a protocol; allowed with it: --policy, --task, --only, "
             "--maps and --out."
@@ -269,7 +269,6 @@ def replay(
         "episode itself; repeat for more. Default: a page named like the episode, in its results "
         "folder if it is in one.",
         metavar="FILE",
-        callback=to_file("episode.html"),
     ),
     stride: int | None = option(
         "Of a GIF: steps between frames. Default: as few as fit into 4 MB."

@@ -12,7 +12,6 @@ from coopbench.cli.options import (
     Workers,
     argument,
     option,
-    to_file,
     to_folder,
 )
 from coopbench.playing.bars import Bars
@@ -70,7 +69,6 @@ def verify(
     out: Path | None = option(
         "File for the findings, as JSON.",
         metavar="FILE",
-        callback=to_file("verification.json"),
     ),
     trust: list[str] | None = option(
         "Execute the stored code with this SHA-256 digest (12 or more digits), to play its cells "
@@ -121,7 +119,6 @@ def leaderboard(
         "File for the page, FILE.html; its data are saved next to it as JSON.",
         default=...,
         metavar="FILE",
-        callback=to_file("leaderboard.html"),
     ),
     unverified: str = option(
         "Folders without a manifest or with missing cells: refuse or mark.", default="refuse"
@@ -149,7 +146,6 @@ def export_results(
         "File to write, in the JSON of marl-eval.",
         default=...,
         metavar="FILE",
-        callback=to_file("marl-eval.json"),
     ),
     policy: list[str] | None = option(
         "Policy to export, or POLICY=NAME to rename it; repeat for more. Default: all.",
@@ -171,12 +167,12 @@ def export_results(
     from coopbench.report.loading import load_report
     from coopbench.results.folder import LEFT_OUT
 
+    check_place(to)
     if to.suffix.lower() != ".json":
         raise ValueError(
             f"--to was {to}; allowed: a .json file for marl-eval. A table of all episodes is "
             f"coopbench.load_report({str(folder)!r}).to_frame().to_csv({str(to)!r})."
         )
-    check_place(to)
     results = load_report(folder)
     present = {block.cell.policy for block in results.episodes}
     notes = save_marl_eval(results, to, _renamed(policy, present), metric)
