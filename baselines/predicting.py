@@ -150,7 +150,8 @@ def _bounds_text(space: gym.spaces.Box, game: Game) -> str:
 class Torch:
     """A ``torch.nn.Module`` from observations to actions, (lanes, agents, ...), as a policy.
 
-    It is called with a tensor on the device of its weights, in evaluation mode, without gradients.
+    It is called with a tensor on the device and of the type of its weights, in evaluation mode,
+    without gradients.
     """
 
     def __init__(self, module: Any) -> None:
@@ -165,14 +166,18 @@ class Torch:
         import torch
 
         module, training = self._module, self._module.training
+        seen = torch.tensor(observations, device=device_of(module))
+        weight = next((one for one in module.parameters() if one.is_floating_point()), seen)
         module.eval()
         try:
             with torch.no_grad():
-                actions = module(torch.tensor(observations, device=device_of(module)))
+                actions = module(seen.to(weight.dtype) if seen.is_floating_point() else seen)
         finally:
             module.train(training)
         if isinstance(actions, torch.Tensor):  # of a parameter itself, it still asks for gradients
-            actions = actions.detach().cpu().numpy()
+            actions = actions.detach().cpu()
+            narrow = actions.dtype is torch.bfloat16  # which numpy does not have
+            actions = (actions.float() if narrow else actions).numpy()
         return actions, None
 
 

@@ -121,6 +121,20 @@ def test_rounds_keep_agents_apart(seed):
     assert measure(engine, "coordination")[0] == 1.0
 
 
+def test_who_has_no_way_to_its_goal_has_the_lowest_priority():
+    """Others would give way to it for ever: priorities rise with every round off the goal."""
+    engine = builders.begun("coopbench/Routing-v0", 4, **OPEN)
+    player = begun(engine, "astar_pibt")
+    for _ in range(40):
+        engine.step(player.act(engine.control.obs, engine.view()), DISABLED)
+    team = player._memory.team
+    away = np.take_along_axis(team.ways, team.cell[..., NEXT, None], 2)[..., 0]
+    lost = away == np.iinfo(team.ways.dtype).max
+    assert 0 < lost.sum() < lost.size
+    assert team.rank[lost].max() < 1.0
+    assert team.rank[~lost & (away > 0)].max() >= 1.0
+
+
 @pytest.mark.parametrize(
     "task", [_pair(BAY, (2, 1), (2, 6)), _pair(DEAD_END, (2, 4), (2, 5))], ids=["bay", "dead end"]
 )

@@ -329,6 +329,16 @@ def test_a_torch_module_plays_on_its_device_without_gradients(tmp_path):
         coopbench.evaluate(ENV, torch.nn.Linear(features, 3), **SHORT)
 
 
+@pytest.mark.parametrize("kind", ["float64", "bfloat16"])
+def test_a_torch_module_sees_observations_of_the_type_of_its_weights(kind):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(7, 1), torch.nn.Sigmoid())
+    plain = Torch(module).act(np.full((3, 2, 7), 0.1, np.float32), None)[0]
+    typed = Torch(module.to(getattr(torch, kind))).act(np.full((3, 2, 7), 0.1, np.float32), None)[0]
+    assert typed.shape == (3, 2, 1)
+    np.testing.assert_allclose(typed, plain, atol=0.01)
+
+
 @pytest.mark.parametrize("grows", [False, True])
 def test_a_torch_module_may_return_a_view_of_a_parameter(grows):
     torch = pytest.importorskip("torch")

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import namedtuple
+from types import SimpleNamespace
 
 import builders
 import numpy as np
@@ -16,6 +17,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.rail import importing, instances, motion, rail
 from coopbench_envs.rail.cells import FORWARD, TYPES, follow, steps
 from coopbench_envs.rail.distances import distances_at
+from coopbench_envs.rail.rewards import NEVER, NO_VISIT, pay_stops
 from coopbench_envs.rail.trains import ARRIVED, BROKEN_OFF_MAP, GRANTED
 
 FOLDER = unpacked("rail")
@@ -408,3 +410,29 @@ def test_an_instance_that_cannot_be_played_is_named_by_its_file(tmp_path):
         np.savez(tmp_path / f"{name}.npz", **parts)
     with pytest.raises(ValueError, match=r"b\.npz: train 0 departs at step 10000"):
         importing.import_railways(tmp_path, tmp_path / "out.npz")
+
+
+def test_a_stop_is_paid_for_the_best_visit_of_all_its_alternatives():
+    """Two stops with two alternatives each; the second one of the second stop does not exist."""
+    shape = (1, 1, 2, 2)
+    state = SimpleNamespace(
+        stop_place=np.array([[[[5, 7], [9, -1]]]]),
+        stop_served=np.zeros(shape, np.bool_),
+        stop_best=np.full(shape, NO_VISIT),
+        stop_since=np.full(shape, NEVER),
+        stop_due=np.full(shape, 10),
+    )
+    paid = SimpleNamespace(not_served_penalty=3.0, late_factor=0.5)
+    constants = SimpleNamespace(rules=SimpleNamespace(num_stops=2), rewards=paid)
+    visits = (  # stop, alternative, its best visit that has ended, begin of the present one, total
+        (0, 1, -2.0, NEVER, -2.0 - 3.0),
+        (0, 0, -1.0, NEVER, -1.0 - 3.0),
+        (1, 0, -8.0, 14, -1.0 - 0.5 * 4),
+        (0, 1, -2.0, 11, -0.5 - 0.5 * 4),
+    )
+    assert pay_stops(constants, state, 0, 0) == -6.0
+    for stop, alternative, best, since, total in visits:
+        where = 0, 0, stop, alternative
+        state.stop_served[where], state.stop_best[where] = True, best
+        state.stop_since[where] = since
+        assert pay_stops(constants, state, 0, 0) == total

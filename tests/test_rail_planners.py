@@ -1,6 +1,7 @@
 """Dispatchers and planners of railways: what their trains do, and what they may not look at."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import builders
 import episodes
@@ -9,7 +10,9 @@ import pytest
 from episodes import measure
 
 from coopbench.baselines.dispatchers.planner import Planner, Settings
+from coopbench.baselines.dispatchers.planning import withdraw_late
 from coopbench.baselines.dispatchers.railway import Railway
+from coopbench.baselines.dispatchers.visits import append_way, make_plan
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs.engine import DISABLED, Engine
@@ -52,6 +55,17 @@ def begun(policy, lanes=LANES, env=RAIL, **parameters):
 def act(planner, engine, memory):
     masks = engine.control.masks.astype(bool)
     return planner.act(engine.control.obs, memory, engine.view(), masks)
+
+
+def test_a_train_that_would_arrive_in_the_last_step_departs():
+    """One that would come later is kept at home, but not one that is on its way already."""
+    plan = make_plan(1, 3, 4, 2)
+    for a, (arrival, at) in enumerate(((7, -1), (8, -1), (8, 0))):
+        plan.length[0, a], plan.at[0, a], plan.time[0, a] = 2, at, (3, arrival)
+        append_way(plan, 0, a, np.array([a, a + 3]), 0)
+    withdraw_late(SimpleNamespace(limit=np.array([7]), horizon=9), plan, 0)
+    assert plan.length[0].tolist() == [2, 0, 2]
+    assert np.flatnonzero(plan.first[0] >= 0).tolist() == [0, 2, 3, 5]
 
 
 # --- dispatchers ----------------------------------------------------------------------------------
