@@ -145,6 +145,18 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
+def check_no_folder(option: str, file: Path, example: str) -> None:
+    """Raise ``ValueError`` if an option that names a file names a folder; say to write another one.
+
+    ``example`` is the name of a file that could be written in the folder.
+    """
+    if file.is_dir():
+        raise ValueError(
+            f"{option} takes a file, and {file} is a folder; name a file, for instance "
+            f"{file / example}"
+        )
+
+
 def make_below(root: Path, place: str | Path) -> Path:
     """Make a folder below a folder of results, unless it is there, and return it.
 

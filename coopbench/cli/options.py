@@ -86,18 +86,16 @@ def to_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
 def to_file(example: str) -> Callable[..., Any]:
     """Return a check of the file, or of each of several, that an option names, to write it.
 
-    The check raises ``ValueError`` for a folder, and says to write the file ``example`` in it.
+    The check raises ``ValueError`` for a folder; see ``check_no_folder``.
     """
 
     def check(
         param: typer.CallbackParam, value: Path | Sequence[Path] | None
     ) -> Path | Sequence[Path] | None:
+        from coopbench.files import check_no_folder
+
         for file in [value] if isinstance(value, Path) else value or ():
-            if file.is_dir():
-                raise ValueError(
-                    f"{param.opts[0]} takes a file, and {file} is a folder; name a file, for "
-                    f"instance {file / example}"
-                )
+            check_no_folder(param.opts[0], file, example)
         return value
 
     return check

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from coopbench.cli.options import to_file
-
 
 def timed(
     protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
@@ -16,19 +14,17 @@ def timed(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for the scores, as JSON.",
-            callback=to_file("scores.json"),
-        ),
+        typer.Option(metavar="FILE", help="File for the scores, as JSON."),
     ] = None,
 ) -> str:
     """Play a protocol's episodes one by one within its time limits; score them as Flatland does."""
+    from coopbench.files import check_no_folder
     from coopbench.playing.bars import Bars
     from coopbench.playing.recording import check_place
     from coopbench.timed.evaluation import timed_evaluate
 
     if out is not None:
+        check_no_folder("--out", out, "scores.json")
         check_place(out)
     with Bars() as bars:
         scores = timed_evaluate(
