@@ -51,7 +51,8 @@ class Episode(Recording):
     def _repr_html_(self) -> str:
         """Play the episode in a notebook, in a frame of its own."""
         page = escape(as_html(self))
-        return f'<iframe srcdoc="{page}" width="100%" height="560" style="border: 0"></iframe>'
+        style = "border: 1px solid #d0d7de"  # a long page is scrolled in the frame
+        return f'<iframe srcdoc="{page}" width="100%" height="560" style="{style}"></iframe>'
 
     def to_html(self, path: str | Path, *, sight: bool = False) -> Path:
         """Write the player of the episode, one HTML file that needs nothing else.
