@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 import coopbench_envs
@@ -86,7 +85,7 @@ def _describe_code(name: str) -> str:
 
 def _facts(facts: Mapping[str, str]) -> str:
     """Table of facts, without those that are empty."""
-    return rows_table(["Fact", "Value"], filter(itemgetter(1), facts.items()))
+    return rows_table(["Fact", "Value"], (fact for fact in facts.items() if fact[1]))
 
 
 def describe_environment(env_id: str) -> str:

@@ -1,6 +1,6 @@
 """What the package knows of the tasks that were played: their certificates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -67,8 +67,7 @@ def certified_tasks(protocol: Protocol, table: EpisodeTable) -> tuple[CertifiedT
     """
     played = {task for task, _ in table.pairs}
     tasks = (task for task in protocol.task if task.id in played and not is_foreign(task.env))
-    load = cache(load_protocol)  # a process that goes on may find a protocol's file changed
-    rows = (_battle(protocol, task) or _game(protocol, task, load) for task in tasks)
+    rows = (_battle(protocol, task) or _game(protocol, task) for task in tasks)
     return tuple(row for row in rows if row is not None)
 
 
@@ -108,13 +107,13 @@ def _on_scale(share: float, bounds: Bounds) -> float:
     return (share - bounds.low) / (bounds.high - bounds.low)
 
 
-def _game(protocol: Protocol, task: Task, load: Callable[[str], Protocol]) -> CertifiedTask | None:
+def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
     """Return what the certificate of a game says, in the score of the protocol that it is about."""
     try:
         content = certified(spec(task.env).id)
     except FileNotFoundError:
         return None
-    source = load(content["protocol"])
+    source = load_protocol(content["protocol"])
     alike = [one.id for one in source.task if _what(one) == _what(task)]
     ids = [name for name in alike if name in content["figures"]]
     if not ids or protocol.report.score != source.report.score:

@@ -203,7 +203,7 @@ def _row(
     )
 
 
-def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, float]:
+def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, Any]:
     """Return Welch's statistic of two learners whose runs have episodes of their own, or {}."""
     if any(one.fixed or not one.own_episodes for one in pair):
         return {}
