@@ -268,7 +268,7 @@ def test_what_a_folder_has_beside_runs_is_named(tmp_path):
         (None, (1000, 1200), [0, 250, 500, 750, 1000, 1000, 1200], 0),
     ],
 )
-def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, kept, lost):
+def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, kept, lost, caplog):
     """A run crashed at step 1000; another session of it is written to the same folder."""
     for run in range(2):
         place = tmp_path / "a" / "coopbench" / "Game-v0" / str(run)
@@ -281,6 +281,7 @@ def test_a_later_session_replaces_what_it_plays_again(tmp_path, start, steps, ke
     assert course.steps.tolist() == sorted(set(kept) - ({1000} if kept.count(1000) > 1 else set()))
     notes = [note for note in report.notes if "later session" in note]
     assert [f"{lost} points of score" in note for note in notes] == [True] * (2 if lost else 0)
+    assert not caplog.messages  # of TensorBoard's reader
 
 
 def test_folders_within_that_of_a_run_are_no_runs(tmp_path):

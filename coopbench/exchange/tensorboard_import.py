@@ -1,6 +1,9 @@
 """Logs of TensorBoard, read by its own reader: the scalars of a tag, a run for each folder."""
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +58,8 @@ def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[t
         raise ModuleNotFoundError("Event files need tensorboard: pip install tensorboard") from None
     try:
         log = EventAccumulator(str(place), dict.fromkeys(_KINDS, 0), purge_orphaned_data=purge)
-        found = log.Reload().Tags()
+        with _silent(logging.getLogger("tensorboard")):  # notes tell what a session replaces
+            found = log.Reload().Tags()
     except (DecodeError, MemoryError) as error:
         raise ValueError(f"The event files in {place} are damaged: {error!r}.") from None
     tags.update(dict.fromkeys(one_line(name) for kind in _KINDS for name in found[kind]))
@@ -63,3 +67,13 @@ def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[t
         return [(event.step, event.value) for event in log.Scalars(tag)]
     tensors = log.Tensors(tag) if tag in found["tensors"] else []  # as TensorFlow 2 writes them
     return [(event.step, make_ndarray(event.tensor_proto).item()) for event in tensors]
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    """Within the context, a logger writes nothing."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
