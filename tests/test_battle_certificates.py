@@ -41,6 +41,16 @@ def test_first_episodes_give_the_stored_returns(name):
         assert returns.tolist() == figure.first, player
 
 
+def test_trained_policies_of_shifted_starts_are_those_of_drawn_ones():
+    battles = load_battles(V1)
+    shifted = {name: one for name, one in battles.items() if one.parameters["start"] == "shifted"}
+    assert shifted
+    for name, one in shifted.items():
+        assert one.policies_of == name.replace("-shifted", "-drawn")
+        assert one.training == battles[one.policies_of].training
+    assert battles["3m-fixed"].policies_of == "3m-fixed"
+
+
 def test_a_difference_is_shown_if_the_intervals_agree():
     stored = STORED["Skirmish-v1/2s3z-drawn"]
     assert stored.is_shown_to_need_sight
