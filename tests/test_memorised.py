@@ -1,11 +1,14 @@
 """Seeds that are kept secret, and random numbers of the verifier: memory gains nothing there."""
 
+from types import SimpleNamespace
+
 import builders
 import numpy as np
 import pytest
 
 import coopbench
 from coopbench.protocol.loading import load_protocol
+from coopbench.workflows.resimulation import _odd_episodes
 from coopbench.workflows.verdicts import BY_INTERVAL, DIFFERENT, IDENTICAL
 from coopbench.workflows.verification import verify
 
@@ -151,6 +154,15 @@ def test_chance_is_no_excuse_for_forged_actions(
     assert check.verdict == DIFFERENT, check.reasons
     assert reason in " ".join(check.reasons)
     assert not found.holds
+
+
+def test_another_machine_may_round_otherwise_where_a_policy_draws_nothing():
+    plays = [SimpleNamespace(returns=np.full((200, 2), 7.0)) for _ in range(3)]
+    rounded = SimpleNamespace(returns=np.full((200, 2), 7.0 + 1e-12))
+    assert not [*_odd_episodes(rounded, plays)]
+    rounded.returns[:20] += 1.0
+    (found,) = _odd_episodes(rounded, plays)
+    assert found.text.startswith("20 episodes differ that it plays alike with 3 keys")
 
 
 # --- seeds that are kept secret -------------------------------------------------------------------

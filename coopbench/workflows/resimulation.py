@@ -214,18 +214,19 @@ def _score_difference(
 
 
 def _odd_episodes(block: Episodes, plays: Sequence[Episodes]) -> Iterator[Discrepancy]:
-    """Yield whether the stored episodes differ too often where all ``plays`` are alike.
+    """Yield whether the stored returns differ too often where those of all ``plays`` are alike.
 
     If one play of an episode differs from all others, which are alike, each is as likely to be it.
+    Returns are alike within tolerance, since another machine may round otherwise in all episodes.
     """
     from scipy.stats import binom
 
-    digests = np.array([trace_of(one).digests for one in (block, *plays)])
-    odd = [0] * len(digests)
-    for k, own in enumerate(digests):
-        others = np.delete(digests, k, axis=0)
-        alike = (others == others[0]).all(axis=(0, 2))
-        odd[k] = int((alike & (own != others[0]).any(axis=1)).sum())
+    returns = np.array([one.returns for one in (block, *plays)])
+    odd = [0] * len(returns)
+    for k, own in enumerate(returns):
+        others = np.delete(returns, k, axis=0)
+        alike = agreement(others, np.broadcast_to(others[0], others.shape))[1].all(axis=(0, 2))
+        odd[k] = int((alike & ~agreement(own, others[0])[1].all(axis=1)).sum())
     if binom.sf(odd[0] - 1, sum(odd), 1 / len(odd)) < _BY_CHANCE:
         yield Discrepancy(
             f"{odd[0]} episodes differ that it plays alike with {len(plays)} keys; with one key "
