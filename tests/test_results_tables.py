@@ -182,7 +182,7 @@ def test_sentences_on_battles_are_those_of_the_stored_table(stored):
     assert all(row["decided"] == "True" for row in scripts)
     below = abs(float(pairs["smac_heuristic_free"]["difference"]))
     above = sorted(abs(float(row["difference"])) for row in scripts)[1:]
-    said = f"{min(above):.2f} to {max(above):.2f} above the others, all decided"
+    said = f"{min(above):.2f} to {max(above):.2f} above the others; all of these differences are"
     for page in (DOCS / "results.md", DOCS / "results" / "skirmish-small.md"):
         text = " ".join(page.read_text(encoding="utf-8").split())
         assert f"`qmix_shared` is {below:.2f} below" in text
@@ -198,7 +198,7 @@ def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
     text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
     for sentence, *places in (
         (
-            "`greedy` included ({} on random grids, {} in mazes, {} in cities)",
+            "`greedy` brings more home: {} on random grids, {} in mazes and {} in cities",
             *((("routing-easy", group, "greedy")) for group in ("random_grid", "labmaze")),
             ("routing-hard", "", "greedy"),
         ),
@@ -207,14 +207,14 @@ def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
             *((("routing-learned", "random_grid", policy)) for policy in ("ippo", "greedy")),
         ),
         (
-            "which has no plan, {} with seven trains and {} with twenty",
+            "which makes no plan, scores {} with seven trains and {} with twenty",
             *(
                 ("rail-standard", group, "deadlock_avoidance")
                 for group in ("seven-trains", "twenty-trains")
             ),
         ),
         (
-            "score {} to {}, and `deadlock_avoidance`",
+            "planners that know the network score {} to {}.",
             ("rail-standard", "twenty-trains", "prioritised"),
             ("rail-standard", "seven-trains", "prioritised_replan"),
         ),
