@@ -59,7 +59,8 @@ class Perceptron(torch.nn.Sequential):
         """Return outputs of inputs (steps, rows, inputs), and what writes gradients from theirs.
 
         The derivatives are written out: with minibatches of some dozens of rows, automatic
-        differentiation takes longer than the products do.
+        differentiation takes longer than the products do. They can be written once, because they
+        are computed in place.
         """
         *entering, outputs = self._entering(inputs.flatten(0, 1))
         layers = self.layers
@@ -71,7 +72,7 @@ class Perceptron(torch.nn.Sequential):
                 torch.mm(gradient.T, values, out=layer.weight.grad)
                 torch.sum(gradient, 0, out=layer.bias.grad)
                 if layer is not layers[0]:
-                    slopes = 1.0 - values**2 if self._tanh else values.sign()
+                    slopes = values.square_().neg_().add_(1.0) if self._tanh else values.sign_()
                     gradient = (gradient @ layer.weight).mul_(slopes)
 
         return outputs.view(*inputs.shape[:2], -1), backward
