@@ -10,7 +10,6 @@ the time of ``torch.nn.GRU``, since products with weights are made for all steps
 is possible, and nothing is computed for steps that a sequence does not have.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,21 +27,22 @@ def remember(module: torch.nn.Module, inputs: torch.Tensor, counts: Sequence[int
     how many sequences have each step; it never rises, since the longest sequences come first.
     """
     weights = [module.get_parameter(f"{name}_l0") for name in _WEIGHTS]
-    memories: torch.Tensor = _Gated.apply(inputs, counts, *weights)  # type: ignore[no-untyped-call]
+    memories: torch.Tensor = _Gated.apply(inputs, list(counts), *weights)  # type: ignore[no-untyped-call]
     return memories
 
 
 class _Gated(torch.autograd.Function):
     """Memories of all rows, and their gradient.
 
-    Of all rows the gates r, z and n side by side, and ``proposed`` U_n h + c_n, are stored.
+    Of all rows r and z side by side, n, and ``proposed`` = U_n h + c_n are stored. What belongs to
+    one step stays in the processor's cache while everything about this step is computed.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         inputs: torch.Tensor,
-        counts: Sequence[int],
+        counts: list[int],
         weights: torch.Tensor,
         memory_weights: torch.Tensor,
         biases: torch.Tensor,
@@ -50,58 +50,76 @@ class _Gated(torch.autograd.Function):
     ) -> torch.Tensor:
         """Return the memories, and store what the gradient needs."""
         hidden = memory_weights.shape[1]
-        gates = torch.addmm(biases, inputs, weights.t())
-        memories = inputs.new_empty(len(inputs), hidden)
-        proposed = torch.empty_like(memories)
-        turned, memory, begin = memory_weights.t(), inputs.new_zeros(counts[0], hidden), 0
-        for count in counts:
-            rows = slice(begin, begin + count)
-            gate, memory = gates[rows], memory[:count]
-            past = torch.addmm(memory_biases, memory, turned)
-            gate[:, : 2 * hidden].add_(past[:, : 2 * hidden]).sigmoid_()
-            proposed[rows] = past[:, 2 * hidden :]
-            new = gate[:, 2 * hidden :]
-            new.addcmul_(gate[:, :hidden], past[:, 2 * hidden :]).tanh_()
-            memory = torch.lerp(new, memory, gate[:, hidden : 2 * hidden], out=memories[rows])
-            begin += count
+        sizes = [2 * hidden, hidden]
+        to_gates, to_new = (part.t() for part in torch.split(weights, sizes))
+        back_to_gates, back_to_new = (part.t() for part in torch.split(memory_weights, sizes))
+        of_gates, of_new = torch.split(biases, sizes)
+        of_gates_back, of_proposed = torch.split(memory_biases, sizes)
+        gates = torch.addmm(of_gates + of_gates_back, inputs, to_gates)
+        news = torch.addmm(of_new, inputs, to_new)
+        memories, proposed = torch.empty_like(news), torch.empty_like(news)
+        arrays = gates, *torch.split(gates, hidden, 1), news, proposed, memories
+        memory = inputs.new_zeros(counts[0], hidden)
+        for gate, reset, update, new, past, after in _by_step(arrays, counts):
+            memory = memory[: len(gate)]
+            gate.addmm_(memory, back_to_gates).sigmoid_()
+            torch.addmm(of_proposed, memory, back_to_new, out=past)
+            new.addcmul_(reset, past).tanh_()
+            memory = torch.lerp(new, memory, update, out=after)
         ctx.counts = counts
-        ctx.save_for_backward(inputs, memories, gates, proposed, weights, memory_weights)
+        ctx.save_for_backward(inputs, memories, gates, news, proposed, weights, memory_weights)
         return memories
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         """Return the gradients of the inputs and of all weights and biases."""
-        inputs, memories, gates, proposed, weights, memory_weights = ctx.saved_tensors
+        inputs, memories, gates, news, proposed, weights, memory_weights = ctx.saved_tensors
         hidden = memory_weights.shape[1]
+        sizes = [2 * hidden, hidden]
+        back_to_gates, back_to_new = torch.split(memory_weights, sizes)
         before = _before(memories, ctx.counts)
-        reset, update, new = torch.split(gates, hidden, dim=1)
-        of_new = (1.0 - update) * (1.0 - new * new)
-        of_update = (before - new) * update * (1.0 - update)
-        of_reset = proposed * reset * (1.0 - reset)
-        # The gradients of W x + b and of U h + c, in the order of the gates.
-        seen, past = torch.empty_like(gates), torch.empty_like(gates)
-        end, later = len(gates), gradient[:0]
-        for count in reversed(ctx.counts):
-            rows = slice(end - count, end)
-            memory = gradient[rows].clone()
-            memory[: len(later)] += later
-            step, third = seen[rows], seen[rows, 2 * hidden :]
-            torch.mul(memory, of_new[rows], out=third)
-            torch.mul(memory, of_update[rows], out=step[:, hidden : 2 * hidden])
-            torch.mul(third, of_reset[rows], out=step[:, :hidden])
-            past[rows, : 2 * hidden] = step[:, : 2 * hidden]
-            torch.mul(third, reset[rows], out=past[rows, 2 * hidden :])
-            later = torch.addmm(memory.mul_(update[rows]), past[rows], memory_weights)
-            end -= count
-        enters = seen @ weights if ctx.needs_input_grad[0] else None
-        products = seen.t() @ inputs, past.t() @ before
-        return enters, None, *products, seen.sum(0), past.sum(0)
+        # Gradients of the arguments of sigmoid and tanh, and of ``proposed``.
+        of_gates, of_news, of_proposed = (
+            torch.empty_like(values) for values in (gates, news, proposed)
+        )
+        given = gradient, *torch.split(gates, hidden, 1), news, proposed, before
+        made = of_gates, *torch.split(of_gates, hidden, 1), of_news, of_proposed
+        later = gradient[:0]
+        for step in reversed(_by_step((*given, *made), ctx.counts)):
+            above, reset, update, new, past, memory = step[: len(given)]
+            of_gate, of_reset, of_update, of_new, of_past = step[len(given) :]
+            whole = above.clone()
+            whole[: len(later)] += later
+            kept = whole * update
+            # The derivative of sigmoid is s - s s, that of tanh 1 - t t.
+            torch.sub(memory, new, out=of_update).mul_(kept)
+            of_update.addcmul_(of_update, update, value=-1.0)
+            torch.sub(whole, kept, out=of_new)
+            of_new.addcmul_(of_new, new.square(), value=-1.0)
+            torch.mul(of_new, reset, out=of_past)
+            torch.mul(of_past, past, out=of_reset)
+            of_reset.addcmul_(of_reset, reset, value=-1.0)
+            later = kept.addmm_(of_gate, back_to_gates).addmm_(of_past, back_to_new)
+        enters = None
+        if ctx.needs_input_grad[0]:
+            to_gates, to_new = torch.split(weights, sizes)
+            enters = torch.mm(of_gates, to_gates).addmm_(of_news, to_new)
+        seen, back = (of_gates, of_news), (of_gates, of_proposed)
+        products = [
+            torch.cat([part.t() @ values for part in parts])
+            for parts, values in ((seen, inputs), (back, before))
+        ]
+        sums = [torch.cat([part.sum(0) for part in parts]) for parts in (seen, back)]
+        return enters, None, *products, *sums
 
 
-def _before(memories: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+def _by_step(arrays: Sequence[torch.Tensor], counts: list[int]) -> list[tuple[torch.Tensor, ...]]:
+    """Return the rows of every step of some arrays."""
+    return list(zip(*(torch.split(values, counts) for values in arrays), strict=True))
+
+
+def _before(memories: torch.Tensor, counts: list[int]) -> torch.Tensor:
     """Return the memories before every step, in the order of rows."""
-    parts, begin = [torch.zeros_like(memories[: counts[0]])], 0
-    for count, following in itertools.pairwise(counts):
-        parts.append(memories[begin : begin + following])
-        begin += count
-    return torch.cat(parts)
+    earlier = zip(torch.split(memories, counts), counts[1:], strict=False)
+    nothing = torch.zeros_like(memories[: counts[0]])
+    return torch.cat([nothing, *(memory[:count] for memory, count in earlier)])
