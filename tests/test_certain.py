@@ -37,6 +37,12 @@ def runs(policy, level, count, **options):
     return [block(policy, level, 900 + k, **options) for k in range(count)]
 
 
+def test_episodes_that_were_not_played_here_have_no_trace():
+    assert certain("two", 5.0).own_trace.checksums
+    with pytest.raises(ValueError, match=r"policy='two'.* was not played here: it has no trace"):
+        _ = block("two", 5.0).own_trace
+
+
 # -- bounds ---------------------------------------------------------------------------------------
 
 

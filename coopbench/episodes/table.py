@@ -100,6 +100,13 @@ class Episodes:
         return len(self.seeds)
 
     @property
+    def own_trace(self) -> Trace:
+        """The trace; ``ValueError`` for episodes that were not played here."""
+        if self.trace is None:
+            raise ValueError(f"{self.cell} was not played here: it has no trace.")
+        return self.trace
+
+    @property
     def team_returns(self) -> np.ndarray:
         """Sum over agents of their returns, or the one that they have in common; (episodes,)."""
         return self.returns[:, 0] if self.common_reward else self.returns.sum(axis=1)

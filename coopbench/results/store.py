@@ -139,7 +139,7 @@ def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None 
     A trained policy that is named is written, too, as the content of its folder may change. A crash
     leaves the old cell, the new one or an unfinished one.
     """
-    cell, trace = played.episodes.cell, _traced(played.episodes)
+    cell, trace = played.episodes.cell, played.episodes.own_trace
     files = {_EPISODES: pack(_arrays(played.episodes, played.progress))}
     if trace.actions is not None:
         files[_ACTIONS] = trace.actions
@@ -329,12 +329,6 @@ def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
     write_bytes(folder / "meta.json", meta)
 
 
-def _traced(episodes: Episodes) -> Trace:
-    if episodes.trace is None:
-        raise ValueError(f"{episodes.cell} was not played here: it has no trace to be verified by.")
-    return episodes.trace
-
-
 def _names(episodes: Episodes, progress: Progress | None) -> dict[str, list[str]]:
     """Return the names of the series in each array that holds several."""
     series = episodes.metrics, episodes.agent_metrics, episodes.curves
@@ -344,7 +338,7 @@ def _names(episodes: Episodes, progress: Progress | None) -> dict[str, list[str]
 
 def _arrays(episodes: Episodes, progress: Progress | None) -> dict[str, np.ndarray]:
     """Return everything that is stored of episodes, as listed above."""
-    trace, (count, agents) = _traced(episodes), episodes.seats.shape
+    trace, (count, agents) = episodes.own_trace, episodes.seats.shape
     arrays = {
         "seeds": episodes.seeds,
         "lengths": episodes.lengths,

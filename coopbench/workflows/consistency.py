@@ -19,7 +19,7 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.results.store import Stored
-from coopbench.workflows.episode_diff import differences, trace_of
+from coopbench.workflows.episode_diff import differences
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy
 from coopbench_envs.foreign_names import is_foreign
 
@@ -68,7 +68,7 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
         if stored != expected:
             yield Discrepancy(f"the {kind} are {stored}; those of the game are {expected}")
             return
-    steps = trace_of(block).steps
+    steps = block.own_trace.steps
     if steps.shape != (longest,) or steps.dtype != np.uint64:
         yield Discrepancy(f"there are checksums of {steps.shape} steps; the longest has {longest}")
     for name, course in block.curves.items():
@@ -82,7 +82,7 @@ def _array_discrepancies(task: Task, block: Episodes, longest: int) -> Iterator[
 
 def return_discrepancies(block: Episodes) -> Iterator[Discrepancy]:
     """Yield recorded episodes whose rewards do not add up to their returns."""
-    for k, (_, rewards) in trace_of(block).recorded.items():
+    for k, (_, rewards) in block.own_trace.recorded.items():
         if not _adds_up(block.returns[k], rewards):
             paid = rewards.sum(axis=0).tolist()
             text = f"the returns of episode {k} are {block.returns[k].tolist()}; its rewards add up"
@@ -94,7 +94,7 @@ def recorded_discrepancies(
 ) -> Iterator[Discrepancy]:
     """Yield whether other episodes are recorded than the best and the worst of the first ones."""
     expected = extremes(values(block, protocol.report.score)[:recordable])
-    recorded = tuple(trace_of(block).recorded)
+    recorded = tuple(block.own_trace.recorded)
     if recorded != expected:
         yield Discrepancy(f"the episodes {recorded} are recorded; it should be {expected}")
 

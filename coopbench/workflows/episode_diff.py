@@ -9,16 +9,9 @@ from coopbench.episodes.table import Episodes, Trace
 from coopbench.workflows.verdicts import ABSOLUTE, RELATIVE, Discrepancy
 
 
-def trace_of(block: Episodes) -> Trace:
-    """Return the trace of a cell; raise ``ValueError`` for episodes that were not played here."""
-    if block.trace is None:
-        raise ValueError(f"{block.cell} was not played here: it has no trace.")
-    return block.trace
-
-
 def part(block: Episodes, numbers: Sequence[int]) -> Episodes:
     """Return some episodes of a cell, in this order, with what holds of them alone."""
-    trace, rows = trace_of(block), list(numbers)
+    trace, rows = block.own_trace, list(numbers)
     positions = {k: position for position, k in enumerate(rows)}
     recorded = {positions[k]: v for k, v in trace.recorded.items() if k in positions}
     columns = ("seeds", "lengths", "terminated", "seats", "returns")
@@ -37,7 +30,7 @@ def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterat
 
     ``numbers`` are those of the episodes in the cell.
     """
-    one, two = trace_of(block), trace_of(again)
+    one, two = block.own_trace, again.own_trace
     yield from _trajectories(one.episodes, two.episodes, numbers)
     common = min(len(one.steps), len(two.steps))
     if len(one.steps) != len(two.steps) or (one.steps != two.steps).any():
@@ -54,7 +47,7 @@ def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterat
 
 def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Discrepancy]:
     """Yield differences of the actions and rewards of the recorded episodes."""
-    one, two = trace_of(block).recorded, trace_of(again).recorded
+    one, two = block.own_trace.recorded, again.own_trace.recorded
     if set(one) != set(two):
         shown = [tuple(numbers[position] for position in trace) for trace in (one, two)]
         yield Discrepancy(f"the episodes {shown[0]} are recorded; it should be {shown[1]}")

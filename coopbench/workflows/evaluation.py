@@ -52,7 +52,6 @@ from coopbench.workflows.consistency import (
     recorded_discrepancies,
     return_discrepancies,
 )
-from coopbench.workflows.episode_diff import trace_of
 from coopbench_envs.foreign.loading import code_of
 from coopbench_envs.foreign_names import is_foreign, name_of_function
 
@@ -412,7 +411,7 @@ def _inconsistency(protocol: Protocol, cell: Cell, stored: store.Stored | None) 
         *return_discrepancies(block),
     ]
     if not (found or is_foreign(task.env)):
-        course = next(iter(trace_of(block).recorded.values()), ())
+        course = next(iter(block.own_trace.recorded.values()), ())
         numbers = sum(int(np.prod(part.shape[1:])) for part in course) or 1
         whole = fitting(numbers, int(game_of(task).constants.horizon), len(block))
         found += recorded_discrepancies(protocol, block, whole)

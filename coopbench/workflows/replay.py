@@ -30,7 +30,7 @@ from coopbench.results import store
 from coopbench.results.folder import is_results_folder
 from coopbench.results.manifest import cell_folders
 from coopbench.results.protocol_file import read_protocol
-from coopbench.workflows.episode_diff import differences, trace_of
+from coopbench.workflows.episode_diff import differences
 from coopbench_envs.engine import Engine
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.parameters import named
@@ -208,7 +208,7 @@ def _from_protocol(name: str, address: _Address) -> Recording:
     k = _number(address.episode, protocol.episodes(task), task.id)
     cell = Cell(task.id, name_of(policy))
     played, _ = play_again(protocol, cell, policy, [k], [k])
-    return recording.episode_of(protocol, cell, k, *trace_of(played).recorded[0])
+    return recording.episode_of(protocol, cell, k, *played.own_trace.recorded[0])
 
 
 def _protocol(name: str) -> Protocol:
@@ -232,8 +232,8 @@ def _from_results(root: Path, address: _Address) -> Recording:
     policy = stored.policy or _named(stored)
     if policy is not None:
         _check_stored(policy, task)
-    elif k in trace_of(block).recorded:
-        return recording.episode_of(protocol, cell, k, *trace_of(block).recorded[k])
+    elif k in block.own_trace.recorded:
+        return recording.episode_of(protocol, cell, k, *block.own_trace.recorded[k])
     actor = policy or _actions(stored, block, k, task)
     again, _ = play_again(protocol, cell, actor, [k], [k])
     columns = ("returns", "lengths", "terminated")
@@ -245,7 +245,7 @@ def _from_results(root: Path, address: _Address) -> Recording:
             f"policy or a version has changed since (meta.json names them); evaluate again into "
             f"another folder."
         )
-    return recording.episode_of(protocol, cell, k, *trace_of(again).recorded[0])
+    return recording.episode_of(protocol, cell, k, *again.own_trace.recorded[0])
 
 
 def _named(stored: store.Stored) -> str | None:

@@ -35,7 +35,7 @@ from coopbench.workflows.consistency import (
     metadata_discrepancies,
     recorded_discrepancies,
 )
-from coopbench.workflows.episode_diff import agreement, compared, part, trace_of
+from coopbench.workflows.episode_diff import agreement, compared, part
 from coopbench.workflows.players import expected_policy
 from coopbench.workflows.verdicts import (
     BY_INTERVAL,
@@ -143,7 +143,7 @@ class CheckJob(CellJob):
         for number in range(1, _KEYS):
             other = Keyed(actor.policy, (*actor.key, number))
             more, _ = _again(self.protocol, self._block, other, range(len(self._block)), None)
-            if trace_of(more).checksums == trace_of(again).checksums:
+            if more.own_trace.checksums == again.own_trace.checksums:
                 text = "its random numbers are no reason: it plays alike with two keys"
                 return "", [Discrepancy(text), *differing]
             plays.append(more)
@@ -175,7 +175,7 @@ class CheckGroup(Group[CheckJob]):
             policies = {job.cell: _expected(job) for job in played}
             blocks = [job.stored.episodes for job in played]
             until = {b.cell: int(b.lengths.max()) for b in blocks if b is not None}
-            recorded = {b.cell: trace_of(b).recorded for b in blocks if b is not None}
+            recorded = {b.cell: b.own_trace.recorded for b in blocks if b is not None}
             again = play_together(played[0].protocol, policies, tell, until, recorded)
         except Exception:  # its own check says what is wrong with a cell
             return {}
@@ -243,7 +243,7 @@ def _again(
 ) -> tuple[Episodes, Actions | None]:
     """Play episodes of a cell again: with other random numbers to their ends, else as long."""
     longest = None if isinstance(actor, Keyed) else int(block.lengths[list(numbers)].max())
-    recorded = trace_of(block).recorded
+    recorded = block.own_trace.recorded
     return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
 
 
