@@ -194,6 +194,26 @@ def test_sentences_on_battles_are_those_of_the_stored_table(stored):
     assert said.format(*drawn) in text
 
 
+def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(stored):
+    name, learner = "skirmish-standard", "mappo_shared"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    means = {(row["group"], row["policy"]): float(row["estimate"]) for row in stored.means(name)}
+    drawn, shifted = (means[group, learner] for group in ("maps", "shifted"))
+    scripts = max(means["maps", policy] for policy in BATTLERS)
+    assert drawn > 2.0 * scripts
+    assert f"wins {drawn:.2f} of the battles from drawn starts, twice as many as the" in text
+    assert f"From shifted starts it wins {shifted:.2f}, and its rank overlaps" in text
+    won = {
+        task: shares(stored, name, "win", task, learner) / 100
+        for each in ("8m", "2s_vs_1sc", "2s3z", "3s_vs_5z")
+        for task in (each, f"{each}.shifted")
+    }
+    assert all(won[task] > won[f"{task}.shifted"] for task in won if "." not in task)
+    assert f"on `8m` {won['8m.shifted']:.2f} instead of {won['8m']:.2f}" in text
+    said = f"it wins {won['2s_vs_1sc']:.2f} and {won['2s_vs_1sc.shifted']:.2f}."
+    assert f"On `2s_vs_1sc`, where no script wins, {said}" in text
+
+
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
     """Means over groups that sentences of the page of results name."""
     text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
