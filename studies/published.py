@@ -28,6 +28,7 @@ from studies.equilibria import best_constant
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "published.md"
 LEARNED = PAGE.parent.parent / "benchmarks" / "results" / "tables" / "coopetition-published"
+OURS = {"ippo": "`ippo` here", "isac": "`isac` here, 100,000 steps"}
 CAMPAIGN = range(99, 112)
 # coopetition_gym/docs/benchmarks/environment_analysis.md of the source at commit 4eaeee61: mean
 # returns, summed over agents, of investing a share of the largest endowment, and of ISAC.
@@ -213,12 +214,13 @@ def benchmark():
             cells.append(f"{'' if figure is None else f'{figure:,}'} / {here:,.0f}")
         best = best_constant(f"{name}-v0", episodes=100).value
         task = tasks.get(spec(f"{name}-v0").id)
-        own = None if task is None else means[task.id, "ippo"]
-        learned = f"{learner:,} ({learner / best:.2f})"
-        ours = "" if own is None else f"{own:,.0f} ({own / best:.2f})"
-        rows.append((name, *cells, learned, ours, f"{best:,.0f}"))
+        own = [0.0 if task is None else means[task.id, policy] for policy in OURS]
+        learned = [
+            f"{value:,.0f} ({value / best:.2f})" if value else "" for value in (learner, *own)
+        ]
+        rows.append((name, *cells, *learned, f"{best:,.0f}"))
     heads = ["Game", *(f"{share:g}" for share in SHARES)]
-    return rows_table([*heads, "ISAC, published", "`ippo` here", "Best constant here"], rows)
+    return rows_table([*heads, "ISAC, published", *OURS.values(), "Best constant here"], rows)
 
 
 def alike():
