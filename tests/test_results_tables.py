@@ -211,7 +211,10 @@ def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(
     assert all(won[task] > won[f"{task}.shifted"] for task in won if "." not in task)
     assert f"on `8m` {won['8m.shifted']:.2f} instead of {won['8m']:.2f}" in text
     said = f"it wins {won['2s_vs_1sc']:.2f} and {won['2s_vs_1sc.shifted']:.2f}."
-    assert f"On `2s_vs_1sc`, where no script wins, {said}" in text
+    assert f"where of the others only `open_loop` wins battles, {said}" in text
+    each = {policy: shares(stored, name, "win", "2s_vs_1sc", policy) for policy in BATTLERS}
+    assert not any(each.values())
+    assert shares(stored, name, "win", "2s_vs_1sc", "open_loop")
 
 
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
