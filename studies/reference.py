@@ -253,8 +253,6 @@ def work(minutes: float) -> None:
     for training in TRAININGS:
         protocol = load_protocol(source(training.protocol))
         lacking = list(missing(training, protocol))
-        if lacking:  # so that earlier runs are in the folder that is packed in the end
-            resume(training)
         for seed in dict.fromkeys(seed for seed, _ in lacking):
             if time.monotonic() > end:
                 keep(training, protocol)
@@ -272,26 +270,20 @@ def work(minutes: float) -> None:
             keep(training, protocol)
 
 
-def resume(training: Training) -> None:
-    """Play the packed runs of a learner into the folder of the protocol's episodes."""
-    file = packed(training.protocol, training.learner)
-    if file.is_file():
-        models, folder = [f"{training.learner}:{file}"], EPISODES / training.protocol
-        coopbench.evaluate(source(training.protocol), models, folder, "processes", tell, only=True)
-
-
 def keep(training: Training, protocol: Protocol) -> None:
-    """Pack the seeds of a learner that have trained on all tasks into one file, if there are any.
+    """Pack the seeds of a learner that have trained on all tasks, if there are new ones.
 
-    The file ships where the protocol requires the learner and no run of it is missing, with scores
-    of its runs if the protocol is ``SCORED``; it is unfinished where runs are missing.
+    The file has the seeds that were packed before, too. It ships where the protocol requires the
+    learner and no run of it is missing, with scores of its runs if the protocol is ``SCORED``; it
+    is unfinished where runs are missing.
     """
     name, learner = training.protocol, training.learner
-    kept = UNFINISHED / name / f"{learner}{SUFFIX}"
+    kept, file = UNFINISHED / name / f"{learner}{SUFFIX}", packed(name, learner)
     kept.parent.mkdir(parents=True, exist_ok=True)
+    earlier = read_runs(file, protocol) if file.is_file() else None
     try:
-        pack_runs(EPISODES / name, learner, kept)
-    except (ValueError, FileNotFoundError) as error:  # nothing has been trained yet
+        pack_runs(EPISODES / name, learner, kept, earlier=earlier)
+    except (ValueError, FileNotFoundError) as error:  # nothing has been trained since
         print(error, flush=True)
         return
     if not list(missing(training, protocol)):
@@ -301,6 +293,8 @@ def keep(training: Training, protocol: Protocol) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         kept = kept.replace(place)
         if place.parent.parent == SHIPPED and name in SCORED:
+            models, folder = [f"{learner}:{place}"], EPISODES / name
+            coopbench.evaluate(source(name), models, folder, "processes", tell, only=True)
             pairs = stored_cells(EPISODES / name, protocol, [])
             pack_scores(protocol, [pair for pair in pairs if pair[0].policy == learner], place)
     print(f"{kept.relative_to(ROOT)}: {kept.stat().st_size / 1e6:.2f} MB", flush=True)

@@ -95,6 +95,30 @@ def test_runs_come_back_as_they_were(made):
         pack_runs(made[1], "isac", file.with_name("isac"))
 
 
+def test_runs_that_were_packed_before_stay_in_the_file(made, tmp_path):
+    protocol, _, file = made
+    first, second = RUNS
+    later = coopbench.TrainedRuns("ippo", {"dilemma": {second: trained("dilemma", second)}})
+    coopbench.evaluate(protocol, [later], tmp_path)
+    earlier = coopbench.TrainedRuns(
+        "ippo", {"dilemma": {first: read_runs(file, protocol).trained["dilemma"][first]}}
+    )
+    both, again = tmp_path / f"both{SUFFIX}", tmp_path / f"ippo{SUFFIX}"
+    pack_runs(tmp_path, "ippo", both, earlier=earlier)
+    one, two = unpack(both), unpack(file)
+    assert {name: values.tobytes() for name, values in one.items()} == {
+        name: values.tobytes() for name, values in two.items()
+    }
+    played = (tmp_path / "dilemma/ippo" / f"run-{second}" / "episodes.npz").stat().st_mtime_ns
+    coopbench.evaluate(protocol, [f"ippo:{both}"], tmp_path)  # adds the run that it lacks
+    stored = (tmp_path / "dilemma/ippo" / f"run-{second}" / "episodes.npz").stat().st_mtime_ns
+    assert stored == played
+    pack_runs(tmp_path, "ippo", again)
+    assert {name: values.tobytes() for name, values in unpack(again).items()} == {
+        name: values.tobytes() for name, values in two.items()
+    }
+
+
 def test_a_file_of_runs_plays_the_same_episodes_bit_for_bit(made, tmp_path, command):
     protocol, results, file = made
     command("evaluate", results.parent / "small.toml", "-p", f"ippo:{file}", "--out", tmp_path)

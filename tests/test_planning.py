@@ -189,7 +189,10 @@ def test_what_cannot_be_planned_is_refused(protocol, changes, message):
 
 def test_the_command_power(command):
     words = ("coopetition-standard", "--group", "focal", "--runs", "5")
-    out = " ".join(command("plan", "power", *words, "--effect", "0.5").out.split())
+    table = command("plan", "power", *words, "--effect", "0.5").out
+    twice = command("plan", "power", *words, *words[1:], "--effect", "0.5", "--effect", "0.5").out
+    assert twice == table
+    out = " ".join(table.split())
     assert "Power under coopetition-standard" in out
     assert "Spreads of runs and episodes are those of stored reference results" in out
     given = ("--sd", "0.1", "--by-task", "--effect", "0.5")

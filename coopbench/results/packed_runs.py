@@ -48,17 +48,23 @@ __all__ = [
 SUFFIX = ".runs.npz"  # ends the name of a file of packed runs
 _SCHEMA = 1
 _STEPS, _POLICY = "steps", "policy"
+_PACKED = "packed"  # fact of a run that was read from a file: the digest of this file
 _SUM, _SHARE = "return", "own_return"  # metrics: of all agents together, and of one in the mean
 
 
-def pack_runs(folder: str | Path, learner: str, file: str | Path) -> TrainedRuns:
+def pack_runs(
+    folder: str | Path, learner: str, file: str | Path, *, earlier: TrainedRuns | None = None
+) -> TrainedRuns:
     """Write the training runs of a learner in a results folder to one file, and return them.
 
-    They are those of training seeds that have finished all tasks that they are trained on. Raises
-    ``ValueError`` if there are none, and for damaged cells; see ``models_of``.
+    They are those of training seeds that have finished all tasks that they are trained on, and the
+    ``earlier`` ones, which were packed before; of a seed in both, the file has the run of the
+    folder. Raises ``ValueError`` if there are none, and for damaged cells; see ``models_of``.
     """
     protocol = read_protocol(Path(folder))
     models = _complete(models_of(folder, learner, protocol), protocol)
+    if earlier is not None:
+        models = _joined(_complete(earlier, protocol), models)
     if not any(models.trained.values()):
         raise ValueError(f"{folder} holds no run of {learner} on all of its tasks.")
     arrays: dict[str, np.ndarray] = {}
@@ -73,7 +79,7 @@ def pack_runs(folder: str | Path, learner: str, file: str | Path) -> TrainedRuns
             if isinstance(model, Failed):
                 facts[place] = {"failed": model.reason}
                 continue
-            facts[place] = dict(model.facts)
+            facts[place] = {name: fact for name, fact in model.facts.items() if name != _PACKED}
             arrays[f"{place}/{_POLICY}"] = np.frombuffer(model.policy.pack(), np.uint8)
             if model.progress is not None:
                 metrics = {name: model.progress.metrics[name] for name in kept}
@@ -108,6 +114,13 @@ def _complete(models: TrainedRuns, protocol: Protocol) -> TrainedRuns:
     seeds = set.intersection(*of_tasks)
     return TrainedRuns(
         models.name, {task: {s: models.trained[task][s] for s in sorted(seeds)} for task in tasks}
+    )
+
+
+def _joined(earlier: TrainedRuns, later: TrainedRuns) -> TrainedRuns:
+    """Return the models of both; both have the same tasks."""
+    return TrainedRuns(
+        later.name, {task: earlier.trained[task] | runs for task, runs in later.trained.items()}
     )
 
 
@@ -177,7 +190,7 @@ def _models(
                 multiple = _bits(agents[task] * own[_SHARE])
                 own[_SUM] = (multiple + own[_SUM]).view(np.float64)
             progress = Progress(Cell(task, policy.name, int(seed)), own.pop(_STEPS), own)
-        runs[int(seed)] = Trained(policy, progress, {**known, "packed": digest})
+        runs[int(seed)] = Trained(policy, progress, {**known, _PACKED: digest})
     return models
 
 

@@ -60,9 +60,9 @@ def power(
     own = loaded.training.runs if loaded.training is not None else 10
     rows = [
         prospect(loaded, name, spreads, Plan(count, size, rival, level, failing))
-        for name in groups
-        for count in runs or [own]
-        for size in effect or EFFECTS
+        for name in dict.fromkeys(groups)
+        for count in dict.fromkeys(runs or [own])
+        for size in dict.fromkeys(effect or EFFECTS)
         for rival in (SCRIPT, LEARNER)
     ]
     table = task_power_table if by_task else power_table
