@@ -315,10 +315,10 @@ def exploited(name: str, learner: str, steps: int) -> None:
 
 def play(name: str) -> None:
     """Play fixed policies and packed runs of learners, as far as results are missing."""
-    kept = sorted((RUNS / name).glob(f"*{SUFFIX}"))
+    kept = packed_files().get(name, [])
     models = [f"{file.name.removesuffix(SUFFIX)}:{file}" for file in kept]
     policies, folder = [*FIXED[name], *models], EPISODES / name
-    coopbench.evaluate(source(name), policies, folder, "processes", tell, play_shipped=True)
+    coopbench.evaluate(source(name), policies, folder, "processes", tell)
 
 
 def tables(name: str) -> dict[str, str]:
