@@ -217,6 +217,34 @@ def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(
     assert shares(stored, name, "win", "2s_vs_1sc", "open_loop")
 
 
+def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
+    name, learner = "marl-standard", "ippo_shared"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    ends = {
+        (row["group"], row["policy"]): (int(row["low"]), int(row["high"]))
+        for row in stored.read(name, "ranks.csv")
+    }
+    for group, best in {
+        "games": "cooperator",
+        "pathfinding": "potential_field",
+        "battles": "focus_fire",
+    }.items():
+        assert ends[group, best][1] < ends[group, learner][0]  # decided, as the text says
+    assert ends["pathfinding", learner][1] < ends["pathfinding", "greedy"][0]
+    for policy in ("attack_nearest", "smac_heuristic", "kite"):
+        assert ends["battles", policy][1] < ends["battles", learner][0]
+    for policy, said in (
+        (learner, "it brings {:.2f} to {:.2f} of the agents home"),
+        ("greedy", "more than `greedy` ({:.2f} to {:.2f})"),
+        ("potential_field", "less than `potential_field` ({:.2f} to {:.2f})"),
+    ):
+        tasks = ("grid_a4", "grid_a8", "maze_a4")
+        home = [shares(stored, name, "success_rate", task, policy) / 100 for task in tasks]
+        assert said.format(min(home), max(home)) in text
+    won = [shares(stored, name, "win", task, learner) / 100 for task in ("3m", "2s3z", "8m")]
+    assert "`ippo_shared` wins {:.2f}, {:.2f} and {:.2f}.".format(*won) in text
+
+
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
     """Means over groups that sentences of the page of results name."""
     text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
