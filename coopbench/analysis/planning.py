@@ -8,6 +8,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,13 @@ class Variation:
     runs: float  # of the means of the runs of one learner
     from_script: float  # of the difference from a fixed policy, from episode to episode
     between: float  # of the difference between two learners, from episode to episode
+
+
+class _Runs(NamedTuple):
+    """Training runs of a learner in some reports: what they have in common on all their tasks."""
+
+    deviations: np.ndarray  # (reports, runs, 1), in standard deviations of their means
+    failed: np.ndarray  # (reports, runs)
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,9 @@ def prospect(
     """Simulate reports on the tasks of a group, and return how often they decide.
 
     ``variations`` are by task, of all tasks of the group. Scores of runs and of episodes are
-    normal. The better one is a learner; its rival is below it by the effect on every task.
+    normal. A run that plays several tasks of the group is as far above or below its learner's mean
+    on each of them, in standard deviations. The better one is a learner; its rival is below it by
+    the effect on every task.
 
     Raises:
         ValueError: for fewer than three runs, an unknown rival, a share of failing runs outside
@@ -124,9 +134,12 @@ def prospect(
     over_group, on_tasks = 0, np.zeros(len(tasks))
     for start in range(0, plan.trials, chunk):
         count = min(chunk, plan.trials - start)
+        sides: dict[str, tuple[_Runs, _Runs]] = {}  # by the model that plays
+        for model in dict.fromkeys(protocol.model_of(task) for task in tasks):
+            sides[model] = (_runs(plan, count, rng), _runs(plan, count, rng))
         drawn = [
-            _drawn(protocol, task, variations[task.id], plan, count, rng, place)
-            for place, task in enumerate(tasks)
+            _drawn(protocol, task, variations[task.id], plan, sides[protocol.model_of(task)], rng)
+            for task in tasks
         ]
         decided = _decided(protocol, tasks, drawn, count)
         over_group += int(decided[:, -1].sum())
@@ -154,34 +167,40 @@ def _check(plan: Plan, tasks: Sequence[Task], variations: Mapping[str, Variation
         )
 
 
+def _runs(plan: Plan, count: int, rng: np.random.Generator) -> _Runs:
+    """Draw the runs of a learner in ``count`` reports."""
+    shape = (count, plan.runs)
+    return _Runs(rng.normal(size=(*shape, 1)), rng.uniform(size=shape) < plan.failing)
+
+
 def _drawn(
     protocol: Protocol,
     task: Task,
     spread: Variation,
     plan: Plan,
-    count: int,
+    sides: tuple[_Runs, _Runs],
     rng: np.random.Generator,
-    place: int,
 ) -> list[tuple[ScoreMatrix, ScoreMatrix]]:
-    """Draw the scores of ``count`` learners and their rivals on a task, the ``place``-th."""
+    """Draw the scores of the runs of learners and of their rivals on a task, by report."""
+    first, second = sides
+    count = len(first.failed)
     played = protocol.episodes(task)
     episodes = min(played, _EPISODES)
     sd = spread.from_script if plan.rival == SCRIPT else spread.between
     sd *= (episodes / played) ** 0.5  # so that the mean is as certain as over all episodes
     luck = rng.normal(0.0, sd, (count, 1, episodes))
-    shape = (count, plan.runs, 1)
-    better = plan.level + rng.normal(0.0, spread.runs, shape) + luck
+    better = plan.level + spread.runs * first.deviations + luck
     (ends,) = score_ends(protocol, [task], normalized=True)
     floor = min(ends, default=0.0)
-    better[rng.uniform(size=shape[:2]) < plan.failing] = floor
+    better[first.failed] = floor
     if plan.rival == SCRIPT:
         worse = np.full((count, episodes), plan.level - plan.effect)
     else:
-        means = plan.level - plan.effect + rng.normal(0.0, spread.runs, shape)
-        worse = np.broadcast_to(means, (*shape[:2], episodes)).copy()
-        worse[rng.uniform(size=shape[:2]) < plan.failing] = floor
+        means = plan.level - plan.effect + spread.runs * second.deviations
+        worse = np.broadcast_to(means, better.shape).copy()
+        worse[second.failed] = floor
     seeds, runs = np.arange(episodes, dtype=np.uint64), tuple(range(plan.runs))
-    origin = f"{place}"  # models of each task
+    origin = protocol.model_of(task)
     return [
         (
             ScoreMatrix(f"better {k}", better[k], seeds, None, runs, origin),

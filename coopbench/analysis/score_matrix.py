@@ -191,12 +191,10 @@ def _played(
     blocks = table.runs(task.id, policy)
     if not blocks and (policy not in table.policies or not table.failed(task.id, policy)):
         return
-    origin, own = "", table.own_episodes
-    training = protocol.training
+    own = table.own_episodes
     # Files of other programs do not say that one model has played several tasks: runs of two tasks
     # with one number share at most a seed.
-    if own or (training is not None and (training.on, training.plays) == ("each", "own")):
-        origin = task.trained_on or task.id
+    origin = task.trained_on or task.id if own else protocol.model_of(task)
     if not blocks:
         seeds = protocol.seeds_of(task)[: 1 if own else None]
         nothing = np.empty((0, len(seeds)))

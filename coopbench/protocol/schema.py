@@ -209,6 +209,12 @@ class Protocol(Strict):
         """Return the metrics that are stored of the checkpoints of models trained on a task."""
         return tuple(dict.fromkeys(("return", *self.report.metrics_of(task))))
 
+    def model_of(self, task: Task) -> str:
+        """Return the task that the models of a task are trained on; "" if they play all tasks."""
+        training = self.training
+        own = training is not None and (training.on, training.plays) == ("each", "own")
+        return task.trained_on or task.id if own else ""
+
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.
 
