@@ -211,8 +211,7 @@ class Protocol(Strict):
 
     def model_of(self, task: Task) -> str:
         """Return the task that the models of a task are trained on; "" if they play all tasks."""
-        training = self.training
-        own = training is not None and (training.on, training.plays) == ("each", "own")
+        own = self.training is not None and self.training.plays == "own"
         return task.trained_on or task.id if own else ""
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
