@@ -233,7 +233,7 @@ def _task_table(protocol: Protocol, beside: Mapping[str, Sequence[str]]) -> str:
             ", ".join(f"{k}={v}" for k, v in task.parameters.items()) for task in protocol.task
         ],
         "Partners": [_partners(task) for task in protocol.task],
-        "Trained on": [f"`{task.trained_on or task.id}`" for task in protocol.task],
+        "Trained on": [f"`{task.origin}`" for task in protocol.task],
         "Episodes": [str(protocol.episodes(task)) for task in protocol.task],
         "Bounds (score 0 to 1)": [
             f"{task.bounds.low:.10g} to {task.bounds.high:.10g}" for task in protocol.task

@@ -79,7 +79,7 @@ def rising(name: str, row: Row, tasks: Sequence[Task]) -> str:
         return ""
     protocol, points = protocol_of(name), read(name, "learning.csv")
     rises = []
-    for task in dict.fromkeys(task.trained_on or task.id for task in tasks):
+    for task in dict.fromkeys(task.origin for task in tasks):
         curve = [p for p in points if (p["task"], p["policy"]) == (task, row["policy"])]
         steps, scores = (np.array([float(p[key]) for p in curve]) for key in ("step", "estimate"))
         rises.append(last_rise(steps, protocol.task_of(task).bounds.normalise(scores)))

@@ -91,7 +91,7 @@ def rise_of(
     Of all runs, in normalized score by the ``scales`` of tasks; nan where checkpoints are missing.
     """
     score, rises = protocol.report.score, []
-    for name in dict.fromkeys(task.trained_on or task.id for task in tasks):
+    for name in dict.fromkeys(task.origin for task in tasks):
         courses = [
             _episodes(run, score) for run in table.progress_of(name, policy) if score in run.metrics
         ]

@@ -194,7 +194,7 @@ def _played(
     own = table.own_episodes
     # Files of other programs do not say that one model has played several tasks: runs of two tasks
     # with one number share at most a seed.
-    origin = task.trained_on or task.id if own else protocol.model_of(task)
+    origin = task.origin if own else protocol.model_of(task)
     if not blocks:
         seeds = protocol.seeds_of(task)[: 1 if own else None]
         nothing = np.empty((0, len(seeds)))

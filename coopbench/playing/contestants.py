@@ -228,7 +228,7 @@ def _columns(
     trained = {task: _runs(policy.name, task, model) for task, model in policy.trained.items()}
     _check_trained(protocol, policy.name, trained)
     if training.plays == "own":
-        played = {task.id: trained[task.trained_on or task.id] for task in protocol.task}
+        played = {task.id: trained[task.origin] for task in protocol.task}
         return [(policy.name, played)]
     return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
 

@@ -455,8 +455,9 @@ class PlayJob(CellJob):
         start, model, progress = time.perf_counter(), self.policy, self.progress
         if isinstance(model, Checkpoints):
             # The choice is made on the task that was trained on, also where another one is played.
-            trained = self.task.trained_on or self.cell.task
-            chosen = play_checkpoints(self.protocol, replace(self.cell, task=trained), model, tell)
+            chosen = play_checkpoints(
+                self.protocol, replace(self.cell, task=self.task.origin), model, tell
+            )
             place = self.protocol.chosen(chosen)
             policy, tell = model.policies[int(chosen.steps[place])], None
             progress = chosen if chosen.cell == self.cell else None

@@ -212,7 +212,7 @@ class Protocol(Strict):
     def model_of(self, task: Task) -> str:
         """Return the task that the models of a task are trained on; "" if they play all tasks."""
         own = self.training is not None and self.training.plays == "own"
-        return task.trained_on or task.id if own else ""
+        return task.origin if own else ""
 
     def played_by(self, task_id: str) -> tuple[Task, ...]:
         """Return the tasks that the models of a trained task play, that task first.

@@ -285,6 +285,11 @@ class Task(Strict):
                 raise ValueError(f"partner {name!r} cannot play: {error}") from None
 
     @property
+    def origin(self) -> str:
+        """The id of the task whose models play this one: ``trained_on``, or its own."""
+        return self.trained_on or self.id
+
+    @property
     def spec(self) -> EnvSpec:
         """The environment, with the metrics and the time that the task gives it."""
         if is_foreign(self.env):

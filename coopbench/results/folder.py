@@ -241,7 +241,7 @@ def models_of_part(
 
     What models are trained on may be left out of a choice of tasks that they play.
     """
-    origins = {t.id: whole.task_of(t.id).trained_on or t.id for t in protocol.trained_tasks}
+    origins = {t.id: whole.task_of(t.id).origin for t in protocol.trained_tasks}
     return {task: models[origin] for task, origin in origins.items() if origin in models}
 
 

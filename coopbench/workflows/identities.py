@@ -41,9 +41,9 @@ def _other_trainings(protocol: Protocol, cells: Cells) -> Iterator[tuple[str, st
 
     The training of a run is the one in the cell of the task that the run was trained on.
     """
-    trained_on = {task.id: task.trained_on or task.id for task in protocol.task}
+    origins = {task.id: task.origin for task in protocol.task}
     for place, (cell, stored) in cells.items():
-        task = protocol.family(cell.policy)[1] or trained_on[cell.task]
+        task = protocol.family(cell.policy)[1] or origins[cell.task]
         home = replace(cell, task=task).folder
         trained = cells[home][1] if home in cells else None
         if stored.policy is None or cell.run is None or trained is None or home == place:
