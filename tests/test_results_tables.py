@@ -218,31 +218,56 @@ def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(
 
 
 def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
-    name, learner = "marl-standard", "ippo_shared"
+    name, learners = "marl-standard", ("mappo_shared", "ippo_shared")
     text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
     ends = {
         (row["group"], row["policy"]): (int(row["low"]), int(row["high"]))
         for row in stored.read(name, "ranks.csv")
     }
+
+    def above(group, first, second):  # decided, as the text says
+        return ends[group, first][1] < ends[group, second][0]
+
     for group, best in {
         "games": "cooperator",
         "pathfinding": "potential_field",
         "battles": "focus_fire",
     }.items():
-        assert ends[group, best][1] < ends[group, learner][0]  # decided, as the text says
-    assert ends["pathfinding", learner][1] < ends["pathfinding", "greedy"][0]
-    for policy in ("attack_nearest", "smac_heuristic", "kite"):
-        assert ends["battles", policy][1] < ends["battles", learner][0]
+        assert all(above(group, best, learner) for learner in learners)
+        assert above(group, *learners) == (group != "pathfinding")
+    assert ends["pathfinding", learners[0]] == ends["pathfinding", learners[1]]
+    assert ends["battles", learners[0]] == ends["battles", "kite"]
+    for learner in learners:
+        assert above("pathfinding", learner, "greedy")
+    for policy in ("attack_nearest", "smac_heuristic"):
+        assert above("battles", learners[0], policy)
+        assert above("battles", policy, learners[1])
+    protocol = stored.protocol_of(name)
+    scores = {
+        (row["task"], row["policy"]): protocol.task_of(row["task"]).bounds.normalise(
+            float(row["mean"])
+        )
+        for row in stored.read(name, "estimates.csv")
+        if row["metric"] == "return"
+    }
+    for task, said in (
+        ("trust-dilemma", "both learners score {:.2f}, as `cooperator` does."),
+        ("recovery-race", "`mappo_shared` scores {:.2f} and `ippo_shared` {:.2f}, near"),
+        ("slcd", "In `slcd` they score {:.2f} and {:.2f};"),
+    ):
+        assert said.format(*(scores[task, learner] for learner in learners)) in text
     for policy, said in (
-        (learner, "it brings {:.2f} to {:.2f} of the agents home"),
+        (learners[0], "`mappo_shared` brings {:.2f} to {:.2f} of the agents home"),
+        (learners[1], "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
         ("greedy", "more than `greedy` ({:.2f} to {:.2f})"),
         ("potential_field", "less than `potential_field` ({:.2f} to {:.2f})"),
     ):
         tasks = ("grid_a4", "grid_a8", "maze_a4")
         home = [shares(stored, name, "success_rate", task, policy) / 100 for task in tasks]
         assert said.format(min(home), max(home)) in text
-    won = [shares(stored, name, "win", task, learner) / 100 for task in ("3m", "2s3z", "8m")]
-    assert "`ippo_shared` wins {:.2f}, {:.2f} and {:.2f}.".format(*won) in text
+    for learner in learners:
+        won = [shares(stored, name, "win", task, learner) / 100 for task in ("3m", "2s3z", "8m")]
+        assert "`{}` wins {:.2f}, {:.2f} and {:.2f}".format(learner, *won) in text
 
 
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
