@@ -199,11 +199,21 @@ def kind_of(name: str) -> str:
     return STANDARDS if name.endswith("-standard") else PUBLICATIONS
 
 
-def steps_of(training: Training, protocol: Protocol) -> int:
-    """Return the steps of each run: the share of the budget, in whole intervals."""
-    budget = budget_of(protocol, learners()[training.learner], None, False)
-    intervals = max(round(budget.steps * training.share / budget.interval), 1)
-    return budget.steps if training.share == 1.0 else intervals * budget.interval
+def steps_of(training: Training, protocol: Protocol) -> int | None:
+    """Return the steps of runs of a share of the budget, in whole intervals; None for all of it.
+
+    One number is never the whole budget where tasks have budgets of their own; a share of such a
+    protocol raises ``ValueError``.
+    """
+    if training.share == 1.0:
+        return None
+    if any(task.budget is not None for task in protocol.training_tasks):
+        raise ValueError(
+            f"{training.protocol} has tasks with budgets of their own, and {training.learner} "
+            f"takes {training.share:g} of one; train it at the whole budget."
+        )
+    budget = budget_of(protocol, learners()[training.learner])
+    return max(round(budget.steps * training.share / budget.interval), 1) * budget.interval
 
 
 def missing(training: Training, protocol: Protocol) -> Iterator[tuple[int, str]]:
@@ -224,14 +234,14 @@ def plan() -> None:
     sums: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in LIMITS}
     for training in TRAININGS:
         protocol = load_protocol(source(training.protocol))
-        steps, lacking = steps_of(training, protocol), len(list(missing(training, protocol)))
+        lacking = len(list(missing(training, protocol)))
         total = training.runs * len(protocol.training_tasks)
         hours = np.array([training.hours, training.hours * lacking / total])
         of_kind = sums[kind_of(training.protocol)]
         of_kind[training.protocol] = of_kind.get(training.protocol, 0.0) + hours
         print(
-            f"{training.protocol} {training.learner}: {total - lacking} of {total} runs of "
-            f"{steps:,} steps ({training.share:g} of the budget); {text_of(hours)}"
+            f"{training.protocol} {training.learner}: {total - lacking} of {total} runs with "
+            f"{training.share:g} times the budget; {text_of(hours)}"
         )
     sums["further work"] = {work.name: np.array([work.hours] * 2) for work in FURTHER}
     for kind, of_kind in sums.items():

@@ -1,12 +1,15 @@
 """Trained runs that are kept or shipped, from which the tables of learners are made."""
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 import coopbench
+from coopbench.baselines.registry import learners
 from coopbench.protocol.variants import with_tasks
 from coopbench.results.packed_runs import SUFFIX, read_runs
+from coopbench.workflows.training_plan import budget_of
 from studies import reference
 
 FILES = [file for files in reference.packed_files().values() for file in files]
@@ -25,6 +28,26 @@ def test_kept_runs_belong_to_the_protocol_as_it_is(file):
     assert len(set(map(frozenset, runs))) == 1
     for task in [t.id for t in protocol.task if t.trained_on][:1]:  # alone, they play it as well
         assert list(read_runs(file, with_tasks(protocol, [task])).trained) == [task]
+
+
+BEGUN = [
+    training
+    for training in reference.TRAININGS
+    if reference.packed(training.protocol, training.learner).is_file()
+]
+
+
+@pytest.mark.parametrize("training", BEGUN, ids=lambda each: f"{each.protocol}-{each.learner}")
+def test_kept_runs_were_trained_for_the_steps_of_the_plan(training):
+    """Also those of learners that still lack runs; tasks may have budgets of their own."""
+    protocol = coopbench.load_protocol(reference.source(training.protocol))
+    kept = read_runs(reference.packed(training.protocol, training.learner), protocol).trained
+    steps, learner = reference.steps_of(training, protocol), learners()[training.learner]
+    runs = kept.values() if protocol.training.on == "each" else [kept]
+    for model in itertools.chain.from_iterable(models.values() for models in runs):
+        task = next((t for t in protocol.task if t.id == model.facts["task"]), None)
+        budget = budget_of(protocol, learner, steps, task=task)
+        assert (model.facts["steps"], model.facts["interval"]) == (budget.steps, budget.interval)
 
 
 @pytest.mark.slow("it plays a task of protocols again")
