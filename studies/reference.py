@@ -234,14 +234,17 @@ def plan() -> None:
     sums: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in LIMITS}
     for training in TRAININGS:
         protocol = load_protocol(source(training.protocol))
-        lacking = len(list(missing(training, protocol)))
-        total = training.runs * len(protocol.training_tasks)
+        lacking, learner = len(list(missing(training, protocol))), learners()[training.learner]
+        steps, tasks = steps_of(training, protocol), protocol.training_tasks
+        budgets = [budget_of(protocol, learner, steps, task=task).steps for task in tasks]
+        total = training.runs * len(tasks)
         hours = np.array([training.hours, training.hours * lacking / total])
         of_kind = sums[kind_of(training.protocol)]
         of_kind[training.protocol] = of_kind.get(training.protocol, 0.0) + hours
         print(
-            f"{training.protocol} {training.learner}: {total - lacking} of {total} runs with "
-            f"{training.share:g} times the budget; {text_of(hours)}"
+            f"{training.protocol} {training.learner}: {total - lacking} of {total} runs, of "
+            f"{training.runs * sum(budgets):,} steps together ({training.share:g} of the budget); "
+            f"{text_of(hours)}"
         )
     sums["further work"] = {work.name: np.array([work.hours] * 2) for work in FURTHER}
     for kind, of_kind in sums.items():
