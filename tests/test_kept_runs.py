@@ -13,23 +13,6 @@ from coopbench.workflows.training_plan import budget_of
 from studies import reference
 
 FILES = [file for files in reference.packed_files().values() for file in files]
-
-
-def protocol_of(file: Path) -> coopbench.Protocol:
-    """Return the protocol of a file of runs, as it is now."""
-    return coopbench.load_protocol(reference.source(file.parent.name))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_kept_runs_belong_to_the_protocol_as_it_is(file):
-    models = read_runs(file, protocol := protocol_of(file))
-    assert file.name == f"{models.name}{SUFFIX}"
-    runs = models.trained.values() if protocol.training.on == "each" else [models.trained]
-    assert len(set(map(frozenset, runs))) == 1
-    for task in [t.id for t in protocol.task if t.trained_on][:1]:  # alone, they play it as well
-        assert list(read_runs(file, with_tasks(protocol, [task])).trained) == [task]
-
-
 BEGUN = [
     training
     for training in reference.TRAININGS
@@ -37,17 +20,43 @@ BEGUN = [
 ]
 
 
+def protocol_of(file: Path) -> coopbench.Protocol:
+    """Return the protocol of a file of runs, as it is now."""
+    return coopbench.load_protocol(reference.source(file.parent.name))
+
+
+def runs_of(models, protocol):
+    """Return the models by seed, of each task that models are trained on or of the one setting."""
+    return [*models.trained.values()] if protocol.training.on == "each" else [models.trained]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_kept_runs_belong_to_the_protocol_as_it_is(file):
+    models = read_runs(file, protocol := protocol_of(file))
+    assert file.name == f"{models.name}{SUFFIX}"
+    assert len(set(map(frozenset, runs_of(models, protocol)))) == 1
+    for task in [t.id for t in protocol.task if t.trained_on][:1]:  # alone, they play it as well
+        assert list(read_runs(file, with_tasks(protocol, [task])).trained) == [task]
+
+
 @pytest.mark.parametrize("training", BEGUN, ids=lambda each: f"{each.protocol}-{each.learner}")
 def test_kept_runs_were_trained_for_the_steps_of_the_plan(training):
     """Also those of learners that still lack runs; tasks may have budgets of their own."""
     protocol = coopbench.load_protocol(reference.source(training.protocol))
-    kept = read_runs(reference.packed(training.protocol, training.learner), protocol).trained
+    models = read_runs(reference.packed(training.protocol, training.learner), protocol)
     steps, learner = reference.steps_of(training, protocol), learners()[training.learner]
-    runs = kept.values() if protocol.training.on == "each" else [kept]
-    for model in itertools.chain.from_iterable(models.values() for models in runs):
-        task = next((t for t in protocol.task if t.id == model.facts["task"]), None)
-        budget = budget_of(protocol, learner, steps, task=task)
+    tasks = {task.id: task for task in protocol.training_tasks}
+    for model in itertools.chain.from_iterable(r.values() for r in runs_of(models, protocol)):
+        budget = budget_of(protocol, learner, steps, task=tasks[model.facts["task"]])
         assert (model.facts["steps"], model.facts["interval"]) == (budget.steps, budget.interval)
+
+
+def test_a_share_of_budgets_by_task_is_refused():
+    """It would be one number of steps, which is the share of no budget."""
+    training = reference.Training("coopetition-standard", "ippo", runs=1, hours=1.0, share=0.5)
+    protocol = coopbench.load_protocol(reference.source(training.protocol))
+    with pytest.raises(ValueError, match=r"budgets of their own, and ippo takes 0\.5 of one"):
+        reference.steps_of(training, protocol)
 
 
 @pytest.mark.slow("it plays a task of protocols again")

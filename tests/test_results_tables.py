@@ -256,6 +256,13 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         ("slcd", "In `slcd` they score {:.2f} and {:.2f};"),
     ):
         assert said.format(*(scores[task, learner] for learner in learners)) in text
+    games = ("recovery-race", "slcd", "trust-dilemma")
+    first, second = ([scores[task, learner] for task in games] for learner in learners)
+    assert (min(second), max(second)) == (second[0], second[2])
+    said = "In games `mappo_shared` scores {:.2f} to {:.2f}, and `ippo_shared` from {:.2f} in"
+    overview = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    assert said.format(min(first), max(first), min(second)) in overview
+    assert f"in `recovery-race` to {max(second):.2f} in `trust-dilemma`." in overview
     for policy, said in (
         (learners[0], "`mappo_shared` brings {:.2f} to {:.2f} of the agents home"),
         (learners[1], "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
