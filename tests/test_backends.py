@@ -22,8 +22,10 @@ from builders import PATIENCE, make_task, protocol_file, stored_files
 import coopbench
 from coopbench import provenance
 from coopbench.cli.console import message
+from coopbench.episodes.table import Cell
 from coopbench.errors import WorkerError
 from coopbench.playing import processes
+from coopbench.playing.groups import PlayGroup
 from coopbench.playing.jobs import Resources, in_turn, source_of_error
 from coopbench.playing.plan import plan
 from coopbench.playing.rollout import PlayJob
@@ -153,6 +155,9 @@ class Acts:
     resources = Resources()
     cost: float = 1.0
     kind: str = "acts"
+
+    def name_after(self, text):
+        return str(self)
 
     def __call__(self, tell):
         if self.how == "SIGTERM":
@@ -306,8 +311,11 @@ def test_a_policy_that_the_message_names_is_not_named_again(file):
     ],
 )
 def test_the_run_and_the_partners_of_a_cell_are_always_named(text, place):
-    job = "policy 'a', run 5, on task 't' with partners 'b'"  # str(job) is all that is asked for
+    job = PlayJob(None, Cell("t", "a", 5), "a", partners=["b"])  # its name is all that is asked for
     assert source_of_error(job, ValueError(text)) == f"It came from {place}."
+    group = PlayGroup((job, PlayJob(None, Cell("t", "c"), "c")))
+    both = f"It came from {place} and policy 'c' on task 't'."
+    assert source_of_error(group, ValueError(text)) == both
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(file, tmp_path):

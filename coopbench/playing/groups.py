@@ -59,6 +59,10 @@ class Group(Generic[J]):
         """What one of its cells occupies: all are lanes of one engine."""
         return self.jobs[0].resources
 
+    def name_after(self, text: str) -> str:
+        """Return the names of the jobs, without policies that ``text`` names in quotes."""
+        return " and ".join(job.name_after(text) for job in self.jobs)
+
     def __str__(self) -> str:
         return " and ".join(map(str, self.jobs))
 

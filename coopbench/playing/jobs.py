@@ -6,7 +6,6 @@ before its results are asked for, and yields (number of the job, result) as jobs
 """
 
 import pickle
-import re
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
@@ -31,8 +30,6 @@ _REMEDY = (
 _OURS = ("coopbench", "coopbench_envs")
 _INSTALLED = ("<", *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 _OWN = "Your code: "  # begins the note on a line
-# How the name of a job begins that plays: the policy, its run, and then the task.
-_PLAYS = re.compile(r"policy (?P<policy>'[^']*'|\"[^\"]*\")(?:, (?P<run>run \d+),)? on ")
 _THREADS = (
     "NUMBA_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -63,6 +60,9 @@ class Job(Protocol):
     @property
     def resources(self) -> Resources:
         """What it occupies; the backend 'ray' reserves that, the others run one job per worker."""
+
+    def name_after(self, text: str) -> str:
+        """Return its name for a sentence after ``text``, without a policy that the text names."""
 
     def __call__(self, tell: Tell | None) -> Any:
         """Do the work and return its result."""
@@ -113,12 +113,7 @@ def thread_limits(cores: int = 1) -> dict[str, str]:
 
 def source_of_error(job: Job, error: BaseException) -> str:
     """Say which job an error came from; a policy that its message names is not named again."""
-    name = str(job)
-    plays = _PLAYS.match(name)
-    if plays is not None and plays["policy"] in str(error):
-        run = "" if plays["run"] is None else f"{plays['run']} on "
-        name = run + name[plays.end() :]
-    return f"It came from {name}."
+    return f"It came from {job.name_after(str(error))}."
 
 
 def note_own_line(error: BaseException) -> None:

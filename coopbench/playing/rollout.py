@@ -406,9 +406,20 @@ class CellJob:
         """One core: episodes are lanes of one engine, which uses one thread."""
         return Resources()
 
+    @property
+    def place(self) -> str:
+        """Where the policy plays, for errors: its task."""
+        return f"task {self.cell.task!r}"
+
+    def name_after(self, text: str) -> str:
+        """Return the name of the job, without its policy if ``text`` names it in quotes."""
+        if repr(self.cell.policy) not in text:
+            return str(self)
+        return self.place if self.cell.run is None else f"run {self.cell.run} on {self.place}"
+
     def __str__(self) -> str:
         run = "" if self.cell.run is None else f", run {self.cell.run},"
-        return f"policy {self.cell.policy!r}{run} on task {self.cell.task!r}"
+        return f"policy {self.cell.policy!r}{run} on {self.place}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,6 +429,12 @@ class PlayJob(CellJob):
     policy: Model
     partners: Sequence[PolicyLike] | None = None
     with_actions: bool = False  # whether the results are to hold the actions of the policy
+
+    @property
+    def place(self) -> str:
+        """The task, and the partners if they are not those of the protocol."""
+        names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
+        return super().place + (f" with partners {names}" if names else "")
 
     @property
     def steps(self) -> int:
@@ -445,10 +462,6 @@ class PlayJob(CellJob):
         """The progress of a training run on the task of the cell, if it is known."""
         run = self.policy
         return run.progress_on(self.cell.task) if isinstance(run, Trained) else None
-
-    def __str__(self) -> str:
-        names = ", ".join(repr(name_of(partner)) for partner in self.partners or ())
-        return super().__str__() + (f" with partners {names}" if names else "")
 
     def __call__(self, tell: Tell | None) -> Played:
         """Play the cell; of a training run first its checkpoints, then the best of them."""
