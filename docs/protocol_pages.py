@@ -20,8 +20,8 @@ _WHAT = (
     "The last column says how often reports decide that ten runs with a score of 0.9 are better "
     'than a fixed policy, or ten runs of another learner, with 0.6: "yes" is in at least '
     f"{100 * SHOWN:g} % of them. Where it is less, runs spread too much for ten of them to show "
-    "such a difference. The reports are simulated with the spreads of stored runs, or, as long as "
-    "there are none, of those of an earlier revision; `coopbench plan power` simulates others."
+    "such a difference. The reports are simulated with the spreads of stored runs; "
+    "`coopbench plan power` simulates others."
 )
 
 

@@ -9,10 +9,9 @@ deviations in normalized score. That of run means is the root mean square over l
 differences from episode to episode is the median over pairs: some scripts, such as random play,
 vary much more than others. It follows from the deviations of both policies and the correlation of
 their scores of the same seed, where it is known; the deviation of a learner is that within a run,
-which is not smaller than that of its mean over runs. Protocols whose scale is the range of a table
-have no such deviations. Spreads of a protocol whose learners are being trained anew stay as they
-are, those of its earlier revision, until its tables have learners again; those of tasks that no
-protocol has any more go.
+which is not smaller than that of its mean over runs. Where a single learner is stored, its
+differences from scripts stand for those between learners. Protocols whose scale is the range of a
+table have no such deviations.
 
 The second writes ``benchmarks/results/power.csv``: for groups, and for every task, the share of
 simulated reports that decide the difference between a learner with ten runs of .9 and a script, or
@@ -121,25 +120,19 @@ def main() -> None:
         standard = [name for name in names if name.endswith("-standard")]
         _write(POWER, [row for name in standard for row in powers_of(name)])
     else:
-        with SHIPPED.open(encoding="utf-8", newline="") as file:
-            earlier = list(csv.DictReader(file))
-        found = {name: rows_of(name) for name in names}
-        tasks = {(name, task.id) for name in names for task in load_protocol(source(name)).task}
-        kept = [
-            row
-            for row in earlier
-            if not found.get(row["protocol"]) and (row["protocol"], row["task"]) in tasks
-        ]
-        rows = [*kept, *(row for some in found.values() for row in some)]
-        _write(SHIPPED, sorted(rows, key=lambda row: str(row["protocol"])))
+        _write(SHIPPED, [row for name in names for row in rows_of(name)])
 
 
 def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        for row in rows:
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+        writer.writerows(map(written, rows))
+
+
+def written(row: Mapping[str, object]) -> dict[str, str]:
+    """Return a row as its file has it: numbers with six digits."""
+    return {k: f"{v:.6g}" if isinstance(v, float) else str(v) for k, v in row.items()}
 
 
 if __name__ == "__main__":

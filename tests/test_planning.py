@@ -36,7 +36,8 @@ from coopbench.report.sections.registered import outcomes, registered_table
 from coopbench.report.serialise import as_json
 from coopbench.report.tables.power import power_table, task_power_table
 from coopbench_envs.engine import Engine
-from studies.spreads import EFFECT, POWER, RUNS, TRIALS
+from studies.reference import TABLES
+from studies.spreads import EFFECT, POWER, RUNS, SHIPPED, TRIALS, rows_of, written
 
 DATE = "2026-01-02T03:04:05+00:00"
 TEN = tuple(range(900, 910))
@@ -93,6 +94,13 @@ def test_stored_spreads_are_those_of_the_tasks_of_a_protocol():
     assert set(spreads) <= {task.id for task in protocol.task}
     assert len(spreads) > 30
     assert all(0.0 < one.runs < 1.0 and 0.0 < one.between < 3.0 for one in spreads.values())
+
+
+def test_stored_spreads_are_those_of_the_stored_tables():
+    with SHIPPED.open(encoding="utf-8", newline="") as file:
+        stored = list(csv.DictReader(file))
+    names = sorted(folder.name for folder in TABLES.iterdir())
+    assert stored == [written(row) for name in names for row in rows_of(name)]
     assert shipped_variation(group_protocol()) == {}
 
 
@@ -172,7 +180,7 @@ def test_tables_of_power_have_a_row_for_each_plan(protocol):
 
 
 def test_spreads_that_are_given_replace_those_of_their_kind_alone():
-    protocol = load_protocol("coopetition-standard")
+    protocol = load_protocol("marl-standard")  # whose learners differ less than from scripts
     known = shipped_variation(protocol)
     runs, source = _spreads(protocol, None, 0.07, None)
     assert runs == {

@@ -330,3 +330,68 @@ def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
         if group != "self-play"
     ]
     assert f"`reciprocator` scores {min(more):.2f} to {max(more):.2f} more" in text
+
+
+def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
+    """Which ranks are above its own, which overlap it, and where its interval is below 0."""
+    name, learner = "coopetition-standard", "ippo"
+    ends: dict[str, dict[str, tuple[int, int]]] = {}
+    for row in stored.read(name, "ranks.csv"):
+        ends.setdefault(row["group"], {})[row["policy"]] = int(row["low"]), int(row["high"])
+    above, overlapping = {}, {}
+    for group, ranks in ends.items():
+        low, high = ranks.pop(learner)
+        above[group] = {policy for policy, rank in ranks.items() if rank[1] < low}
+        overlapping[group] = {
+            policy for policy, rank in ranks.items() if rank[0] <= high and low <= rank[1]
+        }
+    scripts = {"cooperator", "reciprocator", "best_script", "unforgiving", "matcher"}
+    assert above["self-play"] == scripts
+    assert all("best_script" in policies for policies in above.values())
+    assert overlapping == {
+        "self-play": {"bully"},
+        "focal": {"reciprocator"},
+        "focal-held-out": {"reciprocator"},
+        "focal-unmet": {"unforgiving"},
+        "shifted": {"reciprocator"},
+    }
+    means = {row["group"]: row for row in stored.means(name) if row["policy"] == learner}
+    below = {group for group, row in means.items() if float(row["high"]) < 0.0}
+    assert below == {"focal-held-out", "focal-unmet"}
+    page = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    assert f"for 1,000,000 steps, and scores {float(means['self-play']['estimate']):.2f}." in page
+
+
+def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored):
+    name, learner = "coopetition-standard", "ippo"
+    pages = (DOCS / "results" / f"{name}.md", DOCS / "results.md", DOCS / "learners" / "ippo.md")
+    page, overview, failures = (" ".join(file.read_text("utf-8").split()) for file in pages)
+    protocol = stored.protocol_of(name)
+    scores = {
+        row["task"]: float(protocol.task_of(row["task"]).bounds.normalise(float(row["mean"])))
+        for row in stored.read(name, "estimates.csv")
+        if (row["metric"], row["policy"]) == ("own_return", learner)
+    }
+    focal = sorted((task.id for task in protocol.groups["focal"]), key=scores.__getitem__)
+    least, most = focal[0], focal[-1]
+    assert (least, most) == ("platform-ecosystem.focal", "partner-selection.focal")
+    said = f"goes from {scores[least]:.2f} in `platform-ecosystem` to {scores[most]:.2f} in"
+    assert f"{said} `partner-selection`, where it is above every script." in overview
+    assert f"every script in `partner-selection` ({scores[most]:.2f})." in page
+    race = scores["recovery-race.focal"]
+    assert f"It scores {race:.2f} in `recovery-race` and {scores[least]:.2f} in `platform-" in page
+    ahead: dict[str, dict[str, bool | None]] = {task: {} for task in focal}  # None: open
+    for row in stored.read(name, "comparisons.csv"):
+        if row["task"] in focal and learner in (row["first"], row["second"]):
+            rival = row["second"] if row["first"] == learner else row["first"]
+            higher = (float(row["difference"]) > 0.0) == (row["first"] == learner)
+            ahead[row["task"]][rival] = higher if row["decided"] == "True" else None
+    assert all(ahead.pop(most).values())
+    assert ahead.pop("synergy-search.focal")["best_script"] is None
+    assert {verdicts["best_script"] for verdicts in ahead.values()} == {False}
+    played = sorted((task.id for task in protocol.groups["self-play"]), key=scores.__getitem__)
+    least, second, most = played[0], played[1], played[-1]
+    said = f"`ippo` scores {scores[least]:.2f} in `{least}` to {scores[most]:.2f} in `{most}`."
+    assert said in page
+    said = f"{scores[least]:.2f} in `{least}` and {scores[second]:.2f} to {scores[most]:.2f} in the"
+    assert said in failures
