@@ -359,6 +359,16 @@ def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
     below = {group for group, row in means.items() if float(row["high"]) < 0.0}
     assert below == {"focal-held-out", "focal-unmet"}
     page = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    curve = {
+        int(row["step"]): float(row["estimate"])
+        for row in stored.read(name, "learning.csv")
+        if (row["group"], row["task"], row["policy"]) == ("self-play", "", learner)
+    }
+    best, last = max(curve, key=curve.__getitem__), max(curve)
+    said = (
+        f"curve is highest ({curve[best]:.2f}) after {best:,} steps and ends at {curve[last]:.2f};"
+    )
+    assert said in page
     assert f"for 1,000,000 steps, and scores {float(means['self-play']['estimate']):.2f}." in page
 
 
