@@ -159,6 +159,25 @@ def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):
         assert ("ippo (shipped)" in printed) == expected
 
 
+def test_the_name_of_a_learner_is_its_shipped_runs(shipped, tmp_path, command):
+    protocol, results, file = shipped
+    for more, only in ([], False), ([], True), (["random"], True):
+        report = coopbench.evaluate(protocol, ["ippo", *more], only=only)
+        assert report.shipped == {"ippo"}
+        assert {block.cell.run for block in report.episodes if block.cell.run} == {*RUNS}
+        fixed = {block.cell.policy for block in report.episodes} - {"ippo"}
+        assert fixed == {*(more if only else protocol.report.fixed)}
+    source = results.parent / "small.toml"
+    assert "ippo (shipped)" in command("evaluate", source, "-p", "ippo", "--out", tmp_path).out
+    with pytest.raises(ValueError, match="Two policies are called ippo"):
+        coopbench.evaluate(protocol, ["ippo", f"ippo:{file}"])
+
+
+def test_runs_that_are_named_and_of_another_protocol_are_refused(shipped, tmp_path):
+    with pytest.raises(OtherProtocolError, match="runs of another protocol"):
+        coopbench.evaluate(required(tmp_path, count=21), ["ippo"], only=True)
+
+
 def test_runs_of_ones_own_take_the_place_of_shipped_ones(shipped, tmp_path):
     protocol, _, _ = shipped
     models = {"dilemma": {50: trained("dilemma", 50)}}

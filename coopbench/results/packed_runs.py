@@ -17,7 +17,7 @@ Runs of learners that a protocol requires ship with this package, in ``baselines
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -239,17 +239,23 @@ def lacking_learners(
 
 
 def with_shipped(
-    protocol: Protocol, policies: Sequence[PolicyArgument], learners: Sequence[str]
+    protocol: Protocol,
+    policies: Sequence[PolicyArgument],
+    learners: Sequence[str],
+    named: Collection[str] = (),
 ) -> tuple[list[PolicyArgument], tuple[str, ...]]:
     """Add the shipped runs of learners to policies, with notes on them.
 
-    Notes say which runs are added, and which are left out, and why.
+    Notes say which runs are added, and which are left out, and why; runs of ``named`` learners
+    raise that as ``OtherProtocolError``.
     """
     added, notes = list[PolicyArgument](policies), list[str]()
     for learner in learners:
         try:
             models = shipped_runs(protocol, learner)
         except OtherProtocolError as error:
+            if learner in named:
+                raise
             notes.append(f"The shipped runs of {learner} are left out: {error}")
             continue
         added.append(models)

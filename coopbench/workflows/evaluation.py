@@ -113,8 +113,8 @@ def evaluate(
     has saved. One trained model is one run of a learner, unless ``Fixed`` says that it is a fixed
     policy. ``ippo:FOLDER`` is what the learner ``ippo`` has trained: one policy, if that is the
     folder of a run; all its runs, as ``TrainedRuns``, if it is a results folder or a file of packed
-    runs (``.runs.npz``). None is "random" for an environment, and no policy but the baselines for a
-    protocol.
+    runs (``.runs.npz``). ``ippo`` alone is its shipped runs, where there are some. None is "random"
+    for an environment, and no policy but the baselines for a protocol.
 
     The required baselines of a protocol that need no training are played after these policies, and
     the shipped runs of required learners, unless the call or the folder has other runs of these
@@ -274,12 +274,18 @@ def planned(
 ) -> Plan:
     """Return the plan of an evaluation; see ``evaluate``."""
     asked(protocol)  # or a report would lack the section, after all has been played
-    chosen = [_expanded(protocol, policy) for policy in policy_list(policies)]
-    learners = lacking_learners(protocol, chosen, out) if reference else []
+    given = policy_list(policies)
+    # A learner's name without a place is its shipped runs, where they belong here; else an error.
+    named = {policy for policy in given if isinstance(policy, str)} & {*protocol.report.learned}
+    others = [policy for policy in given if not isinstance(policy, str) or policy not in named]
+    shipped = lacking_learners(protocol, others, out)
+    learners = [learner for learner in shipped if reference or learner in named]
+    chosen = [_expanded(protocol, policy) for policy in [*others, *sorted(named - {*learners})]]
     scored, told = with_scores(protocol, [] if play_shipped else learners, out)
     rest = [learner for learner in learners if learner not in scored]
-    chosen, notes = with_shipped(protocol, chosen, rest)
-    return Plan(plan(protocol, chosen), scored, (*told, *notes))
+    chosen, notes = with_shipped(protocol, chosen, rest, named)
+    cells = [] if scored and not chosen else plan(protocol, chosen)
+    return Plan(cells, scored, (*told, *notes))
 
 
 def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
