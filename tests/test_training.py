@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -658,7 +659,7 @@ def test_a_task_can_have_a_budget_of_its_own(tmp_path, command):
     games = GAMES | {"race": GAMES["race"] | {"budget": {"steps": 90, "interval": 30}}}
     protocol, out = trial(tmp_path, games, baselines=["random"]), tmp_path / "out"
     said = command("train", protocol, "steady", "--run", "5", "--out", out)
-    text, advice = said.err, f"coopbench evaluate {protocol} --out {out}"
+    text, advice = said.err, shlex.join(["coopbench", "evaluate", f"{protocol}", "--out", f"{out}"])
     assert advice in said.out.replace("\n", " ")
     assert "2 training runs of 60 steps, evaluated every 20; 90 steps, evaluated every 30" in text
     report, loaded = coopbench.load_report(out), load_protocol(protocol)
