@@ -144,6 +144,26 @@ def shares(stored, name, metric, task, policy):
     return 100 * float(row["mean"])
 
 
+def ends_of_ranks(stored, name):
+    """First and last rank of every policy of a stored table, by group and policy."""
+    return {
+        (row["group"], row["policy"]): (int(row["low"]), int(row["high"]))
+        for row in stored.read(name, "ranks.csv")
+    }
+
+
+def scores_of(stored, name, metric):
+    """Normalized mean of a metric in a stored table, by task and policy."""
+    protocol = stored.protocol_of(name)
+    return {
+        (row["task"], row["policy"]): float(
+            protocol.task_of(row["task"]).bounds.normalise(float(row["mean"]))
+        )
+        for row in stored.read(name, "estimates.csv")
+        if row["metric"] == metric
+    }
+
+
 def test_a_learner_is_compared_with_the_best_script_of_the_stored_table(stored):
     """On the page of designs, whose learner has a single run."""
     page = (DOCS / "protocol-designs.md").read_text(encoding="utf-8")
@@ -220,10 +240,7 @@ def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(
 def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
     name, learners = "marl-standard", ("mappo_shared", "ippo_shared")
     text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
-    ends = {
-        (row["group"], row["policy"]): (int(row["low"]), int(row["high"]))
-        for row in stored.read(name, "ranks.csv")
-    }
+    ends = ends_of_ranks(stored, name)
 
     def above(group, first, second):  # decided, as the text says
         return ends[group, first][1] < ends[group, second][0]
@@ -242,14 +259,7 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
     for policy in ("attack_nearest", "smac_heuristic"):
         assert above("battles", learners[0], policy)
         assert above("battles", policy, learners[1])
-    protocol = stored.protocol_of(name)
-    scores = {
-        (row["task"], row["policy"]): protocol.task_of(row["task"]).bounds.normalise(
-            float(row["mean"])
-        )
-        for row in stored.read(name, "estimates.csv")
-        if row["metric"] == "return"
-    }
+    scores = scores_of(stored, name, "return")
     for task, said in (
         ("trust-dilemma", "both learners score {:.2f}, as `cooperator` does."),
         ("recovery-race", "`mappo_shared` scores {:.2f} and `ippo_shared` {:.2f}, near"),
@@ -335,16 +345,14 @@ def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
 def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
     """Which ranks are above its own, which overlap it, and where its interval is below 0."""
     name, learner = "coopetition-standard", "ippo"
-    ends: dict[str, dict[str, tuple[int, int]]] = {}
-    for row in stored.read(name, "ranks.csv"):
-        ends.setdefault(row["group"], {})[row["policy"]] = int(row["low"]), int(row["high"])
-    above, overlapping = {}, {}
-    for group, ranks in ends.items():
-        low, high = ranks.pop(learner)
-        above[group] = {policy for policy, rank in ranks.items() if rank[1] < low}
-        overlapping[group] = {
-            policy for policy, rank in ranks.items() if rank[0] <= high and low <= rank[1]
-        }
+    above: dict[str, set[str]] = {}
+    overlapping: dict[str, set[str]] = {}
+    ends = ends_of_ranks(stored, name)
+    for (group, policy), (low, high) in ends.items():
+        first, last = ends[group, learner]
+        above.setdefault(group, set()).update({policy} if high < first else ())
+        shared = policy != learner and low <= last and first <= high
+        overlapping.setdefault(group, set()).update({policy} if shared else ())
     scripts = {"cooperator", "reciprocator", "best_script", "unforgiving", "matcher"}
     assert above["self-play"] == scripts
     assert all("best_script" in policies for policies in above.values())
@@ -377,11 +385,8 @@ def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored)
     pages = (DOCS / "results" / f"{name}.md", DOCS / "results.md", DOCS / "learners" / "ippo.md")
     page, overview, failures = (" ".join(file.read_text("utf-8").split()) for file in pages)
     protocol = stored.protocol_of(name)
-    scores = {
-        row["task"]: float(protocol.task_of(row["task"]).bounds.normalise(float(row["mean"])))
-        for row in stored.read(name, "estimates.csv")
-        if (row["metric"], row["policy"]) == ("own_return", learner)
-    }
+    every = scores_of(stored, name, "own_return")
+    scores = {task: score for (task, policy), score in every.items() if policy == learner}
     focal = sorted((task.id for task in protocol.groups["focal"]), key=scores.__getitem__)
     least, most = focal[0], focal[-1]
     assert (least, most) == ("platform-ecosystem.focal", "partner-selection.focal")

@@ -221,9 +221,12 @@ def shipped_runs(protocol: Protocol, learner: str) -> TrainedRuns:
 
 
 def lacking_learners(
-    protocol: Protocol, policies: Sequence[PolicyArgument], out: str | Path | None
+    protocol: Protocol,
+    policies: Sequence[PolicyArgument],
+    out: str | Path | None,
+    required: Sequence[str],
 ) -> list[str]:
-    """Return the required learners whose shipped runs belong to an evaluation.
+    """Return the ``required`` learners whose shipped runs belong to an evaluation.
 
     These are all that have any, unless a policy of the learner is among ``policies``, or the
     results folder ``out`` holds runs of its own.
@@ -231,7 +234,7 @@ def lacking_learners(
     kinds = {parse_name(_name_of(policy)).kind for policy in policies}
     return [
         learner
-        for learner in protocol.report.learned
+        for learner in required
         if learner not in kinds
         and shipped_file(protocol.protocol.name, learner).is_file()
         and all("packed" in facts for facts in stored_trainings(out, learner))

@@ -274,13 +274,14 @@ def planned(
 ) -> Plan:
     """Return the plan of an evaluation; see ``evaluate``."""
     asked(protocol)  # or a report would lack the section, after all has been played
-    given = policy_list(policies)
+    given, required = policy_list(policies), protocol.report.learned
     # A learner's name without a place is its shipped runs, where they belong here; else an error.
-    named = {policy for policy in given if isinstance(policy, str)} & {*protocol.report.learned}
+    names = {policy for policy in given if isinstance(policy, str)}
+    named = [learner for learner in required if learner in names]
     others = [policy for policy in given if not isinstance(policy, str) or policy not in named]
-    shipped = lacking_learners(protocol, others, out)
-    learners = [learner for learner in shipped if reference or learner in named]
-    chosen = [_expanded(protocol, policy) for policy in [*others, *sorted(named - {*learners})]]
+    learners = lacking_learners(protocol, others, out, required if reference else named)
+    unshipped = [learner for learner in named if learner not in learners]
+    chosen = [_expanded(protocol, policy) for policy in [*others, *unshipped]]
     scored, told = with_scores(protocol, [] if play_shipped else learners, out)
     rest = [learner for learner in learners if learner not in scored]
     chosen, notes = with_shipped(protocol, chosen, rest, named)
