@@ -156,6 +156,15 @@ def test_all_that_can_arrive_do(policy, coordination):
     assert measure(engine, "coordination").min() >= coordination
 
 
+def test_teams_wait_for_agents_whose_forces_are_rounded():
+    """Choices miss places by more than a planner takes for late where cells are small."""
+    caves = {"num_rows": 40, "num_cols": 40, "agent_rad_range": (0.03, 0.03)}
+    task = {"num_agents": 8, "map": "caves_cont", "map_params": caves}
+    engine = played("Routing-v1", "astar_pibt", 4, action_levels=5, **task)
+    assert measure(engine, "success_rate").min() == 1.0
+    assert measure(engine, "wall_contacts").max() == 0.0
+
+
 def test_paths_are_clear_and_short():
     """Lengths are near those over cells, which eight directions make up to 8 % too long."""
     engine, player = _planned("prioritised_rrt_star", lanes=4)

@@ -28,7 +28,7 @@ class Drive(NamedTuple):
     disc: bool  # forces are shortened to length 1, instead of each component on its own
     pace: float  # way of one step that every agent can keep up, in the measure of ``size``
     rate: float  # share of a round that a step of the clock lasts at most
-    missed: float  # distance from its place at which an agent is late
+    missed: np.ndarray  # (agents,) distance from its place from which an agent is late
     stop: bool  # agents that arrive cannot move any more
 
 
@@ -67,15 +67,28 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
     speeds = np.where(c.drive.max_speed >= 0.0, np.minimum(speeds, c.drive.max_speed), speeds)
     braking = 2.0 * c.drive.accel * c.drive.impulse / c.drive.dt * _SLACK * side
     pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.drive.step_dt)
+    gain = c.drive.dt * c.drive.accel * c.drive.impulse * pushes
     return Drive(
         glide=c.drive.dt * powers[:, 1:].sum(1),
-        gain=c.drive.dt * c.drive.accel * c.drive.impulse * pushes,
+        gain=gain,
         disc=c.rules.shortens,
         pace=pace,
         rate=min(1.0, pace / side if steps is None else 1.0 / steps),
-        missed=_MISSED * side,
+        missed=_MISSED * side + gain * _rounding(game),
         stop=c.rules.stops,
     )
+
+
+def _rounding(game: Game) -> np.ndarray:
+    """Return the largest distance of a force from the nearest choice; 0 without action_levels.
+
+    A team whose agents are late only because their forces are rounded must not stop waiting.
+    """
+    if game.levels is None:
+        return np.zeros(len(game.agents))
+    gaps = (game.high - game.low) / (np.asarray(game.levels.levels) - 1)
+    distances: np.ndarray = 0.5 * np.linalg.norm(gaps, axis=1)
+    return distances
 
 
 @routine
@@ -114,7 +127,7 @@ def note_late(drive, track, i, pos):
     for a in range(pos.shape[1]):
         x = pos[i, a, 0] - place_at(track, i, a, 0, track.clock[i])
         y = pos[i, a, 1] - place_at(track, i, a, 1, track.clock[i])
-        late = x * x + y * y > drive.missed * drive.missed
+        late = x * x + y * y > drive.missed[a] * drive.missed[a]
         track.late[i, a] = track.late[i, a] + 1 if late else 0
 
 
