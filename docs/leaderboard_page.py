@@ -39,6 +39,7 @@ def standings(name: str, placed: Path = PLACED) -> str:
             OWN,
         )
         for policy, row in stored.in_order(policies)
+        if row["group"] == groups[0]
     ]
     others = [
         entry_of(source, policy, rows, groups)
