@@ -107,8 +107,10 @@ def test_a_callable_makes_environments():
 
 
 def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
-    file = tmp_path / "game.py"
-    file.write_text(Path(toy_foreign.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    file, beside = tmp_path / "game.py", tmp_path / "numbers_of_lamps.py"
+    beside.write_text("NEW = 1\n", encoding="utf-8")
+    source = Path(toy_foreign.__file__).read_text(encoding="utf-8")
+    file.write_text(f"{source}\nfrom numbers_of_lamps import NEW\n", encoding="utf-8")
 
     def evaluated():
         return coopbench.evaluate(f"pettingzoo:{file}", "random", episodes=2, out=tmp_path / "out")
@@ -116,11 +118,13 @@ def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
     assert block_of(evaluated()).environment["code"].keys() == {
         "game.py",
         "gymnasium",
+        "numbers_of_lamps.py",
         "pettingzoo",
     }
     assert not any("redone" in note for note in evaluated().notes)
-    file.write_text(file.read_text(encoding="utf-8") + "\nnew = 1\n", encoding="utf-8")
-    assert any("redone" in note and "other code" in note for note in evaluated().notes)
+    for changed in (file, beside):
+        changed.write_text(changed.read_text(encoding="utf-8") + "\nnew = 1\n", encoding="utf-8")
+        assert any("redone" in note and "other code" in note for note in evaluated().notes)
 
 
 @pytest.mark.slow("starts a process")

@@ -158,6 +158,18 @@ def test_runs_with_other_seeds_are_crossed_on_common_ones(protocol):
         assert one.values[run] == pytest.approx(expected)
 
 
+def test_runs_without_a_common_seed_have_no_score_and_take_none_from_others(protocol):
+    apart = [b for run in FIVE[:3] for b in learner("mine", 5.0, [run], shift=100 * run)]
+    table = EpisodeTable((*apart, *fixed("one", 4.0), *fixed("two", 6.0)))
+    scores = {row.policy: row for row in estimates(protocol, table) if row.metric == "return"}
+    assert np.isnan(scores["mine"].mean)
+    assert "no episode that all runs have played" in scores["mine"].flag
+    assert np.isfinite(scores["one"].low)
+    (decided,) = [row for row in comparisons(protocol, table) if np.isfinite(row.p_value)]
+    assert {decided.first, decided.second} == {"one", "two"}
+    assert {rank.policy for rank in Findings(protocol, table).ranks} == {"one", "two"}
+
+
 def test_models_that_play_several_tasks_count_once(protocol):
     blocks = [b for task in ("a-one", "a-two") for b in learner("mine", 5.0, FIVE, task)]
     plays = group_matrices(protocol, EpisodeTable(tuple(blocks)))["a"]["mine"]

@@ -216,6 +216,10 @@ def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
         coopbench.merge([tmp_path / "empty"], tmp_path / "m")
     with pytest.raises(ValueError, match="No folders to merge"):
         coopbench.merge([], tmp_path / "m")
+    other = shutil.copytree(folders[1], tmp_path / "other")
+    (other / "shipped.json").write_text('{"schema": 1, "scores": {"ippo": "00"}}')
+    with pytest.raises(DamagedResultError, match="this version of coopbench does not have"):
+        coopbench.merge([other], tmp_path / "m")
     assert not (tmp_path / "m").exists()
 
 

@@ -243,6 +243,10 @@ def _on_common_seeds(whole: ScoreMatrix, blocks: Sequence[Episodes], metric: str
     shared = whole.seeds
     for block in blocks[1:]:
         shared = np.intersect1d(shared, block.seeds)
+    if not len(shared):
+        nothing = np.full((len(blocks), 1), np.nan)
+        note = "no episode that all runs have played"
+        return replace(whole, values=nothing, seeds=whole.seeds[:1], strata=None, note=note)
     rows = np.array([values(block, metric)[_places(block.seeds, shared)] for block in blocks])
     strata = None if whole.strata is None else whole.strata[_places(whole.seeds, shared)]
     note = f"over the {len(shared)} episodes that all runs have played"

@@ -34,7 +34,8 @@ def improvement_interval(
 
     With ``matched``, value i of both samples on every task comes from one and the same episode: the
     variance of the sum contains the correlation between the tasks' placements, which without it is
-    taken as 0.
+    taken as 0. Where tasks go opposite ways, the variance of their mean is at least 1 / tasks of
+    what it is for independent tasks.
 
     Raises:
         ValueError: if the numbers of tasks differ, or scores are missing; with ``matched`` also if
@@ -49,6 +50,7 @@ def improvement_interval(
         return Interval(estimate, np.nan, np.nan, (SINGLE,))
     sizes = np.array([[len(one), len(two)] for one, two in pairs])
     sharing = float(_correlation(pairs).mean()) * len(pairs) if matched else 1.0
+    sharing = max(sharing, 1.0 / len(pairs))  # 0 up to rounding on both sides of a zero-sum game
     low = _lowest(estimate, sizes, sharing, confidence)
     high = 1.0 - _lowest(1.0 - estimate, sizes, sharing, confidence)  # of the complement
     return Interval(estimate, low, high)

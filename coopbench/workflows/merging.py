@@ -60,13 +60,14 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     advice = "evaluate one of them again under another name"
     check_case("The policies", (cell.policy for cell in results), advice)
     study = _common_registration(sources)
+    shipped = {name for source in sources for name in referenced(source, protocol)}
     write_protocol(root, protocol)
     if study is not None and read_registration(root) is None:
         write_registration(root, study)
     for cell, (source, _) in results.items():
         if source != root:
             store.copy(source, root, cell)
-    write_reference(root, protocol, {name for s in sources for name in referenced(s, protocol)})
+    write_reference(root, protocol, shipped)
     write_manifest(root, protocol)
     loaded = load_report(root)
     report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))

@@ -43,9 +43,10 @@ def make_world(name: str, keywords: Mapping[str, Any]) -> World:
 
 
 def code_of(name: str) -> dict[str, str]:
-    """Return the versions of the packages of an environment; of a file, its SHA-256 digest.
+    """Return the versions of the packages of an environment; of a file, SHA-256 digests.
 
-    Of a function that was handed over nothing is known but the frameworks. Of an environment that
+    A file has its own digest and those of the modules that it imports from its folder. Of a
+    function that was handed over nothing is known but the frameworks. Of an environment that
     another package or a file has registered, it is the digest of the file that defines it as well;
     of one of this package there is nothing to say.
     """
@@ -54,8 +55,7 @@ def code_of(name: str) -> dict[str, str]:
     check_permitted(name)
     kind, place, attribute = parse_foreign(name)
     if place.endswith(".py"):
-        digest = hashlib.sha256(Path(place).read_bytes()).hexdigest()
-        return {Path(place).name: digest} | _versions(_FRAMEWORKS)
+        return _of_file(Path(place)) | _versions(_FRAMEWORKS)
     if kind == "python" and not attribute:
         return _versions(_FRAMEWORKS)
     if kind == "gymnasium" and not attribute:
@@ -67,6 +67,21 @@ def code_of(name: str) -> dict[str, str]:
     top = module.partition(".")[0]
     packages = packages_distributions().get(top, ())
     return _source(module, not packages) | _versions((*packages, *_FRAMEWORKS))
+
+
+def _of_file(place: Path) -> dict[str, str]:
+    """Return the digests of a file and of what it imports from its folder; executes nothing."""
+    from modulefinder import ModuleFinder
+
+    finder = ModuleFinder([str(place.parent)])
+    finder.run_script(str(place))
+    imported = [getattr(module, "__file__", None) for module in finder.modules.values()]
+    files = [Path(file) for file in imported if file]
+    return {file.relative_to(place.parent).as_posix(): _digest(file) for file in sorted(files)}
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _registered(module: str) -> dict[str, str]:
@@ -81,8 +96,7 @@ def _source(module: str, wanted: bool) -> dict[str, str]:
     module_spec = importlib.util.find_spec(module) if wanted else None
     if module_spec is None or not module_spec.origin or not module_spec.origin.endswith(".py"):
         return {}
-    content = Path(module_spec.origin).read_bytes()
-    return {Path(module_spec.origin).name: hashlib.sha256(content).hexdigest()}
+    return {Path(module_spec.origin).name: _digest(Path(module_spec.origin))}
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:

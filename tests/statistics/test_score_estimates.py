@@ -99,6 +99,17 @@ def test_matched_tasks_that_are_equal_tell_nothing_new():
         improvement_interval(twice[0], twice[1][:5], matched=True)
 
 
+def test_tasks_that_go_opposite_ways_leave_an_interval():
+    """Both seats of a zero-sum game: the mean of the two shares is 1/2 in every episode."""
+    for seed in range(20):
+        won = np.random.default_rng(seed).integers(2, size=24).astype(float)
+        seats = np.stack([won, 1.0 - won], axis=1)
+        interval = improvement_interval(seats, 1.0 - seats, matched=True)
+        assert interval.estimate == pytest.approx(0.5)
+        assert interval.low == pytest.approx(1.0 - interval.high)
+        assert 0.2 < interval.low < 0.45
+
+
 def test_intervals_of_profiles_pool_the_variances_of_tasks():
     scores = [np.arange(6.0), np.arange(9.0) / 2]
     interval = profile_interval(scores, [1.2], 0.9)
