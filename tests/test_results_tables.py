@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from studies.reference import BATTLERS
 
@@ -285,6 +286,99 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
     for learner in learners:
         won = [shares(stored, name, "win", task, learner) / 100 for task in ("3m", "2s3z", "8m")]
         assert "`{}` wins {:.2f}, {:.2f} and {:.2f}".format(learner, *won) in text
+
+
+# Pairs of policies that pages call decided on single tasks: protocol, better, worse, tasks.
+DECIDED = [
+    ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc", "3s_vs_5z")),
+    ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc.shifted", "3s_vs_5z.shifted")),
+    ("skirmish-standard", "focus_fire", "mappo_shared", ("8m.shifted", "2s3z.shifted")),
+    ("skirmish-standard", "open_loop", "mappo_shared", ("8m.shifted",)),
+    ("marl-standard", "focus_fire", "mappo_shared", ("3m", "8m")),
+    ("marl-standard", "mappo_shared", "focus_fire", ("2s3z",)),
+    (
+        *("rail-scaling", "deadlock_avoidance", "ippo_shared"),
+        tuple(f"trains_{number}" for number in (10, 25, 50, 100, 200, 400)),
+    ),
+    (
+        *("rail-scaling", "one_by_one", "ippo_shared"),
+        tuple(f"trains_{number}" for number in (25, 50, 100, 200, 400)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "better", "worse", "tasks"), DECIDED)
+def test_what_pages_call_decided_is(stored, name, better, worse, tasks):
+    pairs = {
+        (row["task"], row["first"], row["second"]): row
+        for row in stored.read(name, "comparisons.csv")
+    }
+    for task in tasks:
+        sign, row = 1.0, pairs.get((task, better, worse))
+        if row is None:
+            sign, row = -1.0, pairs[task, worse, better]
+        assert row["decided"] == "True", task
+        assert sign * float(row["difference"]) > 0.0, task
+
+
+def test_what_pages_call_open_is(stored):
+    """Among them three runs of QMIX, which win a map always or never."""
+    open_pairs = {
+        (row["task"], frozenset((row["first"], row["second"])))
+        for row in (
+            *stored.read("skirmish-published", "comparisons.csv"),
+            *stored.read("skirmish-standard", "comparisons.csv"),
+        )
+        if row["decided"] == "False"
+    }
+    assert ("8m", frozenset(("focus_fire", "mappo_shared"))) in open_pairs
+    for task in ("2c_vs_64zg", "10m_vs_11m", "mmm2"):
+        for policy in BATTLERS:
+            assert (task, frozenset((policy, "qmix_shared"))) in open_pairs
+
+
+def test_most_of_the_lead_in_battles_comes_from_two_maps(stored):
+    name = "skirmish-standard"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    leads = {
+        task: shares(stored, name, "win", task, "mappo_shared")
+        - shares(stored, name, "win", task, "focus_fire")
+        for task in ("2s_vs_1sc", "3s_vs_5z", "2s3z", "8m")
+    }
+    of_two = (leads["2s_vs_1sc"] + leads["3s_vs_5z"]) / sum(leads.values())
+    assert f"Of this lead {100 * of_two:.0f} % comes from `2s_vs_1sc` and `3s_vs_5z`" in text
+    blind = shares(stored, name, "win", "8m.shifted", "open_loop") / 100
+    assert f"There `open_loop`, which cannot react, wins {blind:.2f}, which is more" in text
+    overview = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    won = [
+        shares(stored, name, "win", "8m.shifted", policy) / 100
+        for policy in ("mappo_shared", "focus_fire")
+    ]
+    assert "on `8m` ({:.2f} instead of {:.2f})".format(*won) in overview
+
+
+def test_the_reward_of_the_team_changes_every_game():
+    """Welch's tests of the run means that the page has, all of them decided after Holm."""
+    with (DOCS.parent / "benchmarks" / "results" / "team-reward.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    samples = {
+        (task, reward): [
+            float(row["own_return"])
+            for row in rows
+            if (row["task"], row["reward"]) == (task, reward)
+        ]
+        for task in {row["task"] for row in rows}
+        for reward in ("own", "team")
+    }
+    tests = [
+        scipy.stats.ttest_ind(samples[task, "own"], samples[task, "team"], equal_var=False)
+        for task, reward in samples
+        if reward == "own"
+    ]
+    ordered = sorted(test.pvalue for test in tests)
+    assert len(ordered) == 8
+    assert all(p * (8 - place) < 0.05 for place, p in enumerate(ordered))
+    assert all(test.statistic < 0.0 for test in tests)  # more with the reward of the team
 
 
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
