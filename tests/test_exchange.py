@@ -324,6 +324,8 @@ def test_scores_need_a_range_and_a_known_ending(tmp_path):
     with pytest.raises(ValueError, match="algorithms 'IPPO' and 'ippo' differ in upper and lower"):
         import_results(_written(tmp_path, raw))
     del raw["Hills"]["up"]["ippo"]
+    with pytest.raises(ValueError, match="environments 'Hills' and 'hills' differ in upper and"):
+        import_results(_written(tmp_path, raw | {"hills": {"down": raw["Hills"]["up"]}}))
     with pytest.raises(ValueError, match=r"Hills / up, where every won is 0 and gives no scale"):
         import_results(_written(tmp_path, raw), "won")
     (tmp_path / "scores.txt").touch()

@@ -143,6 +143,7 @@ def _check(reading: Reading, metric: str, place: str) -> None:
     found = dict.fromkeys(name for run in reading.runs for part in run.samples for name in part)
     named("metric", metric, found, place)
     advice = "rename it there, or spell both alike if they are one"
+    check_case(f"{place}: the environments", (run.environment for run in reading.runs), advice)
     check_case(f"{place}: the tasks", (run.task for run in reading.runs), advice)
     check_case(f"{place}: the algorithms", (run.algorithm for run in reading.runs), advice)
     check_distinct(reading.runs)
