@@ -172,6 +172,8 @@ def log(place, points, *, start=None, tensors=False, suffix=""):
     for step, value in points:
         number = {"tensor": make_tensor_proto(value)} if tensors else {"simple_value": value}
         values = [summary_pb2.Summary.Value(tag="score", **number)]
+        for tag, tensor in (("text", "lr 3"), ("histogram", [1.0, 2.0])):
+            values.append(summary_pb2.Summary.Value(tag=tag, tensor=make_tensor_proto(tensor)))
         values.append(summary_pb2.Summary.Value(tag="loss", simple_value=9.0))
         file.add_event(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)))
     file.close()
@@ -319,6 +321,9 @@ def test_event_files_need_a_known_tag_and_tensorboard(tmp_path, monkeypatch):
     assert any(".trash" in note and "which is hidden" in note for note in notes)
     with pytest.raises(ValueError, match=r"Unknown metric 'scor' in the scalars of .*'score'"):
         import_results(folder, "scor", **options)
+    for tag in ("text", "histogram"):  # tensors, as scalars may be
+        with pytest.raises(ValueError, match=f"Unknown metric '{tag}' .*Known: loss, score"):
+            import_results(folder, tag, **options)
     monkeypatch.setitem(sys.modules, "tensorboard.backend.event_processing.event_accumulator", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         import_results(folder, "score", **options)

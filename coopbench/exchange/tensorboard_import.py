@@ -13,6 +13,10 @@ from coopbench.exchange.runs import Evaluation, Options, Reading, Run, labels_of
 from coopbench_envs.parameters import named
 
 FILES, _KINDS = "*tfevents*", ("scalars", "tensors")
+_NUMBERS = (  # kinds of tensors
+    *("HALF", "BFLOAT16", "FLOAT", "DOUBLE", "BOOL"),
+    *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+)
 
 
 def read_events(folder: Path, options: Options) -> Reading:
@@ -49,10 +53,14 @@ def read_events(folder: Path, options: Options) -> Reading:
 
 
 def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[tuple[int, float]]:
-    """Return steps and values of a tag as they were written, and add all tags to ``tags``."""
+    """Return steps and values of a tag as they were written, and add all scalar tags to ``tags``.
+
+    Tensors of other tags, such as text and histograms, are not decoded.
+    """
     try:
         from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        from tensorboard.compat.proto.types_pb2 import DataType
         from tensorboard.util.tensor_util import make_ndarray
     except ModuleNotFoundError:
         raise ModuleNotFoundError("Event files need tensorboard: pip install tensorboard") from None
@@ -62,10 +70,18 @@ def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[t
             found = log.Reload().Tags()
     except (DecodeError, MemoryError) as error:
         raise ValueError(f"The event files in {place} are damaged: {error!r}.") from None
-    tags.update(dict.fromkeys(one_line(name) for kind in _KINDS for name in found[kind]))
+    numbers = {DataType.Value(f"DT_{name}") for name in _NUMBERS}
+
+    def is_scalar(name: str) -> bool:
+        tensors = [event.tensor_proto for event in log.Tensors(name)]
+        sizes = [dim.size for tensor in tensors for dim in tensor.tensor_shape.dim]
+        return {tensor.dtype for tensor in tensors} <= numbers and set(sizes) <= {1}
+
+    scalars = [name for name in found["tensors"] if is_scalar(name)]  # as TensorFlow 2 writes them
+    tags.update(dict.fromkeys(one_line(name) for name in (*found["scalars"], *scalars)))
     if tag in found["scalars"]:
         return [(event.step, event.value) for event in log.Scalars(tag)]
-    tensors = log.Tensors(tag) if tag in found["tensors"] else []  # as TensorFlow 2 writes them
+    tensors = log.Tensors(tag) if tag in scalars else []
     return [(event.step, make_ndarray(event.tensor_proto).item()) for event in tensors]
 
 
