@@ -206,6 +206,20 @@ def test_missing_and_partial_runs_are_listed_never_filled(tmp_path):
     assert any("IPPO lacks the tasks down" in reason for reason in report.deviations)
 
 
+def test_algorithms_without_absolute_metrics_are_left_out_by_name(tmp_path):
+    raw = _raw()
+    for run in raw["Hills"]["up"]["QMIX"].values():
+        del run["absolute_metrics"]
+    report = import_results(_written(tmp_path, raw))
+    assert any("QMIX, whose runs have no absolute metrics" in note for note in report.notes)
+    assert {row.policy for row in report.learning} == {"IPPO"} == {*report.scores}
+    report.save(tmp_path / "report")
+    for run in raw["Hills"]["up"]["IPPO"].values():
+        del run["absolute_metrics"]
+    with pytest.raises(ValueError, match="Nothing is left to compare: IPPO, whose runs have no"):
+        import_results(_written(tmp_path, raw))
+
+
 def test_environments_are_groups_of_tasks(tmp_path):
     """Metrics that one environment has alone are shown of its tasks; one value stands for all."""
     raw = _raw()

@@ -81,9 +81,10 @@ def import_results(
             f"(polars: frame.to_pandas())."
         )
     _check(reading, metric, place)
-    runs, left_out = comparable(reading, metric, scale)
-    if not any(run.absolute for run in runs):
-        reasons = "; ".join(left_out[:_SHOWN]) or "no run has absolute metrics"
+    found, left_out = comparable(reading, metric, scale)
+    runs = _judged(found, left_out)
+    if not runs:
+        reasons = "; ".join(left_out[:_SHOWN])
         raise ValueError(f"Nothing is left to compare: {reasons}.")
     names = _metric_names(runs, metric)
     left_out += [f"{old!r} is called {new}" for old, new in names.items() if old != new]
@@ -147,6 +148,17 @@ def _check(reading: Reading, metric: str, place: str) -> None:
     check_case(f"{place}: the tasks", (run.task for run in reading.runs), advice)
     check_case(f"{place}: the algorithms", (run.algorithm for run in reading.runs), advice)
     check_distinct(reading.runs)
+
+
+def _judged(runs: Sequence[Run], notes: list[str]) -> list[Run]:
+    """Return the runs of algorithms that have absolute metrics, and note the other algorithms.
+
+    A report would have learning curves of these, and nothing to judge them by.
+    """
+    judged = {run.algorithm for run in runs if run.absolute}
+    others = dict.fromkeys(run.algorithm for run in runs if run.algorithm not in judged)
+    notes += [f"{name}, whose runs have no absolute metrics" for name in others]
+    return [run for run in runs if run.algorithm in judged]
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
