@@ -350,6 +350,21 @@ def test_episodes_of_the_training_are_averaged_over_equal_parts(file):
     np.testing.assert_allclose(first.metrics["return"][:, 0], 20 * np.arange(20) + 15)
 
 
+def test_rows_without_a_score_are_listed_unless_they_are_about_another_metric(file):
+    """Run 0 diverges after step 20; losses are logged between the evaluations."""
+    lines = ["algorithm,task,run,step,score,loss,note"]
+    for run, step in ((run, step) for run in range(2) for step in (10, 20, 30, 40)):
+        lines += [f"a,t,{run},{step - 5},,0.5,x"]
+        lines += [f"a,t,{run},{step},{step + run},,x" if run or step < 30 else f"a,t,0,{step},,,x"]
+    file.write_text("\n".join(lines))
+    notes = [note for note in import_results(file, "score").notes if "rows without" in note]
+    place = "Left out or changed: rows without score of scores / t / a"
+    assert notes == [f"{place} / 0: 2, the last at step 40; its last value is at step 20."]
+    file.write_text(file.read_text().replace("0,10,10,", "0,10,,").replace("0,20,20,", "0,20,,"))
+    notes = import_results(file, "score").notes
+    assert f"{place} / 0: 4, the last at step 40; it has no value." in notes
+
+
 def test_what_cannot_be_compared_is_left_out_by_name(file, tmp_path):
     solved = "".join(f"{name},solved,{run},1.0\n" for name in "ab" for run in range(5))
     file.write_text(file.read_text() + solved)

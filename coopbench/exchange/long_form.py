@@ -79,14 +79,24 @@ def _reading(place: str, text: str, environment: str, options: Options) -> Readi
     steps = "step" in table.columns
     metrics = [options.metric] if steps else [n for n in table.metrics if n not in odd]
     found: dict[tuple[str, str, str], dict[int, list[list[float]]]] = {}
+    unscored: dict[tuple[str, str, str], list[str]] = {}  # steps of rows that lack the score
     for where, row in table.rows:
-        evaluations = found.setdefault(table.labels(where, row), {})
+        labels = table.labels(where, row)
+        evaluations = found.setdefault(labels, {})
         if steps and not row[options.metric]:
-            continue  # a row about another metric
+            if all(_number(row[name]) is None for name in table.metrics):
+                unscored.setdefault(labels, []).append(row[table.columns["step"]])
+            continue  # otherwise a row about another metric
         values = [_score(where, name, row[name]) for name in metrics]
         evaluations.setdefault(_step(where, row, table) if steps else 0, []).append(values)
     runs = []
     for (algorithm, task, run), rows in found.items():
+        if at := unscored.get((algorithm, task, run)):
+            judged = f"its last value is at step {max(rows)}" if rows else "it has no value"
+            left_out.append(
+                f"rows without {options.metric} of {environment} / {task} / {algorithm} / {run}: "
+                f"{len(at)}, the last at step {at[-1]}; {judged}"
+            )
         parts = tuple(
             Evaluation(step, dict(zip(metrics, np.array(rows[step]).T, strict=True)))
             for step in sorted(rows)
