@@ -365,6 +365,21 @@ def test_rows_without_a_score_are_listed_unless_they_are_about_another_metric(fi
     assert f"{place} / 0: 4, the last at step 40; it has no value." in notes
 
 
+def test_runs_that_end_before_others_are_listed(file):
+    """All runs of b, so that none of its own is missing; a policy without training never ends."""
+    lines = ["algorithm,task,run,step,return", "fixed,t,0,0,7", "c,t,0,0,1", "c,t,1,0,2"]
+    for name, run, step in ((n, r, s) for n in "ab" for r in range(2) for s in (0, 20, 30)):
+        lines += [f"{name},t,{run},{step},{step + run}"] if name == "a" or step < 30 else []
+    file.write_text("\n".join(lines))
+    report = import_results(file)
+    assert report.missing_runs == ()
+    assert [note for note in report.notes if "ends at" in note] == [
+        f"Judged early: scores / t / {name}: the training of 0, 1 ends at step {step}, that of "
+        f"others at step 30; scores are compared as they are."
+        for name, step in (("c", 0), ("b", 20))
+    ]
+
+
 def test_what_cannot_be_compared_is_left_out_by_name(file, tmp_path):
     solved = "".join(f"{name},solved,{run},1.0\n" for name in "ab" for run in range(5))
     file.write_text(file.read_text() + solved)

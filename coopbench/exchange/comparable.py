@@ -62,6 +62,29 @@ def kind_of(runs: Iterable[Run], last: bool) -> str:
     return "Absolute metrics are those of the file, which does not say what they are."
 
 
+def early_ends(runs: Iterable[Run]) -> list[str]:
+    """Name runs that end before others of their task, a line for each algorithm, task and step.
+
+    What they are judged by is compared with what others reach in a longer training. An algorithm
+    that has stopped early in all of its runs lacks none of them, so that no other list names it.
+    """
+    ends: dict[tuple[str, str], dict[tuple[str, int], list[str]]] = {}  # of each task
+    for run in runs:
+        if run.absolute and run.evaluations:
+            members = ends.setdefault((run.environment, run.task), {})
+            members.setdefault((run.algorithm, run.evaluations[-1].step), []).append(run.name)
+    lines = []
+    for (environment, task), members in ends.items():
+        last = max(step for _, step in members)
+        lines += [
+            f"{environment} / {task} / {algorithm}: the training of {', '.join(names)} ends at "
+            f"step {step}, that of others at step {last}; scores are compared as they are"
+            for (algorithm, step), names in members.items()
+            if step < last
+        ]
+    return lines
+
+
 def _is_highest(run: Run) -> bool:
     """Whether every absolute metric is one value, the highest of all evaluations."""
     return all(

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from coopbench.episodes.metrics import COMMON
 from coopbench.episodes.names import check_case, one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
-from coopbench.exchange.comparable import comparable, kind_of
+from coopbench.exchange.comparable import comparable, early_ends, kind_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
 from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
 from coopbench.exchange.runs import LABELS, Options, Reading, Run, Samples, check_distinct, visible
@@ -38,7 +38,7 @@ _MOVING = (
     "move when an algorithm is added, so scores of two files cannot be compared."
 )
 _LONGEST = LONGEST - 10  # characters of an id before a number
-_SHOWN = 20  # lines about what was left out; of more only the number
+_SHOWN = 20  # lines of one kind of notes; of more only the number
 
 
 def import_results(
@@ -100,7 +100,10 @@ def import_results(
     ]
     notes = [_ORIGIN, kind_of(runs, reading.last)]
     notes += [_MOVING] if scale == "minmax" else []
-    notes += _listed(left_out)
+    notes += _listed("Left out or changed", left_out)
+    fixed = _fixed(runs)
+    trained = [run for run in runs if run.algorithm not in fixed]
+    notes += _listed("Judged early", early_ends(trained))
     content = _converted(renamed, names[metric], scale, one_line(Path(place).name))
     return Report(*content, tuple(notes))
 
@@ -161,11 +164,11 @@ def _judged(runs: Sequence[Run], notes: list[str]) -> list[Run]:
     return [run for run in runs if run.algorithm in judged]
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
-    """Return what was left out as notes, of many the first."""
-    shown = [f"Left out or changed: {text}." for text in texts[:_SHOWN]]
+def _listed(kind: str, texts: Sequence[str]) -> list[str]:
+    """Return what a kind of notes is about as notes, of many the first."""
+    shown = [f"{kind}: {text}." for text in texts[:_SHOWN]]
     more = len(texts) - _SHOWN
-    return [*shown, f"Left out or changed: {more} more."] if more > 0 else shown
+    return [*shown, f"{kind}: {more} more."] if more > 0 else shown
 
 
 def _metric_names(runs: Sequence[Run], metric: str) -> dict[str, str]:
