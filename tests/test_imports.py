@@ -118,6 +118,30 @@ def test_equal_places_on_two_tasks_are_not_one_episode_or_run(file):
     assert report.improvements[0].low < 0.4 < report.improvements[0].estimate
 
 
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        ({"a": "run-k3f7 run-zz9 run-ab12", "b": "run-c5 run-d44 run-e6"}, []),  # by chance
+        ({"a": "k3f7 zz9 ab12", "b": "c5 d44"}, [("b", 2)]),
+        ({"a": "t-0 t-1 t-2", "b": "3 4 5"}, []),
+        ({"a": "s7 s8 s9", "b": "s7 s9"}, [("b", 8)]),
+        ({"a": "0 1 2 4", "b": "0 1 3 4"}, [("a", 3), ("b", 2)]),  # each lost another one
+        ({"a": "0 1 2", "b": "x y z"}, []),
+    ],
+)
+def test_runs_are_missing_at_seeds_that_others_have(file, names, missing):
+    """Run names of the second task are those of the first or, where they are ids, others."""
+    ids = "k3f7" in names["a"]
+    lines = ["algorithm,task,run,return"]
+    for task in ("one", "two"):
+        for name, runs in names.items():
+            for k, run in enumerate(runs.split()):
+                lines.append(f"{name},{task},{run}{'1' * (ids and task == 'two')},{k}")
+    file.write_text("\n".join(lines))
+    found = [(row.task, row.policy, row.run) for row in import_results(file).missing_runs]
+    assert found == [(task, *row) for task in ("one", "two") for row in missing]
+
+
 # --- along the training --------------------------------------------------------------------------
 
 RUNS = [(algorithm, task, run) for algorithm in "ab" for task in ("t", "u") for run in range(3)]

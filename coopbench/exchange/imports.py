@@ -6,8 +6,8 @@ of episodes. Every run counts as having played episodes of its own.
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -190,17 +190,18 @@ def _converted(
     runs: Sequence[Run], score: str, scale: str, source: str
 ) -> tuple[Protocol, EpisodeTable]:
     """Return the protocol that describes some runs, and the table of their episodes."""
-    ids, numbers, fixed = _task_ids(runs), _run_numbers(runs), _fixed(runs)
-    learned = sorted({number for (_, name, _), number in numbers.items() if name not in fixed})
+    ids, fixed = _task_ids(runs), _fixed(runs)
+    cells = [
+        Cell(ids[r.environment, r.task], r.algorithm, None if r.algorithm in fixed else number)
+        for r, number in zip(runs, _run_numbers(runs, fixed), strict=True)
+    ]
+    learned = sorted({cell.run for cell in cells if cell.run is not None})
     first = max(learned, default=-1) + 1  # seed of the evaluation; its values have none in the file
     blocks, progress, counts = [], [], dict[str, int]()
-    for run in runs:
-        task = ids[run.environment, run.task]
-        number = numbers[run.environment, run.algorithm, run.name]
-        cell = Cell(task, run.algorithm, None if run.algorithm in fixed else number)
+    for run, cell in zip(runs, cells, strict=True):
         if run.absolute:
             blocks.append(_episodes(cell, run.absolute, first))
-            counts[task] = max(counts.get(task, 1), len(blocks[-1]))
+            counts[cell.task] = max(counts.get(cell.task, 1), len(blocks[-1]))
         if cell.run is not None and run.evaluations:
             steps = np.array([part.step for part in run.evaluations], np.int64)
             values = _filled([part.samples for part in run.evaluations])
@@ -320,22 +321,33 @@ def _slug(name: str) -> str:
     return f"task-{slug}".strip("-") if slug in ("", "plots") else slug
 
 
-def _run_numbers(runs: Iterable[Run]) -> dict[tuple[str, str, str], int]:
-    """Return a number of every run, {(environment, algorithm, name): number}.
+def _run_numbers(runs: Sequence[Run], fixed: Container[str]) -> list[int]:
+    """Return a number of every run: that which ends its name, if these are seeds; else a count.
 
-    It ends the run's name if the names of all runs of the algorithm end in different numbers;
-    otherwise runs are counted.
+    They are no seeds if two runs of an algorithm on a task share one, or if most of those of some
+    algorithm on some task are not among those of the one with most runs: reports list runs that
+    one algorithm has and another lacks, and names such as run-k3f7 end in digits by chance. Runs
+    are counted on each task. Names of ``fixed`` algorithms do not matter.
     """
-    names: dict[tuple[str, str], dict[str, None]] = {}
-    for run in runs:
-        names.setdefault((run.environment, run.algorithm), {})[run.name] = None
-    numbers = {}
-    for (environment, algorithm), members in names.items():
-        ends = [re.search(r"(\d{1,9})$", name) for name in members]
-        read = [int(end[1]) for end in ends if end is not None]
-        chosen = read if len(set(read)) == len(members) else range(len(members))
-        for name, number in zip(members, chosen, strict=True):
-            numbers[environment, algorithm, name] = number
+    places = [(run.environment, run.algorithm, run.task) for run in runs]
+    ends = [re.search(r"(\d{1,9})$", run.name) for run in runs]
+    read = [None if end is None else int(end[1]) for end in ends]
+    trained = defaultdict[tuple[str, str, str], list[int | None]](list)
+    for place, run, number in zip(places, runs, read, strict=True):
+        if run.algorithm not in fixed:
+            trained[place].append(number)
+    most = max((set(numbers) for numbers in trained.values()), key=len, default=set[int | None]())
+    if all(
+        None not in numbers
+        and len(set(numbers)) == len(numbers)
+        and 2 * len(most.intersection(numbers)) >= len(numbers)
+        for numbers in trained.values()
+    ):
+        return [number or 0 for number in read]
+    counted, numbers = Counter[tuple[str, str, str]](), []
+    for place in places:
+        numbers.append(counted[place])
+        counted[place] += 1
     return numbers
 
 
