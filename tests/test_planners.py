@@ -165,6 +165,13 @@ def test_teams_wait_for_agents_whose_forces_are_rounded():
     assert measure(engine, "wall_contacts").max() == 0.0
 
 
+def test_rounded_forces_do_not_slow_teams_where_there_is_room():
+    grid = {"num_rows": 10, "num_cols": 10, "obstacle_density": 0.1}
+    task = {"num_agents": 8, "map": "random_grid", "map_params": grid, "horizon": 200}
+    engine = played("Routing-v1", "astar_pibt", 8, action_levels=3, **task)
+    assert measure(engine, "success_rate").mean() > 0.95
+
+
 def test_paths_are_clear_and_short():
     """Lengths are near those over cells, which eight directions make up to 8 % too long."""
     engine, player = _planned("prioritised_rrt_star", lanes=4)

@@ -248,7 +248,7 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
 
     for group, best in {
         "games": "cooperator",
-        "pathfinding": "potential_field",
+        "pathfinding": "astar_pibt",
         "battles": "focus_fire",
     }.items():
         assert all(above(group, best, learner) for learner in learners)
@@ -279,6 +279,7 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         (learners[1], "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
         ("greedy", "more than `greedy` ({:.2f} to {:.2f})"),
         ("potential_field", "less than `potential_field` ({:.2f} to {:.2f})"),
+        ("astar_pibt", "which knows the whole map, brings {:.2f} to {:.2f} home."),
     ):
         tasks = ("grid_a4", "grid_a8", "maze_a4")
         home = [shares(stored, name, "success_rate", task, policy) / 100 for task in tasks]
@@ -290,6 +291,12 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
 
 # Pairs of policies that pages call decided on single tasks: protocol, better, worse, tasks.
 DECIDED = [
+    ("routing-standard", "potential_field", "ippo_shared", ("random_grid_a8_o60",)),
+    ("routing-standard", "potential_field", "ippo_shared", ("random_grid_a8_o100",)),
+    *(
+        ("routing-standard", "ippo_shared", policy, ("random_grid_a32_o20",))
+        for policy in ("potential_field", "astar_pibt", "orca", "greedy")
+    ),
     ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc", "3s_vs_5z")),
     ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc.shifted", "3s_vs_5z.shifted")),
     ("skirmish-standard", "focus_fire", "mappo_shared", ("8m.shifted", "2s3z.shifted")),
@@ -355,6 +362,21 @@ def test_most_of_the_lead_in_battles_comes_from_two_maps(stored):
         for policy in ("mappo_shared", "focus_fire")
     ]
     assert "on `8m` ({:.2f} instead of {:.2f})".format(*won) in overview
+
+
+def test_sentences_on_pathfinding_are_those_of_the_stored_table(stored):
+    name = "routing-standard"
+    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    ends = ends_of_ranks(stored, name)
+    tasks = [task.id for task in stored.protocol_of(name).task]
+    for policy in ("astar_pibt", "potential_field"):
+        home = [shares(stored, name, "success_rate", task, policy) for task in tasks]
+        assert f"brings {min(home):.0f} to {max(home):.0f} % of the agents home" in text
+    for group in stored.protocol_of(name).groups:
+        assert ends[group, "astar_pibt"] == (1, 1)
+        overlap = ends[group, "ippo_shared"][0] <= ends[group, "potential_field"][1]
+        assert overlap == (group == "random_grid")
+        assert ends[group, "ippo_shared"][1] < ends[group, "iql_shared"][0]
 
 
 def test_the_reward_of_the_team_changes_every_game():

@@ -16,6 +16,7 @@ from coopbench_envs.core import routine, subroutine
 
 _PATIENCE = 20  # steps that the clock waits for an agent that does not get where it should be
 _MISSED = 0.02  # of a cell, by which an agent may miss its place
+_STRAY = 0.1  # of a cell, by which rounded forces may keep an agent from its place
 _SLACK = 0.05  # of a cell, by which braking may take longer than one step
 _HALVINGS = 6  # of the clock's step, in search of one that all can follow
 
@@ -28,6 +29,7 @@ class Drive(NamedTuple):
     disc: bool  # forces are shortened to length 1, instead of each component on its own
     pace: float  # way of one step that every agent can keep up, in the measure of ``size``
     rate: float  # share of a round that a step of the clock lasts at most
+    reach: np.ndarray  # (agents,) size of the forces that the clock demands at most
     missed: np.ndarray  # (agents,) distance from its place from which an agent is late
     stop: bool  # agents that arrive cannot move any more
 
@@ -68,13 +70,17 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
     braking = 2.0 * c.drive.accel * c.drive.impulse / c.drive.dt * _SLACK * side
     pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.drive.step_dt)
     gain = c.drive.dt * c.drive.accel * c.drive.impulse * pushes
+    rounding = _rounding(game)
+    # What rounding withholds in one step must not slow the team in the next, where there is room.
+    room = _STRAY * side / np.maximum(gain, 1e-300) - rounding
     return Drive(
         glide=c.drive.dt * powers[:, 1:].sum(1),
         gain=gain,
         disc=c.rules.shortens,
         pace=pace,
         rate=min(1.0, pace / side if steps is None else 1.0 / steps),
-        missed=_MISSED * side + gain * _rounding(game),
+        reach=1.0 + np.clip(room, 0.0, rounding),
+        missed=_MISSED * side + gain * rounding,
         stop=c.rules.stops,
     )
 
@@ -82,7 +88,7 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
 def _rounding(game: Game) -> np.ndarray:
     """Return the largest distance of a force from the nearest choice; 0 without action_levels.
 
-    A team whose agents are late only because their forces are rounded must not stop waiting.
+    A team must not stop waiting for agents that are late only because their forces are rounded.
     """
     if game.levels is None:
         return np.zeros(len(game.agents))
@@ -135,13 +141,14 @@ def note_late(drive, track, i, pos):
 def all_follow(drive, track, i, pos, velocity, on_goal, ahead):
     """Return whether every agent reaches its place if the clock advances by ``ahead``.
 
-    Those that cannot move and those that have been late for too long do not count.
+    Where forces are rounded, they may fall short of what leads there by ``reach`` - 1. Agents that
+    cannot move and those that have been late for too long do not count.
     """
     for a in range(pos.shape[1]):
         if track.late[i, a] > _PATIENCE or (drive.stop and on_goal[i, a]):
             continue
         x, y = force(drive, track, i, a, pos, velocity, track.clock[i] + ahead)
-        if size(drive, x, y) > 1.0:
+        if size(drive, x, y) > drive.reach[a]:
             return False
     return True
 
