@@ -208,6 +208,14 @@ def test_sentences_on_battles_are_those_of_the_stored_table(stored):
         text = " ".join(page.read_text(encoding="utf-8").split())
         assert f"`qmix_shared` is {below:.2f} below" in text
         assert said in text
+    ends = ends_of_ranks(stored, "skirmish-small")
+    (first, last) = ends["v1", "smac_heuristic_free"]
+    for learner in ("qmix_shared", "mappo_shared", "vdn_shared"):
+        low, high = ends["v1", learner]
+        assert low <= last
+        assert first <= high
+        for script in ("attack_nearest", "kite"):
+            assert (high < ends["v1", script][0]) == (learner != "vdn_shared")
     text = " ".join((DOCS / "published.md").read_text(encoding="utf-8").split())
     learners = ("qmix_shared", "vdn_shared", "iql_shared", "coma_shared")
     drawn = [shares(stored, "skirmish-small", "win", "3m-drawn", name) / 100 for name in learners]
