@@ -102,7 +102,10 @@ def test_what_cannot_be_played_is_told(protocol):
 
 
 def test_files(result, tmp_path):
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "crossplay-earlier.svg").write_text("a task of an earlier run")
     files = result.save(tmp_path)
+    assert not (tmp_path / "plots" / "crossplay-earlier.svg").exists()
     assert {"md", "csv", "json"} < set(files)
     read = list(csv.DictReader(files["csv"].open(encoding="utf-8")))
     content = json.loads(files["json"].read_text(encoding="utf-8"))

@@ -127,7 +127,10 @@ def as_json(result: Meetings) -> str:
 
 
 def save(result: Meetings, folder: Path) -> dict[str, Path]:
-    """Write all files below ``folder``, as the files of a report are; return {what: file}."""
+    """Write all files below ``folder``, as the files of a report are; return {what: file}.
+
+    Matrices of an earlier run on other tasks are removed: the tables here are not theirs.
+    """
     shown = document(result)
     contents: dict[str, str | bytes] = {
         f"plots/{picture.name}.svg": picture.svg for picture in shown.pictures
@@ -137,4 +140,8 @@ def save(result: Meetings, folder: Path) -> dict[str, Path]:
         "crossplay.csv": as_csv(result.meetings, Meeting),
         "crossplay.json": as_json(result),
     }
-    return write_all(folder, contents, "crossplay")
+    written = write_all(folder, contents, "crossplay")
+    for picture in (folder / "plots").glob("crossplay-*.svg"):
+        if f"plots/{picture.name}" not in contents:
+            picture.unlink()
+    return written
