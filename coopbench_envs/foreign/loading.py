@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,8 +72,6 @@ def code_of(name: str) -> dict[str, str]:
 
 def _of_file(place: Path) -> dict[str, str]:
     """Return the digests of a file and of what it imports from its folder; executes nothing."""
-    from modulefinder import ModuleFinder
-
     finder = ModuleFinder([str(place.parent)])
     finder.run_script(str(place))
     imported = [getattr(module, "__file__", None) for module in finder.modules.values()]
