@@ -71,6 +71,7 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
     pace = float(np.minimum(speeds, np.sqrt(braking)).min() * c.drive.step_dt)
     gain = c.drive.dt * c.drive.accel * c.drive.impulse * pushes
     rounding = _rounding(game)
+    # A team must not stop waiting for agents that are late only because their forces are rounded.
     # What rounding withholds in one step must not slow the team in the next, where there is room.
     room = _STRAY * side / np.maximum(gain, 1e-300) - rounding
     return Drive(
@@ -86,10 +87,7 @@ def make_drive(game: Game, policy: str, steps: float | None = None) -> Drive:
 
 
 def _rounding(game: Game) -> np.ndarray:
-    """Return the largest distance of a force from the nearest choice; 0 without action_levels.
-
-    A team must not stop waiting for agents that are late only because their forces are rounded.
-    """
+    """Return the largest distance of a force from the nearest choice; 0 without action_levels."""
     if game.levels is None:
         return np.zeros(len(game.agents))
     gaps = (game.high - game.low) / (np.asarray(game.levels.levels) - 1)
