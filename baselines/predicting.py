@@ -21,11 +21,12 @@ class Predicting:
 
     A model of the game in joint control, with observations (agents, features), gets one row per
     lane; any other one gets a row of features for every agent of every lane, as in ``sb3_vec_env``.
-    ``predict`` returns actions, or like Stable-Baselines3 a pair of actions and memory. A model
-    with Box actions between other bounds than the game's, as of a model that was trained through
-    ``RescaleAction``, has its actions scaled from its bounds to those of the game; ``rescaled``
-    says so. Observations are normalized by the statistics of the ``VecNormalize`` that the model
-    was trained in, where it still holds it.
+    ``predict`` returns actions, or like Stable-Baselines3 a pair of actions and memory. In games of
+    choices a ``predict`` that takes ``action_masks``, as that of sb3-contrib's MaskablePPO, gets
+    the legal choices of every row, bool. A model with Box actions between other bounds than the
+    game's, as of a model that was trained through ``RescaleAction``, has its actions scaled from
+    its bounds to those of the game; ``rescaled`` says so. Observations are normalized by the
+    statistics of the ``VecNormalize`` that the model was trained in, where it still holds it.
 
     Raises ``ValueError`` for a model of observations of another shape, and during play for one with
     memory, which has to be a policy with ``initial`` and ``act``.
@@ -52,15 +53,23 @@ class Predicting:
         self._normalize = _normalization(model)
         named = inspect.signature(model.predict).parameters
         self._options = {"deterministic": True} if "deterministic" in named else {}
+        self.uses_masks = "action_masks" in named and bool(game.choices)
 
     def initial(self, game: Game, seeds: np.ndarray) -> None:
         """Return no memory."""
         return None
 
-    def act(self, observations: np.ndarray, memory: None) -> tuple[np.ndarray, None]:
-        """Return the actions that the model predicts, (lanes, agents, dim) or (lanes, agents)."""
-        rows = observations.reshape(-1, *self._row)
-        predicted = self._model.predict(self._normalize(rows), **self._options)
+    def act(
+        self, observations: np.ndarray, memory: None, legal: np.ndarray | None = None
+    ) -> tuple[np.ndarray, None]:
+        """Return the actions that the model predicts, (lanes, agents, dim) or (lanes, agents).
+
+        ``legal`` (lanes, agents, choices) bool are the legal choices if it ``uses_masks``.
+        """
+        rows, options = observations.reshape(-1, *self._row), self._options
+        if legal is not None:
+            options = options | {"action_masks": legal.reshape(len(rows), -1)}
+        predicted = self._model.predict(self._normalize(rows), **options)
         if isinstance(predicted, tuple):
             predicted, state = predicted
             if state is not None:

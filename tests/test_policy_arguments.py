@@ -135,6 +135,36 @@ def test_a_model_trained_through_rescale_action_is_scaled_to_the_game():
     assert "rescaled on trustdilemma-v1 are scaled from [-1, 1] to [0, 1]" in report.notes[0]
 
 
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_model_that_takes_masks_is_given_the_legal_choices(joint):
+    """As that of sb3-contrib's MaskablePPO, of rows of agents or of joint control."""
+
+    class Maskable:
+        """Makes the last legal choice of every agent."""
+
+        def predict(self, observation, state=None, deterministic=False, action_masks=None):
+            assert action_masks.dtype == np.bool_
+            legal = action_masks.reshape(len(observation), -1, 9)
+            return 8 - legal[:, :, ::-1].argmax(axis=2), state
+
+    class Last:
+        uses_masks = True
+
+        def initial(self, game, seeds):
+            return None
+
+        def act(self, observations, memory, legal):
+            return legal.shape[2] - 1 - legal[:, :, ::-1].argmax(axis=2), None
+
+    model = Maskable()
+    if joint:
+        env = gymnasium.make("coopbench/Skirmish-v1", map="3m")
+        model.observation_space = env.observation_space
+    policies = {"model": model, "last": Last()}
+    report = coopbench.evaluate("Skirmish-v1", policies, map="3m", episodes=3)
+    assert np.array_equal(_returns(report, "model"), _returns(report, "last"))
+
+
 def test_a_model_trained_in_vec_normalize_sees_normalized_observations():
     normalizing = pytest.importorskip("stable_baselines3.common.vec_env").VecNormalize
     environment = normalizing(coopbench_envs.sb3_vec_env(ENV, 2))
