@@ -135,6 +135,18 @@ def test_rows_of_the_dead_teach_critics_alone():
     assert not batch.inputs[~batch.acted].any()
 
 
+def test_what_partners_do_is_a_part_of_the_game_to_critics():
+    """The learner's actor is no guess of what a partner does next."""
+    settings = SMALL | {"partners": ("always_defect",)}
+    learner = make_learner("maddpg", TRUST, {"horizon": 3}, 0, **settings)
+    learner.learn(8 * 20)
+    batch = Batch(**learner._replay.sample(200))
+    np.testing.assert_array_equal(batch.taught.sum(1), 1)
+    for actions in (batch.actions, learner._following(batch).detach()):
+        assert not actions[~batch.taught].any()
+        assert actions[batch.taught].all()
+
+
 def test_choices_are_one_hot_and_have_the_gradient_of_a_softmax(torch):
     learner = make_learner("maddpg", TEAM, {}, 0, **SMALL, temperature=0.5)
     model = learner._models[0]

@@ -16,8 +16,9 @@ class Beside:
     """Plays partners in all lanes of an engine, in all seats but one.
 
     The lanes go through their line-ups in turn, one per episode: the e-th episode of the j-th of C
-    lanes has line-up j + e * C of ``match.seating``, so that the learner visits all seats and meets
-    every partner in every place equally often. Partners act on observations alone.
+    lanes has line-up j + e * C of ``match.seating``, so that over all lanes the learner visits all
+    seats and meets every partner in every place equally often; one lane may have few line-ups.
+    Partners act on observations alone.
     """
 
     def __init__(self, engine: Lanes, partners: Sequence[str]) -> None:

@@ -4,7 +4,8 @@ The critic of a seat judges what all agents observe and do. Its target is
 
     y = r + gamma * Q'(o', a'),    a'[j] = mu'[j](o'[j]),
 
-with target networks that follow slowly, and y = r after the end of the game. An actor follows the
+with target networks that follow slowly, and y = r after the end of the game. Actions of partners,
+which no actor predicts, are zeros: to critics partners are a part of the game. An actor follows the
 gradient of its critic where its own action is replaced by that of its present policy. Choices are
 one-hot vectors: drawn with Gumbel noise, through which the gradient passes as through a softmax
 (straight-through, Jang et al. 2017). Actions of dead agents are zeros; their rows teach the critic
@@ -111,21 +112,22 @@ class MADDPG(RowLearner):
         """Play one step in all lanes and store it."""
         rows, params = self._rows, self._params
         control = rows.engine.control
+        learning = rows.learning()
+        acted = learning & control.alive
         step = {
             "inputs": rows.observe(),
             "legal": rows.legal(),
-            "taught": rows.learning(),
-            "acted": rows.learning() & control.alive,
+            "taught": learning,
+            "acted": acted,
         }
-        alive = control.alive.copy()
         seen = zip(self._models, rows.cut(step["inputs"]), rows.cut(step["legal"]), strict=True)
         moved = rows.step(rows.whole([self._explore(*parts) for parts in seen]))
         step |= {
-            "actions": rows.played() * alive[:, :, None],
+            "actions": rows.played() * acted[:, :, None],
             "rewards": moved.rewards,
             "following": moved.following,
             "following_legal": moved.legal,
-            "following_alive": moved.alive,
+            "following_alive": moved.alive & learning,
             "ended": moved.over & ~moved.by_time,
         }
         self._replay.add(step)
