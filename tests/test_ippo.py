@@ -20,6 +20,7 @@ from coopbench.baselines.learners.torch_tools import layer_sizes
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
 from coopbench_envs import sb3_vec_env
+from coopbench_envs.foreign_names import permit
 
 ECHO, MEETING = toy_echo.SPEC.id, toy_meeting.SPEC.id
 SMALL = {"lanes": 16, "rollout": 128, "batch_size": 64, "epochs": 2, "layers": "16"}
@@ -219,6 +220,19 @@ def test_with_memory_the_critic_alone_learns_from_rows_of_the_fallen():
     assert fallen.taught.all()
     # Member 1 acts in the first of three steps.
     assert fallen.acted.equal(fallen.first)
+
+
+def test_a_row_ends_with_its_agent_while_others_go_on():
+    """In games of other packages an agent may be terminated before its episode is over."""
+    lamps = "python:toy_foreign:Lamps", {"max_steps": 4}
+    permit(lamps[0])
+    settings = {"lanes": 2, "rollout": 16, "batch_size": 16, "epochs": 1}
+    learner = make_learner("ippo", *lamps, 0, **settings)
+    learner.learn(16)  # two episodes in each lane; agent c_0 leaves after two steps
+    whole, _, leaves = (model.rollout for model in learner._models)
+    assert whole.taught.all()
+    assert leaves.taught.equal(leaves.acted)
+    assert leaves.taught[:, 0].tolist() == [True, True, False, False] * 2
 
 
 def test_with_memory_minibatches_hold_about_as_many_rows_as_said(monkeypatch):

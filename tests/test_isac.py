@@ -10,6 +10,7 @@ from coopbench.baselines.learner import Training
 from coopbench.baselines.learners.isac import ISAC, Params
 from coopbench.baselines.registry import make_learner
 from coopbench.errors import Diverged
+from coopbench_envs.foreign_names import permit
 
 ECHO, LIFT = toy_echo.SPEC.id, toy_lift.SPEC.id
 SMALL = {"lanes": 4, "warmup": 40, "train_every": 8, "updates": 1, "batch_size": 16}
@@ -57,6 +58,16 @@ def test_the_end_of_time_has_a_future_and_the_end_of_an_agent_has_none(time_limi
     both = second[0][:, 0] < 2
     x, y = (first[1][:, 0] + 1) / 2, (second[1][both, 0] + 1) / 2
     np.testing.assert_allclose(first[4][:, 0], (x + y) / 2 - (x - y) ** 2, atol=1e-5)
+
+
+def test_an_agent_that_leaves_while_others_play_on_has_no_future():
+    """The left one is truncated after two of four steps."""
+    leaving = "python:toy_foreign:Leaving"
+    permit(leaving)
+    learner = make_learner("isac", leaving, {}, 0, **SMALL)
+    learner.learn(4 * 8)
+    ends = [terminated[:, 0].tolist() for _, _, _, terminated, _ in _remembered(learner)]
+    assert ends == [([0.0] * 4 + [1.0] * 4) * 2, [0.0] * 32]
 
 
 def test_a_shared_memory_holds_the_rows_of_the_living_and_who_they_are():

@@ -125,6 +125,20 @@ class Sliders(pettingzoo.ParallelEnv):
         )
 
 
+class Leaving(Sliders):
+    """Two single sliders; the left one is truncated after two steps, the right one goes on."""
+
+    def action_space(self, agent):
+        return spaces.Box(0.0, 1.0, (1,))
+
+    def step(self, actions):
+        shown, rewards, terminated, truncated, infos = super().step(actions)
+        if self._time == 2:
+            truncated["left_0"] = True
+            self.agents = ["right_0"]
+        return shown, rewards, terminated, truncated, infos
+
+
 class Masked(gym.Env):
     """One agent chooses among the legal ones of five choices, forever."""
 

@@ -208,8 +208,9 @@ class ISAC(RowLearner):
     def _play(self) -> None:
         """Play one step in all lanes and store it, except for agents that were dead before it.
 
-        Rows of terminated agents have no future. All others keep the last observation of the
-        episode, and have a value there unless an end by time alone is one of the game.
+        Rows of agents that leave while others play on have no future, nor have those of terminated
+        agents. All others keep the last observation of the episode, and have a value there unless
+        an end by time alone is one of the game.
         """
         params, rows, actions = self._params, self._rows, []
         seen = rows.observe()
@@ -222,7 +223,8 @@ class ISAC(RowLearner):
                 actions.append(chosen.numpy())
         played = rows.whole(actions)
         step = rows.step(played)
-        ends = np.stack([step.done & ~step.truncated, step.rewards], axis=2)
+        left = ~step.alive & ~step.over[:, None]
+        ends = np.stack([step.done & ~step.truncated | left, step.rewards], axis=2)
         whole = np.concatenate([seen, played, step.following, ends], axis=2)
         parts = map(rows.cut, (whole, step.rewards, step.done, step.valid))
         for model, stored, *earned in zip(self._models, *parts, strict=True):

@@ -90,6 +90,9 @@ class OnPolicy(RowLearner):
     def _play(self, at: int) -> None:
         """Play one step in all lanes and store it as step ``at``."""
         rows, actions, learning = self._rows, [], self._rows.learning()
+        if not self._team:  # a row ends with its agent, while others may go on
+            control = rows.engine.control
+            learning = learning & (control.alive | ~control.terminated)
         first = np.broadcast_to(rows.first[:, None], learning.shape)
         parts = (rows.observe(), rows.legal(), learning, first)
         views = self._views() if self._team else [None] * len(self._models)
