@@ -789,6 +789,15 @@ def test_a_budget_without_an_update_is_refused(name, first, tmp_path, monkeypatc
         runs(first - 1)
 
 
+def test_a_run_that_finished_too_few_episodes_to_learn_is_refused(tmp_path, monkeypatch):
+    """How long episodes are is not known before they are played."""
+    monkeypatch.undo()
+    scope = {"tasks": ["trust-dilemma"], "seeds": [2000], "steps": 320}
+    with pytest.raises(ValueError, match=r"'qmix_shared' learned nothing on 'trust-dilemma' in 32"):
+        coopbench.train("marl-standard", "qmix_shared", tmp_path, **scope)
+    assert not list(tmp_path.rglob("meta.json"))
+
+
 def test_a_smoke_run_is_named_at_the_top_of_its_report(tmp_path):
     """In the terminal and on the page; a run that is only shorter than the budget is none."""
     budgets = {"on_policy": {"steps": 2400, "interval": 400}}

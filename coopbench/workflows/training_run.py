@@ -297,6 +297,12 @@ class _Run:
                     self._write({})
                     return
                 course.status = _FINISHED if mark == budget.steps else _RUNNING
+                if course.status == _FINISHED and getattr(learner, "updates", 1) == 0:
+                    raise ValueError(
+                        f"Learner {job.learner!r} learned nothing on {task.id!r} in "
+                        f"{budget.steps:,} steps: its lanes finished too few episodes for an "
+                        f"update. Give more steps, or fewer lanes and a smaller batch_size."
+                    )
                 start = time.perf_counter()
                 if course.status == _FINISHED:
                     self._write({})
