@@ -1,5 +1,7 @@
 """The page of all hyperparameters, made at every build from the learners and the presets."""
 
+from typing import Any
+
 from coopbench.baselines.learner import LearnerEntry
 from coopbench.baselines.registry import learners, preset, presets
 from coopbench.report.markdown import rows_table
@@ -20,16 +22,19 @@ def page() -> str:
     for entry in learners().values():
         shared.setdefault(entry.params, []).append(entry)
     parts = [
-        f"## {' and '.join(f'`{entry.name}`' for entry in entries)}\n\n{learner_table(entries[0])}"
+        f"## {' and '.join(f'`{entry.name}`' for entry in entries)}\n\n{table(entries)}"
         for entries in shared.values()
     ]
     return "\n\n".join([_INTRODUCTION, *parts]) + "\n"
 
 
-def learner_table(entry: LearnerEntry) -> str:
-    """Hyperparameters of a learner, with its default and the presets that have some for it."""
-    named = {name: preset(name, entry.name) for name in presets()}
-    named = {name: values for name, values in named.items() if values}
+def table(entries: list[LearnerEntry]) -> str:
+    """Hyperparameters of learners that share them, with their default and their presets."""
+    named = {
+        heading: values
+        for name in presets()
+        for heading, values in columns(name, [entry.name for entry in entries]).items()
+    }
     rows = [
         (
             f"`{key}`",
@@ -37,10 +42,25 @@ def learner_table(entry: LearnerEntry) -> str:
             *(str(values.get(key, default)) for values in named.values()),
             text,
         )
-        for key, (kind, default, allowed) in describe_parameters(entry.params).items()
+        for key, (kind, default, allowed) in describe_parameters(entries[0].params).items()
         for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
     ]
     return rows_table(["Hyperparameter", "Default", *named, "Meaning"], rows)
+
+
+def columns(name: str, learning: list[str]) -> dict[str, dict[str, Any]]:
+    """Return what a preset has for learners by the headings of columns.
+
+    The heading names the learners of the column unless the preset has the same for all.
+    """
+    values = {learner: preset(name, learner) for learner in learning}
+    found: dict[str, dict[str, Any]] = {}
+    for chosen in values.values():
+        same = [learner for learner in learning if values[learner] == chosen]
+        whom = "" if same == learning else f" ({', '.join(f'`{learner}`' for learner in same)})"
+        if chosen:
+            found[f"{name}{whom}"] = chosen
+    return found
 
 
 def has_range(kind: str, allowed: Allowed) -> bool:

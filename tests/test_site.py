@@ -18,6 +18,7 @@ import typer
 
 import coopbench
 import coopbench_envs
+from coopbench.baselines.registry import learners, preset, presets
 from coopbench.cli.main import app
 from coopbench.protocol.loading import load_protocol
 
@@ -43,6 +44,21 @@ def test_the_api_page_describes_every_public_name(pages):
         assert f"\n### {name}\n\n```python\n" in page
     assert "`ProtocolError`" in page
     assert "``" not in page.replace("```", "")
+
+
+def test_the_page_of_hyperparameters_has_every_preset_of_every_learner(docs):
+    """Each learner has the column with its values; one without its name is of all on the table."""
+    text = docs("hyperparameter_page").page()
+    for name in presets():
+        for learner in [learner for learner in learners() if preset(name, learner)]:
+            (part,) = [p for p in text.split("\n## ") if f"`{learner}`" in p.split("\n")[0]]
+            lines = [line.split(" | ") for line in part.split("\n") if line.startswith("| ")]
+            headings = [head for head in lines[0] if head.split(" ")[0] == name]
+            (heading,) = [h for h in headings if h == name or f"`{learner}`" in h]
+            place = lines[0].index(heading)
+            told = {line[0].strip("| `"): line[place] for line in lines[1:]}
+            for key, value in preset(name, learner).items():
+                assert told[key] == str(value), (name, learner, key)
 
 
 def test_links_of_copied_files_lead_to_pages_of_the_site(pages):

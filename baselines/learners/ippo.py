@@ -4,6 +4,7 @@ The update is that of Stable-Baselines3: a test compares the parameters after on
 """
 
 from collections import namedtuple
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from coopbench.baselines.learner import LATER, LearnerEntry
@@ -50,6 +51,7 @@ class Params(NamedTuple):
     partners: h.Partners = ()
 
 
+@cache
 def _with_defaults(**changes: Any) -> type:
     """Return the same hyperparameters with other defaults."""
     defaults = Params._field_defaults | changes
