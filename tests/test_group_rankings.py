@@ -197,6 +197,19 @@ def test_the_summary_says_who_leads_and_where_the_readers_policies_stand():
     assert tied[0].endswith("alike is above 1 of 2 and below 0, undecided against 1.")
 
 
+def test_the_summary_names_policies_without_a_rank():
+    """The leader is above none of them: they have not played all tasks of the group."""
+    protocol = group_protocol(baselines=["low", "high"])
+    blocks = group_blocks({"low": 3.0, "high": 5.5, "part": 9.0})
+    gone = next(block for block in blocks if block.cell.policy == "part")
+    table = EpisodeTable(tuple(block for block in blocks if block is not gone))
+    (items, _) = standing(Report(protocol, table))
+    assert items.lines == (
+        "a: high has the highest mean, above every other ranked policy (without a rank: part).",
+        "b: part has the highest mean, above every other policy; part is above 2 of 2 and below 0.",
+    )
+
+
 def test_the_summary_is_sorted_by_the_first_group_and_marks_the_readers_policies():
     protocol = group_protocol(baselines=["low", "high"])
     _, table = summary_of(protocol, {"low": 3.0, "middle": 5.0, "high": 5.5})

@@ -51,17 +51,28 @@ def _decided(findings: Findings, group: str) -> str:
     if not leaders:
         return ""
     where = f"{group}: " if len(findings.protocol.groups) > 1 else ""
-    parts = [_lead(findings, leaders)]
+    tasks = {task.id for task in findings.protocol.groups[group]}
+    played = {block.cell.policy for block in findings.episodes.blocks if block.cell.task in tasks}
+    unranked = [name for name in findings.episodes.policies if name in played - ranks.keys()]
+    parts = [_lead(findings, leaders, unranked)]
     parts += [_place(name, ranks[name]) for name in own_policies(findings) if name in ranks]
     return f"{where}{'; '.join(parts)}."
 
 
-def _lead(findings: Findings, leaders: Sequence[str]) -> str:
-    names = [policy_text(findings, name) for name in leaders]
-    if len(names) == 1:
-        return f"{names[0]} has the highest mean, above every other policy"
-    some = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} policies"
-    return f"the highest mean is not decided between {some}"
+def _lead(findings: Findings, leaders: Sequence[str], unranked: Sequence[str]) -> str:
+    """Say who leads; ``unranked`` are policies that have played, but not enough for a rank."""
+    others = "policy"
+    if unranked:
+        others = f"ranked policy (without a rank: {_names(findings, unranked)})"
+    if len(leaders) == 1:
+        return f"{_names(findings, leaders)} has the highest mean, above every other {others}"
+    rest = f"; without a rank: {_names(findings, unranked)}" if unranked else ""
+    return f"the highest mean is not decided between {_names(findings, leaders)}{rest}"
+
+
+def _names(findings: Findings, policies: Sequence[str]) -> str:
+    names = [policy_text(findings, name) for name in policies]
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} policies"
 
 
 def _place(policy: str, rank: Rank) -> str:
