@@ -27,9 +27,10 @@ from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
 from coopbench.protocol.variants import with_tasks
+from coopbench.report.loading import report_of
 from coopbench.report.serialise import as_json
 from coopbench.results import manifest
-from coopbench.results.folder import numbers_digest
+from coopbench.results.folder import numbers_digest, stored_cells
 from coopbench.results.manifest import (
     NAME,
     cell_folders,
@@ -384,6 +385,20 @@ def test_a_report_of_another_schema_is_not_verifiable(root):
     check = verify(root).checks[-1]
     assert (check.what, check.verdict) == ("report.json", UNVERIFIABLE)
     assert "'coopbench report' writes one" in check.reasons[0]
+
+
+def test_a_report_that_leaves_out_a_policy_is_named(root):
+    """What it states follows from the episodes of the others; nothing else tells of them."""
+    protocol = read_protocol(root)
+    cells = [pair for pair in stored_cells(root, protocol, []) if pair[0].policy != "random"]
+    names = list(dict.fromkeys(cell.policy for cell, _ in cells))
+    (root / "report.json").write_text(as_json(report_of(protocol, cells, names)))
+    result = verify(root)
+    assert result.identical
+    assert result.checks[-1].reasons == (
+        "it leaves out random, played here; 'coopbench report' writes one with all",
+    )
+    assert "it leaves out random" in str(result)
 
 
 def test_a_report_states_the_registration_of_its_folder(root):

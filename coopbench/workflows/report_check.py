@@ -23,6 +23,7 @@ from coopbench.workflows.verdicts import (
     Discrepancy,
     concluded,
     elsewhere,
+    printable,
 )
 
 REPORT = "report.json"
@@ -59,9 +60,15 @@ def report_checks(
         other = [f"{n} {v}" for n, v in again["versions"].items() if versions.get(n) != v]
     except (DamagedResultError, *UNREADABLE) as error:
         text = f"it cannot be compared with its episodes: {error}"
-        discrepancies, other = [Discrepancy(text)], []
+        discrepancies, other, left_out = [Discrepancy(text)], [], set()
     platforms = [elsewhere(stored.meta) for _, stored in played]
-    yield concluded(REPORT, discrepancies, ", ".join(other) or next(filter(None, platforms), ""))
+    place = ", ".join(other) or next(filter(None, platforms), "")
+    check = concluded(REPORT, discrepancies, place)
+    if left_out:  # as after an evaluation whose report was not saved
+        names = ", ".join(sorted(left_out))
+        text = f"it leaves out {names}, played here; 'coopbench report' writes one with all"
+        check = replace(check, reasons=(*check.reasons, printable(text)))
+    yield check
 
 
 def _differences(stored: Any, again: Any, where: str) -> Iterator[Discrepancy]:
