@@ -108,6 +108,15 @@ def test_finished_cells_are_kept_and_the_report_is_found_again(protocol, tmp_pat
     assert again.comparisons == second.comparisons
 
 
+def test_rewards_that_are_no_numbers_are_refused_where_they_are_played():
+    """Scores that were not played here may have undefined returns."""
+    (block,) = coopbench.evaluate("TrustDilemma-v1", "random", episodes=2, horizon=3).episodes
+    undefined = np.full_like(block.returns, np.nan)
+    with pytest.raises(ValueError, match="/random is nan in an episode: a reward of the envir"):
+        dataclasses.replace(block, returns=undefined)
+    assert dataclasses.replace(block, returns=undefined, trace=None).trace is None
+
+
 @pytest.mark.parametrize(
     "kind", [*(part.row for part in parts().values()), CurvePoint, Meeting, Row]
 )

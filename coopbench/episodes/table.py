@@ -95,6 +95,11 @@ class Episodes:
 
     def __post_init__(self) -> None:
         _check_size(self.cell, {"return": self.returns} | self.metrics | self.agent_metrics)
+        if self.trace is not None and np.isnan(self.returns).any():
+            raise ValueError(
+                f"return of {self.cell.folder} is nan in an episode: a reward of the environment "
+                f"is not a number; allowed are finite ones."
+            )
 
     def __len__(self) -> int:
         return len(self.seeds)
