@@ -13,12 +13,13 @@ from coopbench.analysis.deviations import choosing
 from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import OtherProtocolError
+from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
 from coopbench.results import packed_runs, packed_scores
 from coopbench.results.folder import stored_cells
 from coopbench.results.packed_runs import SUFFIX, pack_runs, read_runs
-from coopbench_envs.arrays import pack, unpack
+from coopbench_envs.arrays import pack, unpack, write
 from coopbench_envs.registration import register, spec
 
 RUNS, STEPS = (50, 51), 20
@@ -389,6 +390,13 @@ def test_a_later_evaluation_and_a_merge_keep_shipped_scores(scored, tmp_path):
     (tmp_path / "merged" / "shipped.json").unlink()
     checks = {c.what: c.verdict for c in coopbench.verify(tmp_path / "merged", "serial").checks}
     assert checks["shipped.json"] == "missing"
+
+
+def test_a_small_file_of_runs_does_not_fill_the_memory(tmp_path):
+    with (tmp_path / "ippo.runs.npz").open("wb") as file:
+        write(file, {"header": np.zeros(2, np.uint8), "zeros": np.zeros(8 << 20)}, compressed=True)
+    with pytest.raises(ValueError, match=r"no training runs that can be read \(it unpacks to more"):
+        read_runs(tmp_path / "ippo.runs.npz", load_protocol("coopetition-standard"))
 
 
 @pytest.mark.parametrize(

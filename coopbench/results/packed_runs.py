@@ -37,7 +37,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.variants import whole_of
 from coopbench.results.folder import models_of, models_of_part
 from coopbench.results.protocol_file import read_protocol
-from coopbench_envs.arrays import LIMIT, pack, unpack
+from coopbench_envs.arrays import LIMIT, pack, proportional, unpack
 from coopbench_envs.reading import read_regular
 
 __all__ = [
@@ -146,7 +146,7 @@ def read_runs(file: str | Path, protocol: Protocol) -> TrainedRuns:
     path = Path(file)
     try:
         content = read_regular(path, LIMIT)
-        arrays = unpack(content)
+        arrays = unpack(content, proportional(content))
         header = parsed(arrays.pop("header").tobytes())
         if header["schema"] != _SCHEMA:
             raise ValueError(f"its schema is {header['schema']!r} instead of {_SCHEMA}")
