@@ -5,7 +5,6 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 import scipy.stats
 
@@ -166,25 +165,6 @@ def scores_of(stored, name, metric):
     }
 
 
-def test_a_learner_is_compared_with_the_best_script_of_the_stored_table(stored):
-    """On the page of designs, whose learner has a single run."""
-    page = (DOCS / "protocol-designs.md").read_text(encoding="utf-8")
-    part = page.partition("<!-- compared: begin -->")[2].partition("<!-- compared: end -->")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.split("\n")[3:-1]]
-    protocol = stored.protocol_of("coopetition-standard")
-    assert [name for name, *_ in rows] == [
-        f"`{task.id.removesuffix('.focal')}`" for task in protocol.groups["focal"]
-    ]
-    for name, _, script in rows:
-        task = f"{name.strip('`')}.focal"
-        mean = shares(stored, "coopetition-standard", "own_return", task, "best_script") / 100
-        score = float(protocol.task_of(task).bounds.normalise(np.array(mean)))
-        assert script == f"{score:.2f}", name
-    above = sum(float(mine) > float(script) for _, mine, script in rows)
-    assert above == 1
-    assert "above `best_script` in one of eight games" in page
-
-
 def test_sentences_on_battles_are_those_of_the_stored_table(stored):
     pages = [DOCS / "results.md", DOCS / "results" / "skirmish-published.md"]
     for page in pages:
@@ -308,6 +288,18 @@ DECIDED = [
         ("routing-standard", "ippo_shared", policy, ("random_grid_a32_o20",))
         for policy in ("potential_field", "astar_pibt", "orca", "greedy")
     ),
+    *(
+        ("coopetition-standard", *pair, tuple(f"{game}.focal" for game in games))
+        for *pair, games in (
+            ("ippo_recurrent", "ippo", ("trust-dilemma", "recovery-race", "synergy-search")),
+            ("ippo", "ippo_recurrent", ("slcd", "partner-selection")),
+            (
+                *("best_script", "ippo_recurrent"),
+                ("trust-dilemma", "partner-hold-up", "platform-ecosystem", "recovery-race"),
+            ),
+            ("best_script", "ippo_recurrent", ("slcd", "renault-nissan")),
+        )
+    ),
     ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc", "3s_vs_5z")),
     ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc.shifted", "3s_vs_5z.shifted")),
     ("skirmish-standard", "focus_fire", "mappo_shared", ("8m.shifted", "2s3z.shifted")),
@@ -346,10 +338,15 @@ def test_what_pages_call_open_is(stored):
         for row in (
             *stored.read("skirmish-published", "comparisons.csv"),
             *stored.read("skirmish-standard", "comparisons.csv"),
+            *stored.read("coopetition-standard", "comparisons.csv"),
         )
         if row["decided"] == "False"
     }
     assert ("8m", frozenset(("focus_fire", "mappo_shared"))) in open_pairs
+    for game in ("partner-selection", "synergy-search"):
+        assert (f"{game}.focal", frozenset(("best_script", "ippo_recurrent"))) in open_pairs
+    for game in ("partner-hold-up", "platform-ecosystem", "renault-nissan"):
+        assert (f"{game}.focal", frozenset(("ippo", "ippo_recurrent"))) in open_pairs
     for task in ("2c_vs_64zg", "10m_vs_11m", "mmm2"):
         for policy in BATTLERS:
             assert (task, frozenset((policy, "qmix_shared"))) in open_pairs
@@ -484,11 +481,16 @@ def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
     assert all("best_script" in policies for policies in above.values())
     assert overlapping == {
         "self-play": {"bully"},
-        "focal": {"reciprocator"},
-        "focal-held-out": {"reciprocator"},
+        "focal": {"reciprocator", "unforgiving", "ippo_recurrent"},
+        "focal-held-out": {"reciprocator", "ippo_recurrent"},
         "focal-unmet": {"unforgiving"},
         "shifted": {"reciprocator"},
     }
+    memory = {group: ends[group, "ippo_recurrent"] for group in overlapping}
+    assert {g for g, (_, last) in memory.items() if last < ends[g, learner][0]} == {"shifted"}
+    lower = {g for g, (first, _) in memory.items() if first > ends[g, learner][1]}
+    assert lower == {"self-play", "focal-unmet"}
+    assert all(first > ends[g, "best_script"][1] for g, (first, _) in memory.items())
     means = {row["group"]: row for row in stored.means(name) if row["policy"] == learner}
     below = {group for group, row in means.items() if float(row["high"]) < 0.0}
     assert below == {"focal-held-out", "focal-unmet"}
@@ -499,10 +501,8 @@ def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
         if (row["group"], row["task"], row["policy"]) == ("self-play", "", learner)
     }
     best, last = max(curve, key=curve.__getitem__), max(curve)
-    said = (
-        f"curve is highest ({curve[best]:.2f}) after {best:,} steps and ends at {curve[last]:.2f};"
-    )
-    assert said in page
+    said = f"curve of `ippo` is highest ({curve[best]:.2f}) after {best:,} steps and ends at"
+    assert f"{said} {curve[last]:.2f};" in page
     assert f"for 1,000,000 steps, and scores {float(means['self-play']['estimate']):.2f}." in page
 
 
@@ -517,10 +517,17 @@ def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored)
     least, most = focal[0], focal[-1]
     assert (least, most) == ("platform-ecosystem.focal", "partner-selection.focal")
     said = f"goes from {scores[least]:.2f} in `platform-ecosystem` to {scores[most]:.2f} in"
-    assert f"{said} `partner-selection`, where it is above every script." in overview
+    assert f"{said} `partner-selection`, where it is above every script;" in overview
+    others = {task: every[task, "ippo_recurrent"] for task in scores}
+    memory = sorted(focal, key=others.__getitem__)
+    said = "goes from {:.2f} in `platform-ecosystem` to {:.2f} in `synergy-search`."
+    assert said.format(others[memory[0]], others[memory[-1]]) in overview
+    for task in ("trust-dilemma", "recovery-race", "synergy-search", "slcd", "partner-selection"):
+        two = others[f"{task}.focal"], scores[f"{task}.focal"]
+        assert "`{}` ({:.2f} and {:.2f})".format(task, *two) in page
     assert f"every script in `partner-selection` ({scores[most]:.2f})." in page
-    race = scores["recovery-race.focal"]
-    assert f"It scores {race:.2f} in `recovery-race` and {scores[least]:.2f} in `platform-" in page
+    said = "In `platform-ecosystem` `ippo` scores {:.2f} and `ippo_recurrent` {:.2f};"
+    assert said.format(scores[least], others[memory[0]]) in page
     ahead: dict[str, dict[str, bool | None]] = {task: {} for task in focal}  # None: open
     for row in stored.read(name, "comparisons.csv"):
         if row["task"] in focal and learner in (row["first"], row["second"]):
@@ -533,6 +540,11 @@ def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored)
     played = sorted((task.id for task in protocol.groups["self-play"]), key=scores.__getitem__)
     least, second, most = played[0], played[1], played[-1]
     said = f"`ippo` scores {scores[least]:.2f} in `{least}` to {scores[most]:.2f} in `{most}`."
+    assert said in page
+    memory = sorted((task.id for task in protocol.groups["self-play"]), key=others.__getitem__)
+    said = "scores {:.2f} in `{}` to {:.2f} in `{}`. Each agent".format(
+        *(part for task in (memory[0], memory[-1]) for part in (others[task], task))
+    )
     assert said in page
     said = f"{scores[least]:.2f} in `{least}` and {scores[second]:.2f} to {scores[most]:.2f} in the"
     assert said in failures
