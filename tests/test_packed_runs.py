@@ -71,11 +71,16 @@ def made(tmp_path_factory):
 def shipped(made, monkeypatch):
     """The protocol, results of the trained runs, and their file, which ships with the package."""
     protocol, results, file = made
+    ship(protocol, file, monkeypatch)
+    return protocol, results, file
+
+
+def ship(protocol, file, monkeypatch):
+    """Let the file be that of the runs of ippo that ship for a protocol, and the only one."""
     known, none = (protocol.protocol.name, "ippo"), file.with_name("none")
     for module in (packed_runs, packed_scores):
         monkeypatch.setattr(module, "shipped_file", lambda *of: file if of == known else none)
     packed_runs.digest_of_shipped.cache_clear()
-    return protocol, results, file
 
 
 def test_runs_come_back_as_they_were(made):
@@ -443,6 +448,38 @@ def test_playing_shipped_runs_again_tells_other_scores(scored, tmp_path):
     assert wrong["focal/ippo/run-51"].differing == (7,)
     assert wrong["dilemma/ippo/run-50"].reasons[0].startswith("dilemma/lengths differs in 1 of 20")
     assert set(wrong) == {"focal/ippo/run-51", "dilemma/ippo/run-50"}
+
+
+def test_shipped_scores_of_several_folders_count_once(tmp_path, monkeypatch):
+    protocol, file = required(tmp_path, selection=None), tmp_path / f"ippo{SUFFIX}"
+    models = {seed: replace(trained("dilemma", seed), progress=None) for seed in RUNS}
+    runs = coopbench.TrainedRuns("ippo", {"dilemma": models})
+    coopbench.evaluate(protocol, [runs], tmp_path / "trained", only=True)
+    pack_runs(tmp_path / "trained", "ippo", file)
+    ship(protocol, file, monkeypatch)
+    coopbench.evaluate(protocol, ["ippo"], tmp_path / "played", only=True)
+    place = pack_own_scores(protocol, tmp_path / "played", file)
+    one, two, played = (tmp_path / name for name in ("one", "two", "played"))
+    coopbench.evaluate(protocol, ["random"], one)
+    coopbench.evaluate(protocol, ["tit_for_tat"], two)
+    for folders, verified in (
+        ([one, two], "0 of 80 episodes"),
+        ([one, one], "0 of 80 episodes"),
+        ([one, played], "all episodes"),
+        ([played, one], "all episodes"),
+    ):
+        board = coopbench.leaderboard(folders, backend="serial")
+        assert board.notes == ()
+        (row,) = [row for row in board.rows if row.policy.startswith("ippo")]
+        assert (row.policy, row.verified) == ("ippo", verified)
+        results = [coopbench.load_report(folder).results for folder in folders]
+        assert row.results == tuple(dict.fromkeys(results))
+    arrays = dict(unpack(place))
+    place.write_bytes(pack(arrays | {"focal/score": arrays["focal/score"] * 1.5}))
+    packed_runs.digest_of_shipped.cache_clear()
+    coopbench.evaluate(protocol, ["random"], tmp_path / "other")
+    board = coopbench.leaderboard([tmp_path / "other", played], backend="serial")
+    assert len([row for row in board.rows if row.policy.startswith("ippo (")]) == 2
 
 
 def test_scores_of_another_protocol_stay_out_with_a_reason(scored, tmp_path):

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from coopbench.analysis.findings import Findings
 from coopbench.baselines.registry import entry_of
 from coopbench.episodes.table import Cell, EpisodeTable
@@ -24,6 +26,7 @@ from coopbench.report.numbers import finite
 from coopbench.report.page import as_html
 from coopbench.results import store
 from coopbench.results.folder import table_of
+from coopbench.results.packed_scores import arrays_of
 from coopbench.results.protocol_file import check_is_folder
 from coopbench.workflows.verdicts import BY_INTERVAL, CLOSE, MISSING, REPLAYED, Check, printable
 from coopbench.workflows.verification import Examined, checking_runner, examine
@@ -116,7 +119,7 @@ def leaderboard(
             examined.append(one)
     protocol = examined[0].protocol
     assert protocol is not None  # a folder without one is refused
-    entrants = _entrants(examined, notes)
+    entrants = _entrants(protocol, examined, notes)
     cells = [stored for entrant in entrants.values() for stored in entrant.renamed()]
     table = table_of(cells)
     notes += [printable(entrant.note) for entrant in entrants.values() if entrant.note]
@@ -197,13 +200,15 @@ def _called(stored: store.Stored, name: str) -> store.Stored:
     return stored._replace(**changed)  # type: ignore[arg-type]
 
 
-def _entrants(examined: Sequence[Examined], notes: list[str]) -> dict[str, _Entrant]:
+def _entrants(
+    protocol: Protocol, examined: Sequence[Examined], notes: list[str]
+) -> dict[str, _Entrant]:
     """Return every policy of all folders: once if its results agree, else once for each folder.
 
     Of two with the same name the later one is left out, with a note.
     """
     entrants: dict[str, _Entrant] = {}
-    for same in _by_policy(examined).values():
+    for same in _by_policy(protocol, examined).values():
         for entrant in same if len(same) == 1 else map(_named_after_folder, same):
             if entrant.name in entrants:
                 place = entrant.folders[0].verification.folder
@@ -214,7 +219,7 @@ def _entrants(examined: Sequence[Examined], notes: list[str]) -> dict[str, _Entr
     return entrants
 
 
-def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
+def _by_policy(protocol: Protocol, examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
     """Return the entrants of each policy; those with the same results are one."""
     by_policy: dict[str, list[_Entrant]] = {}
     for folder in examined:
@@ -223,7 +228,7 @@ def _by_policy(examined: Sequence[Examined]) -> dict[str, list[_Entrant]]:
             cells = {c: stored for c, stored in folder.cells.values() if c.policy == policy}
             checked = {cell: checks[cell.folder] for cell in cells}
             entrant = _Entrant(policy, policy, cells, checked, (folder,))
-            _join(by_policy.setdefault(policy, []), entrant)
+            _join(protocol, by_policy.setdefault(policy, []), entrant)
     return by_policy
 
 
@@ -234,12 +239,12 @@ def _named_after_folder(entrant: _Entrant) -> _Entrant:
     return replace(entrant, name=name, note=note)
 
 
-def _join(entrants: list[_Entrant], new: _Entrant) -> None:
+def _join(protocol: Protocol, entrants: list[_Entrant], new: _Entrant) -> None:
     """Add an entrant; one whose cells contain the other's, with the same results, is the same."""
     for number, old in enumerate(entrants):
-        larger, smaller = (old, new) if len(old.cells) >= len(new.cells) else (new, old)
+        larger, smaller = (old, new) if _size(old) >= _size(new) else (new, old)
         if all(
-            cell in larger.cells and _sum(stored) == _sum(larger.cells[cell])
+            cell in larger.cells and _agree(protocol, stored, larger.cells[cell])
             for cell, stored in smaller.cells.items()
         ):
             entrants[number] = replace(larger, folders=(*old.folders, *new.folders))
@@ -247,11 +252,23 @@ def _join(entrants: list[_Entrant], new: _Entrant) -> None:
     entrants.append(new)
 
 
-def _sum(stored: store.Stored) -> str:
-    """Return a text that two cells share if they hold the same results."""
-    if stored.episodes is None:
-        return f"failed: {stored.failure}"
-    return store.results_sum(stored.episodes)
+def _size(entrant: _Entrant) -> tuple[int, int]:
+    """Return how many cells an entrant has, and how many of them are more than shipped scores."""
+    blocks = [stored.episodes for stored in entrant.cells.values()]
+    return len(blocks), sum(block is None or block.trace is not None for block in blocks)
+
+
+def _agree(protocol: Protocol, one: store.Stored, two: store.Stored) -> bool:
+    """Whether two cells hold the same results; of shipped scores, as far as these go."""
+    if one.episodes is None or two.episodes is None:
+        return one.episodes is two.episodes and one.failure == two.failure
+    blocks = one.episodes, two.episodes
+    if all(block.trace is not None for block in blocks):
+        first, second = map(store.results_sum, blocks)
+        return first == second
+    task = protocol.task_of(one.episodes.cell.task)
+    scores, others = (arrays_of(protocol, task, [block]) for block in blocks)
+    return all(np.array_equal(scores[name], others[name], equal_nan=True) for name in scores)
 
 
 # --- the table ------------------------------------------------------------------------------------
