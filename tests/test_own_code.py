@@ -201,6 +201,86 @@ def test_one_name_has_one_source(tmp_path, added, other_name):
     assert "another source than in one/mine" in checks["two/mine"].reasons[0]
 
 
+@pytest.fixture
+def edited(tmp_path):
+    """Two tasks, a file with a policy, and a function that makes it play another constant."""
+    tasks = [builders.make_task("one"), builders.make_task("two", horizon=7)]
+    protocol = load_protocol(builders.protocol_file(tmp_path, tasks=tasks))
+    file = tmp_path / "pol.py"
+
+    def write(share):
+        lines = (
+            "import numpy as np",
+            "def act(o):",
+            f"    return np.full((*o.shape[:2], 1), {share})",
+        )
+        file.write_text("\n".join(lines))
+        return f"{file}:act"
+
+    return protocol, write
+
+
+def tasks_of(report, policy="pol.py:act"):
+    return {block.cell.task for block in report.episodes if block.cell.policy == policy}
+
+
+def test_results_of_edited_code_and_of_earlier_code_are_not_mixed(edited, tmp_path):
+    protocol, write = edited
+    folder = tmp_path / "results"
+    coopbench.evaluate(protocol, [write(0.1)], folder)
+    again = coopbench.evaluate(protocol, [write(0.1)], folder, tasks=["one"])
+    assert tasks_of(again) == {"one", "two"}
+    assert "Earlier results of pol.py:act in the folder are included." in again.notes
+    report = coopbench.evaluate(protocol, [write(0.9)], folder, tasks=["one"])
+    assert tasks_of(report) == {"one"}
+    assert "replaced: results of pol.py:act on one, which other code had played." in report.notes
+    (left,) = [note for note in report.notes if note.startswith("left out: ")]
+    assert "results of pol.py:act on two, where other code" in left
+    assert any("pol.py:act lacks the tasks two" in reason for reason in report.deviations)
+    later = coopbench.evaluate(protocol, ["cooperator"], folder)
+    for mixed in (later, coopbench.load_report(folder)):
+        assert tasks_of(mixed) == set()
+        assert tasks_of(mixed, "random") == {"one", "two"}
+        (left,) = [note for note in mixed.notes if note.startswith("left out: ")]
+        assert "all results of pol.py:act" in left
+        assert "played on one and others on two; play it on all tasks again" in left
+    assert coopbench.load_report(folder).results == ""
+    whole = coopbench.evaluate(protocol, [write(0.9)], folder)
+    assert whole.notes == (
+        "replaced: results of pol.py:act on two, which other code had played.",
+        "Earlier results of cooperator in the folder are included.",
+    )
+    assert coopbench.verify(folder).holds
+
+
+def test_folders_with_other_code_of_a_name_are_not_merged(edited, tmp_path):
+    protocol, write = edited
+    for task, share in (("one", 0.1), ("two", 0.9)):
+        write(share)
+        coopbench.evaluate(
+            protocol, [write(share)], tmp_path / task, only=True, shard=(1 + (task == "one"), 2)
+        )
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(ValueError, match=r"one/pol.*two/pol.* different code .*'pol.py:act'"):
+        coopbench.merge(folders, tmp_path / "both")
+    assert not (tmp_path / "both").exists()
+
+
+def test_results_of_an_earlier_call_with_an_object_are_named(edited, tmp_path):
+    protocol, _ = edited
+    for share, tasks in ((0.1, None), (0.9, ["one"])):
+
+        def mine(observations, share=share):
+            return np.full((*observations.shape[:2], 1), share)
+
+        report = coopbench.evaluate(protocol, {"mine": mine}, tmp_path / "results", tasks=tasks)
+    assert any(
+        note.startswith("Results of mine on two are from an earlier call.") for note in report.notes
+    )
+    assert "Earlier results of random in the folder are included." in report.notes
+    assert not any("Earlier results of mine" in note for note in report.notes)
+
+
 def test_commands_take_code(file, tmp_path, capsys):
     protocol = builders.protocol_file(tmp_path, tasks=[builders.make_task()])
     words = ["evaluate", str(protocol), "-p", f"{file}:Half", "--dry-run"]

@@ -31,7 +31,8 @@ def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Repor
     protocol does not require come before those that it requires, as in a report of ``evaluate``.
 
     Raises ``FileNotFoundError`` if it holds no results, and ``ValueError`` if a policy has training
-    runs in some cells and none in others. Damaged cells are left out and named.
+    runs in some cells and none in others. Damaged cells are left out and named, and so are policies
+    that are different code in some of their cells.
     """
     root = Path(folder)
     protocol = read_protocol(root)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from coopbench.baselines.registry import parse_name
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.names import check_case
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.episodes.trained import Trained
@@ -255,18 +256,20 @@ def _model_of(stored: store.Stored) -> Trained | Failed | None:
 
 
 def earlier_results(
-    root: Path, protocol: Protocol, played: Set[Cell]
+    root: Path, protocol: Protocol, played: Sequence[tuple[Cell, store.Stored]]
 ) -> tuple[list[tuple[Cell, store.Stored]], list[str]]:
     """Return the cells of a results folder that were not ``played``, with notes on them.
 
-    They are all cells on tasks of the protocol: everything in a folder is in every report of it.
+    They are all cells on tasks of the protocol, but those of other code: everything else in a
+    folder is in every report of it.
     """
     tasks, earlier = {task.id for task in protocol.task}, list[tuple[Cell, store.Stored]]()
     notes: list[str] = []
+    now = {cell for cell, _ in played}
     for place in cell_folders(root):
         try:
             cell = store.cell_of(root / place / "meta.json")
-            if cell in played or cell.task not in tasks or cell.folder != place:
+            if cell in now or cell.task not in tasks or cell.folder != place:
                 continue
             stored = store.read(root, protocol, cell)
         except DamagedResultError as error:
@@ -275,12 +278,73 @@ def earlier_results(
         if stored is not None:
             earlier.append((cell, stored))
     notes += _linked(root, protocol)
-    for policy in dict.fromkeys(cell.policy for cell, _ in earlier):
-        seeds = {cell.run for cell, _ in earlier if cell.policy == policy and cell.run is not None}
-        numbers = ", ".join(map(str, sorted(seeds)))
-        what = f"runs of {policy} in the folder are included: {numbers}" if seeds else ""
-        notes.append(f"Earlier {what or f'results of {policy} in the folder are included'}.")
-    return earlier, notes
+    earlier = of_one_code(earlier, notes, played)
+    return earlier, [*notes, *_included(earlier, now)]
+
+
+def _included(earlier: Sequence[tuple[Cell, store.Stored]], now: Set[Cell]) -> Iterator[str]:
+    """Yield which earlier results are included; ``now`` are the cells of this call.
+
+    Nothing tells whether an object that this call has played is the one that played other tasks.
+    """
+    again = {(cell.policy, cell.run) for cell in now}
+    for policy, pairs in grouped((pair[0].policy, pair) for pair in earlier).items():
+        unknown = [c for c, stored in pairs if (policy, c.run) in again and _is_unknown(stored)]
+        if unknown:
+            tasks = ", ".join(dict.fromkeys(cell.task for cell in unknown))
+            yield (
+                f"Results of {policy} on {tasks} are from an earlier call. Whether the same "
+                f"policy has played them is not known: no source of it is stored."
+            )
+        rest = [cell for cell, _ in pairs if cell not in unknown]
+        if rest:
+            seeds = sorted({cell.run for cell in rest if cell.run is not None})
+            what = f"runs of {policy} in the folder are included: {', '.join(map(str, seeds))}"
+            yield f"Earlier {what if seeds else f'results of {policy} in the folder are included'}."
+
+
+def _is_unknown(stored: store.Stored) -> bool:
+    """Whether neither a name nor weights nor a source say what has played a cell."""
+    known = stored.meta.get("plays"), stored.policy, stored.source, stored.failure
+    return all(fact is None for fact in known)
+
+
+def of_one_code(
+    cells: Sequence[tuple[Cell, store.Stored]],
+    notes: list[str],
+    played: Sequence[tuple[Cell, store.Stored]] = (),
+) -> list[tuple[Cell, store.Stored]]:
+    """Return the cells but those of policies that other code has played on other tasks.
+
+    The code of a policy is that with which this call has ``played`` it. A policy that it has not
+    played loses all cells: which of them are of the right code is not known. Notes say so.
+    """
+    now = {c.policy: store.source_of(stored) for c, stored in played if stored.episodes is not None}
+    kept = list[tuple[Cell, store.Stored]]()
+    for policy, pairs in grouped((pair[0].policy, pair) for pair in cells).items():
+        tasks: dict[str | None, list[str]] = grouped(
+            (store.source_of(stored), cell.task)
+            for cell, stored in pairs
+            if stored.episodes is not None
+        )
+        right = {now[policy]} if policy in now else set(tasks) if len(tasks) == 1 else set()
+        kept += [
+            (cell, stored)
+            for cell, stored in pairs
+            if stored.episodes is None or store.source_of(stored) in right
+        ]
+        wrong = [", ".join(some) for code, some in tasks.items() if code not in right]
+        if wrong and policy in now:
+            notes.append(
+                f"{LEFT_OUT}results of {policy} on {', '.join(wrong)}, where other code of that "
+                f"name has played than in this call; play it on all tasks again."
+            )
+        elif wrong:
+            notes.append(
+                f"{LEFT_OUT}all results of {policy}, because some code of that name has played on "
+                f"{' and others on '.join(wrong)}; play it on all tasks again."
+            )
+    return kept
 
 
 def check_folder(root: Path, cells: Sequence[Cell]) -> None:

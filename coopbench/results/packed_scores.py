@@ -35,7 +35,7 @@ from coopbench.playing.plan import game_of
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.protocol.variants import whole_of
-from coopbench.results.folder import LEFT_OUT, stored_cells
+from coopbench.results.folder import LEFT_OUT, of_one_code, stored_cells
 from coopbench.results.manifest import SHIPPED
 from coopbench.results.packed_runs import SUFFIX as RUNS
 from coopbench.results.packed_runs import digest_of_shipped, shipped_file, stored_trainings
@@ -246,8 +246,11 @@ def referenced(root: Path, protocol: Protocol) -> list[str]:
 
 
 def reported_cells(root: Path, protocol: Protocol, notes: list[str]) -> list[tuple[Cell, Stored]]:
-    """Return the cells of a results folder, see ``stored_cells``, and its shipped scores."""
-    cells = list(stored_cells(root, protocol, notes))
+    """Return the cells of a results folder that a report has, and its shipped scores.
+
+    Notes name those that are left out; see ``stored_cells`` and ``of_one_code``.
+    """
+    cells = of_one_code(list(stored_cells(root, protocol, notes)), notes)
     return [*cells, *noted_scores(cells, root, protocol, notes)]
 
 

@@ -35,7 +35,7 @@ import numpy as np
 import coopbench_envs
 from coopbench.baselines.networks.kinds import read_policy
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy, is_code
+from coopbench.baselines.own_code import LARGEST_SOURCE, CodePolicy, identity_of, is_code
 from coopbench.baselines.predicting import device_of
 from coopbench.baselines.registry import (
     POLICY_FILE,
@@ -131,6 +131,11 @@ def model_kind(stored: Stored) -> str:
     """
     weights = WEIGHTS if stored.policy is not None else ""
     return str(stored.meta.get("model") or weights)
+
+
+def source_of(stored: Stored) -> str | None:
+    """Return which code has played a cell; None if its source is not stored."""
+    return None if stored.source is None else identity_of(stored.meta["code"])
 
 
 def write(root: Path, played: Played, meta: dict[str, Any], model: Model | None = None) -> None:

@@ -1,17 +1,19 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbench.baselines.own_code import CodePolicy, identity_of
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.fingerprints import fitting
 from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
-from coopbench.errors import DamagedResultError
+from coopbench.errors import DamagedResultError, OtherProtocolError
 from coopbench.playing.bars import CellProgress, with_bars
 from coopbench.playing.contestants import (
     Contestant,
@@ -124,9 +126,10 @@ def evaluate(
     With ``out`` every finished cell is written to that folder at once: after an interruption the
     same call resumes where it stopped. Named policies that the folder already holds are not played
     again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
-    results in the folder are included. ``tasks`` are also played into a folder of the whole
-    protocol, as ``train`` makes one; its report then lacks the other tasks. Finally the report and
-    the manifest are written, with which ``verify`` detects missing cells.
+    results in the folder are included, except those that other code of a policy's name has played.
+    ``tasks`` are also played into a folder of the whole protocol, as ``train`` makes one; its
+    report then lacks the other tasks. Finally the report and the manifest are written, with which
+    ``verify`` detects missing cells.
 
     With ``shard``, (i, n) with i from 1, only part i of n of the cells is played and written to
     ``out``; what belongs to it depends on protocol and policies alone, and shards may share a
@@ -250,7 +253,7 @@ def _report(
     """Report on what was played, and on earlier results in ``out``; write the manifest there."""
     if out is None:
         return report_of(protocol, played, names, notes)
-    earlier, more = earlier_results(Path(out), protocol, {cell for cell, _ in played})
+    earlier, more = earlier_results(Path(out), protocol, played)
     scores = noted_scores([*played, *earlier], Path(out), protocol, more)
     damaged = tuple(f"{LEFT_OUT}{reason}" for reason in unreadable(Path(out)).values())
     notes = tuple(dict.fromkeys((*notes, *more, *damaged)))
@@ -315,6 +318,7 @@ def play_cells(
     root, notes = None if out is None else Path(out), list[str]()
     if root is not None:
         check_folder(root, [cell for cell, _ in cells])
+        notes += _replaced(root, protocol, cells)
     jobs = [job_of(protocol, cell, contestant, root) for cell, contestant in cells]
     kept = dict[Cell, store.Stored]()
     for cell, contestant in cells:
@@ -367,13 +371,31 @@ def _stored_cell(root: Path | None, job: PlayJob, played: Played) -> store.Store
     episodes = played.episodes
     if episodes.trace is not None:  # no report needs the actions of a policy
         episodes = replace(episodes, trace=replace(episodes.trace, actions=None))
-    return store.Stored(meta, episodes, played.progress, None)
+    model, run = job.policy, job.cell.run
+    source = model.source if isinstance(model, CodePolicy) and run is None else None
+    return store.Stored(meta, episodes, played.progress, None, source=source)
 
 
 def _write_failure(root: Path | None, protocol: Protocol, stored: store.Stored) -> None:
     """Write a failed run below ``root``, unless it was read from there, which says more of it."""
     if root is not None and stored.failure is not None and not stored.meta:
         store.write_failure(root, protocol, stored.failure)
+
+
+def _replaced(root: Path, protocol: Protocol, cells: Sequence[Planned]) -> Iterator[str]:
+    """Yield of which policies a folder holds results of other code, which play will replace."""
+    tasks: dict[str, list[str]] = {}
+    for cell, contestant in cells:
+        model = contestant.model
+        if cell.run is not None or isinstance(model, str | Trained | Failed):
+            continue
+        code = identity_of(model.code) if isinstance(model, CodePolicy) else None
+        with suppress(DamagedResultError, OtherProtocolError):  # of which others tell
+            stored = store.read(root, protocol, cell)
+            if stored is not None and store.source_of(stored) != code:
+                tasks.setdefault(cell.policy, []).append(cell.task)
+    for policy, some in tasks.items():
+        yield f"replaced: results of {policy} on {', '.join(some)}, which other code had played."
 
 
 def _finished(

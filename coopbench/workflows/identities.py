@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from coopbench.baselines.networks.policy import TrainedPolicy
-from coopbench.baselines.own_code import identity_of
 from coopbench.episodes.table import Cell
 from coopbench.files import digest_of
 from coopbench.protocol.schema import Protocol
-from coopbench.results.store import Stored
+from coopbench.results.store import Stored, source_of
 from coopbench_envs.arrays import pack, unpack
 
 Cells: TypeAlias = dict[str, tuple[Cell, Stored]]  # that could be read, by folder
@@ -29,7 +28,7 @@ def _other_sources(cells: Cells) -> Iterator[tuple[str, str]]:
     """Yield cells of policies that are other code in an earlier cell, with the reason."""
     seen: dict[str, tuple[str, str | None]] = {}
     for place, (cell, stored) in cells.items():
-        code = None if stored.source is None else identity_of(stored.meta["code"])
+        code = source_of(stored)
         first, earlier = seen.setdefault(cell.policy, (place, code))
         if code != earlier and stored.episodes is not None:
             other = f"another source than in {first}, another name in it, or none"

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopbench.episodes.names import check_case
+from coopbench.episodes.table import Cell
 from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration, write_registration
@@ -18,9 +19,6 @@ from coopbench.results.manifest import write_manifest
 from coopbench.results.packed_scores import referenced, write_reference
 from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.evaluation import write_report
-
-if TYPE_CHECKING:
-    from coopbench.episodes.table import Cell
 
 
 def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
@@ -35,8 +33,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
         OtherProtocolError: the folders are not of one protocol.
         ValueError: two folders hold different results of a cell, or different registrations, a
-            policy has training runs in some cells and none in others, or two names differ by case
-            alone.
+            policy has training runs in some cells and none in others, or is other code in some of
+            them, or two names differ by case alone.
     """
     root = Path(out)
     sources = [Path(folder) for folder in folders]
@@ -47,12 +45,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
         sources = [root, *others]
     protocol = _common_protocol(sources)
     notes: list[str] = []
-    results: dict[Cell, tuple[Path, Any]] = {}  # the folder that holds a cell, and its result
-    for source in sources:
-        for cell, stored in stored_cells(source, protocol, notes):
-            other, result = results.setdefault(cell, (source, _result(stored)))
-            if result != _result(stored):
-                raise ValueError(_conflict(other / cell.folder, source / cell.folder))
+    results = _collected(sources, protocol, notes)
     if not results:
         reasons = " ".join(notes) or "Run the evaluations again to resume them."
         raise FileNotFoundError(f"There are no finished cells to merge. {reasons}")
@@ -64,7 +57,7 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     write_protocol(root, protocol)
     if study is not None and read_registration(root) is None:
         write_registration(root, study)
-    for cell, (source, _) in results.items():
+    for cell, source in results.items():
         if source != root:
             store.copy(source, root, cell)
     write_reference(root, protocol, shipped)
@@ -72,6 +65,24 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     loaded = load_report(root)
     report = replace(loaded, notes=tuple(dict.fromkeys((*notes, *loaded.notes))))
     return write_report(report, root)
+
+
+def _collected(sources: Sequence[Path], protocol: Protocol, notes: list[str]) -> dict[Cell, Path]:
+    """Return the cells of all folders, each with the first that holds it."""
+    results: dict[Cell, tuple[Path, Any]] = {}  # the folder that holds a cell, and its result
+    codes: dict[str, tuple[Path, str | None]] = {}  # a cell of each policy, and its code
+    for source in sources:
+        for cell, stored in stored_cells(source, protocol, notes):
+            place = source / cell.folder
+            other, result = results.setdefault(cell, (source, _result(stored)))
+            if result != _result(stored):
+                raise ValueError(_conflict(other / cell.folder, place))
+            if stored.episodes is None:
+                continue
+            first, code = codes.setdefault(cell.policy, (place, store.source_of(stored)))
+            if code != store.source_of(stored):
+                raise ValueError(_two_policies(cell.policy, first, place))
+    return {cell: source for cell, (source, _) in results.items()}
 
 
 def _common_protocol(sources: Sequence[Path]) -> Protocol:
@@ -104,4 +115,12 @@ def _conflict(one: Path, two: Path) -> str:
         f"{one} and {two} hold different results of the same cell. One of them was played by "
         f"another policy, with other versions or on another platform (their meta.json say which), "
         f"or was changed: remove the wrong one and merge again."
+    )
+
+
+def _two_policies(name: str, one: Path, two: Path) -> str:
+    return (
+        f"{one} and {two} were played by different code that is called {name!r}: two policies. "
+        f"Play one of them again under another name, or all tasks with the same code, and merge "
+        f"again."
     )
