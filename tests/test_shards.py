@@ -223,6 +223,20 @@ def test_folders_of_other_protocols_are_refused(root, played, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_the_first_folder_decides_what_the_digest_leaves_out(tmp_path):
+    for name, high in (("a", 100), ("b", 20)):
+        file = protocol_file(tmp_path, tasks=[make_task("one", high=high)])
+        coopbench.evaluate(file, [POLICIES[name == "b"]], tmp_path / name)
+    a, b = tmp_path / "a", tmp_path / "b"
+    for first, second, high in ((a, b, 100), (b, a, 20)):
+        merged = coopbench.merge([first, second], tmp_path / f"first-{first.name}")
+        (task,) = merged.protocol.task
+        assert task.bounds.high == high
+        assert merged.notes == (
+            f"The protocol of {second} differs in task.one.bounds; that of {first} is used.",
+        )
+
+
 def test_the_registration_of_a_study_is_merged_with_its_results(played, tmp_path):
     folders = [shutil.copytree(folder, tmp_path / folder.name) for folder in played[2][1:3]]
     protocol = read_protocol(folders[0])

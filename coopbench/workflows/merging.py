@@ -11,6 +11,7 @@ from coopbench.errors import OtherProtocolError
 from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration, write_registration
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.variants import differing_keys
 from coopbench.report.loading import load_report
 from coopbench.report.report import Report
 from coopbench.results import store
@@ -24,10 +25,12 @@ from coopbench.workflows.evaluation import write_report
 def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and write the report on all.
 
-    Every checksum is verified; damaged cells are left out and named in the report's notes. A cell
-    that several folders hold with the same results counts once. Shipped scores belong to ``out`` if
-    they belong to one of the folders. Cells that ``out`` already holds
-    are included; it may be one of the folders. Nothing is written if there is an error.
+    The first folder, which is ``out`` if that holds results, decides what the digest of a protocol
+    leaves out, such as bounds; the notes name where others differ. Every checksum is verified;
+    damaged cells are left out and named in the report's notes. A cell that several folders hold
+    with the same results counts once. Shipped scores belong to ``out`` if they belong to one of the
+    folders. Cells that ``out`` already holds are included; it may be one of the folders. Nothing is
+    written if there is an error.
 
     Raises:
         FileNotFoundError: a folder holds no results, or all of them no finished cell.
@@ -43,8 +46,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
     if (root / "protocol.json").is_file():
         others = [source for source in sources if source.resolve() != root.resolve()]
         sources = [root, *others]
-    protocol = _common_protocol(sources)
     notes: list[str] = []
+    protocol = _common_protocol(sources, notes)
     results = _collected(sources, protocol, notes)
     if not results:
         reasons = " ".join(notes) or "Run the evaluations again to resume them."
@@ -85,7 +88,8 @@ def _collected(sources: Sequence[Path], protocol: Protocol, notes: list[str]) ->
     return {cell: source for cell, (source, _) in results.items()}
 
 
-def _common_protocol(sources: Sequence[Path]) -> Protocol:
+def _common_protocol(sources: Sequence[Path], notes: list[str]) -> Protocol:
+    """Return the protocol of the first folder; note in what those of the others differ."""
     protocol = read_protocol(sources[0])
     for source in sources[1:]:
         other = read_protocol(source)
@@ -94,6 +98,10 @@ def _common_protocol(sources: Sequence[Path]) -> Protocol:
                 f"{sources[0]} holds results of {protocol.name} with digest "
                 f"{protocol.digest[:12]}, {source} of {other.name} with digest "
                 f"{other.digest[:12]}. Merge folders of one protocol only."
+            )
+        if keys := differing_keys(protocol, other):
+            notes.append(
+                f"The protocol of {source} differs in {keys}; that of {sources[0]} is used."
             )
     return protocol
 
