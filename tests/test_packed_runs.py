@@ -332,18 +332,18 @@ def test_shipped_scores_take_the_place_of_play(scored, tmp_path, command):
         row.mean for row in own.estimates if (row.policy, row.metric) == ("ippo", "length")
     }
     assert [row for row in report.agents if row.policy == "ippo"] == []
-    (mean,) = {
-        row.count
+    rates = {
+        (row.count, row.flag)
         for row in report.estimates
         if (row.policy, row.metric) == ("ippo", "cooperation_rate")
     }
-    assert mean == 0  # undefined, as nothing but the score ships
+    assert rates == {(0, "not stored with the shipped scores")}
     assert [p.steps.tolist() for p in report.episodes.progress_of("dilemma", "ippo")] == [
         [10, 20]
     ] * len(RUNS)
     assert not any(tmp_path.glob("*/ippo*"))  # nothing was played
     again = coopbench.load_report(tmp_path)
-    assert as_json(again) == as_json(replace(report, notes=()))
+    assert as_json(again) == as_json(report)
     assert "2 cells" not in (shown := command("verify", tmp_path).out)
     assert shown.count("shipped with coopbench") == 4
     assert "80 episodes have the scores that ship with coopbench" in shown
@@ -389,7 +389,8 @@ def test_a_later_evaluation_and_a_merge_keep_shipped_scores(scored, tmp_path):
     later = coopbench.evaluate(protocol, ["cooperator"], tmp_path / "merged", only=True)
     coopbench.evaluate(protocol, ["random"], tmp_path / "own", only=True)  # without shipped scores
     both = coopbench.merge([tmp_path / "own", tmp_path / "parts"], tmp_path / "both")
-    for report in (merged, later, both):
+    for report in (merged, later, both, coopbench.load_report(tmp_path / "both")):
+        assert len([note for note in report.notes if note.startswith("Scores of ippo ship")]) == 1
         assert {b.cell.run for b in report.episodes if b.cell.policy == "ippo"} == {*RUNS}
     assert later.results == coopbench.load_report(tmp_path / "merged").results
     (tmp_path / "merged" / "shipped.json").unlink()

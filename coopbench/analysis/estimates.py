@@ -30,6 +30,7 @@ from coopbench.statistics.two_way import FEWEST
 FEW = 10  # runs below which an interval is marked
 EQUAL = "all values are equal: a width of zero is not certainty"
 CERTAIN = "exact: all starts are played, and nothing is drawn"
+NOT_STORED = "not stored with the shipped scores"
 BOUNDED = "all values are equal: the interval is a bound on others that were not seen"
 
 
@@ -62,8 +63,8 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
     by_id = {task.id: task for task in protocol.task}
     lost = [(task, name) for task in by_id for name in table.contestants(task)]
     for name, policy in dict.fromkeys((*table.pairs, *lost)):
-        metrics = protocol.report.metrics_of(by_id[name])
-        if not table.runs(name, policy):
+        metrics, blocks = protocol.report.metrics_of(by_id[name]), table.runs(name, policy)
+        if not blocks:
             metrics = (protocol.report.score,)
         matrices = list(score_matrices(protocol, table, by_id[name], policy, metrics))
         failed = len(table.failed(name, policy))
@@ -71,8 +72,10 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
         for metric, row, values in zip(metrics, means, matrices, strict=True):
             if metric == protocol.report.score:
                 row = _bounded(protocol, by_id[name], row, values)
-                alike = _repeated(table.runs(name, policy), values)
+                alike = _repeated(blocks, values)
                 row = replace(row, flag="; ".join(filter(None, (row.flag, alike))))
+            elif not row.count and any(block.scores_alone for block in blocks):
+                row = replace(row, flag=NOT_STORED)
             if failed:
                 flag = _with_failures(row, failed, values)
                 row = replace(row, failed=values.failed, flag=flag)

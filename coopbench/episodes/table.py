@@ -92,6 +92,7 @@ class Episodes:
     drawn: bool = True
     # Who acted by numbers in a game of choices and played the nearest ones: name -> "N choices".
     nearest: Mapping[str, str] = field(default_factory=dict)
+    scores_alone: bool = False  # shipped scores: nothing but the score and the length is stored
 
     def __post_init__(self) -> None:
         _check_size(self.cell, {"return": self.returns} | self.metrics | self.agent_metrics)

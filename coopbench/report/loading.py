@@ -12,7 +12,7 @@ from coopbench.protocol.registration import Registration, read_registration
 from coopbench.protocol.schema import Protocol
 from coopbench.report.report import Report
 from coopbench.report.sections import lacking
-from coopbench.results.folder import table_of
+from coopbench.results.folder import LEFT_OUT, table_of
 from coopbench.results.manifest import results_digest
 from coopbench.results.packed_scores import reported_cells
 from coopbench.results.protocol_file import read_protocol
@@ -51,8 +51,13 @@ def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Repor
         first,
         tuple(notes),
         registration=read_registration(root),
-        results="" if notes else results_digest(root, protocol),
+        results="" if any(map(_is_omission, notes)) else results_digest(root, protocol),
     )
+
+
+def _is_omission(note: str) -> bool:
+    """Whether a note says that something in the folder is not in its report."""
+    return note.startswith(LEFT_OUT)
 
 
 def _required_last(protocol: Protocol, policies: Iterable[str]) -> list[str]:

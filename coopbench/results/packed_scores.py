@@ -168,6 +168,7 @@ def _cells(
             common_reward=task.spec.common_reward,
             outside=meta.get("outside", 0),
             drawn=meta.get("drawn", True),
+            scores_alone=True,
         )
         progress = None
         if meta["chosen_step"] is not None:
@@ -195,12 +196,17 @@ def with_scores(
             continue
         if cells:
             scored[learner] = cells
-            seeds = ", ".join(map(str, sorted({c.run for c, _ in cells if c.run is not None})))
-            notes.append(
-                f"Scores of {learner} ship with coopbench and were not played here: runs {seeds}. "
-                f"Its other metrics are missing; --play-shipped plays them."
-            )
+            notes.append(_not_played(learner, cells))
     return scored, tuple(notes)
+
+
+def _not_played(learner: str, cells: Sequence[tuple[Cell, Stored]]) -> str:
+    """Say which scores of a learner ship, and what they lack."""
+    seeds = ", ".join(map(str, sorted({cell.run for cell, _ in cells if cell.run is not None})))
+    return (
+        f"Scores of {learner} ship with coopbench and were not played here: runs {seeds}. "
+        f"Its other metrics are missing; --play-shipped plays them."
+    )
 
 
 # --- the name in a results folder -----------------------------------------------------------------
@@ -257,12 +263,13 @@ def reported_cells(root: Path, protocol: Protocol, notes: list[str]) -> list[tup
 def noted_scores(
     cells: Iterable[tuple[Cell, Stored]], root: Path, protocol: Protocol, notes: list[str]
 ) -> list[tuple[Cell, Stored]]:
-    """Return ``scores_beside`` in one list; add to ``notes`` why there are none, if that is so."""
+    """Return ``scores_beside`` in one list; say in ``notes`` whose they are, or why none is."""
     try:
         scored = scores_beside(cells, root, protocol)
     except (DamagedResultError, OtherProtocolError) as error:
         notes.append(f"{LEFT_OUT}{error}")
         return []
+    notes += [_not_played(learner, pairs) for learner, pairs in scored.items()]
     return [pair for pairs in scored.values() for pair in pairs]
 
 

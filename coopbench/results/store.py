@@ -455,7 +455,11 @@ def _parsed(
     block = Episodes(
         cell=cell,
         agents=tuple(meta["agents"]),
-        **{name: arrays[name] for name in ("seeds", "lengths", "terminated", "seats", "returns")},
+        seeds=arrays["seeds"],
+        lengths=arrays["lengths"],
+        terminated=arrays["terminated"],
+        seats=arrays["seats"],
+        returns=arrays["returns"],
         metrics=metrics,
         curves=curves,
         agent_metrics=agent_metrics,
