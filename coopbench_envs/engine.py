@@ -28,7 +28,7 @@ from coopbench_envs.drivers import (
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import check_count, unknown
-from coopbench_envs.registration import spec
+from coopbench_envs.registration import ByName, spec
 from coopbench_envs.states import allocated, bounds_of, stored
 from coopbench_envs.threads import LanePool, checked
 
@@ -62,7 +62,7 @@ _TAKEN = frozenset(
 # would become arrays of their own.
 _DERIVED = (
     *("_launch", "_look", "_translator", "_views", "first", "_host", "state", "control", "actions"),
-    *("_direct", "single", "finals"),
+    *("_direct", "single", "finals", "spec"),
 )
 
 
@@ -139,14 +139,14 @@ class Engine:
         check_count("threads", threads)
         if order not in (None, *ORDERS):
             raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
-        self.spec = spec(env_id)
+        self._registered = spec(env_id)
         if is_foreign(env_id):
             raise ValueError(
                 f"{env_id} is an environment of another package, which is not compiled; allowed: "
                 f"evaluate, train, coopbench_envs.make_vec, coopbench_envs.sb3_vec_env."
             )
         self.lanes, self.threads = lanes, threads
-        self.spec, self.parameters, self.constants = as_played(self.spec, parameters)
+        self.spec, self.parameters, self.constants = as_played(self._registered, parameters)
         self.choices: Choices | None = self.spec.choices
         self.horizon = self._horizon()
         self.agents = self.spec.agents(self.constants)
@@ -353,12 +353,13 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
-        state["spec"] = self.spec.id  # from which compiled code is found again
+        state["_registered"] = ByName(self._registered)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.spec = with_choices(spec(state["spec"]), self.choices)
+        self._registered = state["_registered"].env_spec
+        self.spec = with_choices(self._registered, self.choices)
         self._host = self._visible()
         self._expose(self._host)
 

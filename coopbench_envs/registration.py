@@ -13,7 +13,7 @@ import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import gymnasium
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coopbench_envs.core import EnvSpec
 
 __all__ = [
+    "ByName",
     "added",
     "ids",
     "register",
@@ -78,7 +79,8 @@ def spec(env_id: str) -> "EnvSpec":
         raise ValueError(_unregistered(name))
     if name not in _specs:
         for env_spec in specs_of(_imported(_modules[name])):
-            _specs.setdefault(env_spec.id, env_spec)
+            if _modules.get(env_spec.id) == _modules[name]:
+                _specs.setdefault(env_spec.id, env_spec)
         source_digest(_modules[name])
         if name not in _specs:
             raise ValueError(
@@ -111,14 +113,16 @@ def register(env_spec: "EnvSpec") -> None:
     """Register your own environment under its id, on all interfaces.
 
     Call it at the top level of the module that defines ``env_spec``, so that every process that
-    imports the module has it. A second call replaces the environment of that id.
+    imports the module has it. A second call replaces the environment of that id, in worker
+    processes, too. What was made before it goes on with the old one, as do its copies, and can no
+    longer be pickled.
 
     Raises ``ValueError`` for an id without a namespace and a version, and for one in the namespace
     of this package.
     """
     _check_id(env_spec.id)
-    _specs[env_spec.id] = env_spec
     _register(env_spec.id, env_spec.module)
+    _specs[env_spec.id] = env_spec
     source_digest(env_spec.module)
 
 
@@ -164,6 +168,41 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
         raise ValueError(f"{name} in {file} was {by_name[name]!r}; allowed: an EnvSpec.")
     register(by_name[name])
     return by_name[name]
+
+
+class ByName:
+    """A registered environment in what is copied or pickled: copies share it, pickles name it.
+
+    A pickle raises ``ValueError``, when it is made and when it is loaded, if another environment
+    has been registered under the id.
+    """
+
+    def __init__(self, env_spec: "EnvSpec") -> None:
+        self.env_spec = env_spec
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ByName":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        env_id, module = self.env_spec.id, self.env_spec.module
+        if spec(env_id) is not self.env_spec:
+            raise ValueError(_replaced(env_id))
+        return _named, (env_id, module, source_digest(module))
+
+
+def _named(env_id: str, module: str, digest: str) -> ByName:
+    env_spec = spec(env_id)
+    # A script that is imported elsewhere has another name there, and the same content.
+    if env_spec.module != module and source_digest(env_spec.module) != digest:
+        raise ValueError(_replaced(env_id))
+    return ByName(env_spec)
+
+
+def _replaced(env_id: str) -> str:
+    return (
+        f"Another environment has been registered as {env_id} since this one was made. A pickle "
+        f"names its environment, and would go on with the other one: make this one anew."
+    )
 
 
 def source_digest(module: str) -> str:
@@ -243,9 +282,13 @@ def register_all() -> None:
 
 
 def _register(env_id: str, module: str) -> None:
-    if env_id in _modules:
-        return
+    known = _modules.get(env_id)
     _modules[env_id] = module
+    if known is not None:
+        # A worker process has the script under two names.
+        if sys.modules.get(known) is not sys.modules.get(module):
+            _specs.pop(env_id, None)
+        return
     kwargs = {"env_id": env_id}
     gymnasium.register(
         env_id,

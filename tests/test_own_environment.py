@@ -1,8 +1,11 @@
 """Environments from outside: a file or a module, an entry point; also in worker processes."""
 
+import copy
 import hashlib
+import importlib
 import json
 import os
+import pickle
 import shutil
 import sys
 from dataclasses import replace
@@ -22,6 +25,7 @@ from coopbench_envs import registration
 TEMPLATE = Path(__file__).resolve().parent.parent / "examples" / "own-environment"
 FILE = TEMPLATE / "src" / "volunteers" / "environment.py"
 # A test registers the environment again, which other processes do for the first time.
+AGAIN = "test/Again-v0"
 pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
 
 
@@ -171,10 +175,46 @@ def test_ids_are_sorted():
 
 @pytest.mark.usefixtures("restored")
 def test_a_second_registration_replaces_the_first():
-    first = replace(toy_pennies.SPEC, id="test/Again-v0")
+    first = replace(toy_pennies.SPEC, id=AGAIN)
     for each in (first, replace(first, agents=lambda p: ("left", "right"))):
         registration.register(each)
-        assert coopbench_envs.spec("test/Again-v0") is each
+        assert coopbench_envs.spec(AGAIN) is each
+
+
+@pytest.fixture
+def two_games(restored, tmp_path, monkeypatch):
+    """Names of two modules with different games of one id; only the first has been imported."""
+    text = Path(toy_pennies.__file__).read_text(encoding="utf-8")
+    text = text.replace("test/Pennies-v0", AGAIN).replace("SPEC_", "OTHER_")
+    text += "\nimport coopbench_envs\ncoopbench_envs.register(SPEC)\n"
+    (tmp_path / "early_game.py").write_text(text, encoding="utf-8")
+    (tmp_path / "late_game.py").write_text(text.replace("0.25 *", "0.5 *"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("early_game")
+    yield "early_game", "late_game"
+    for name in ("early_game", "late_game"):
+        sys.modules.pop(name, None)
+
+
+def test_other_processes_play_the_game_that_was_registered_last(two_games):
+    early, late = two_games
+    assert registration.added()[AGAIN] == early
+    importlib.import_module(late)
+    assert registration.added()[AGAIN] == coopbench_envs.spec(AGAIN).module == late
+    registration.restore({AGAIN: early})  # in a worker that has imported the other one
+    assert coopbench_envs.spec(AGAIN).module == early
+
+
+def test_copies_keep_the_game_that_was_registered_before(two_games):
+    engine = coopbench_envs.Engine(AGAIN)
+    content = pickle.dumps(engine)
+    assert pickle.loads(content).spec is engine.spec
+    importlib.import_module(two_games[1])
+    assert copy.deepcopy(engine).spec is engine.spec is not coopbench_envs.spec(AGAIN)
+    with pytest.raises(ValueError, match=f"Another environment has been registered as {AGAIN}"):
+        pickle.dumps(engine)
+    with pytest.raises(ValueError, match=f"Another environment has been registered as {AGAIN}"):
+        pickle.loads(content)
 
 
 @pytest.mark.usefixtures("restored")
