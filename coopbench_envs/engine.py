@@ -174,6 +174,7 @@ class Engine:
         self._expose(self._host)
         told = self._checked_info(Engine.info(self))  # that of a GPU copies, and has no arrays yet
         self.final_info = {name: values.copy() for name, values in told.items()}
+        self._last_present = np.zeros((lanes, len(self.agents)), np.bool_)
 
     @property
     def kernels(self) -> Kernels:
@@ -442,6 +443,7 @@ class Engine:
         control, over = self.control, self.control.done.copy()
         for name, values in self._host.finals._asdict().items():
             values[over] = getattr(control, name)[over]
+        self._last_present[over] = self.present()[over]
         self._keep_info(over)
         control.chosen[:] = over
         self._lane_pool.run(self._launch, RENEW)
@@ -452,6 +454,23 @@ class Engine:
             self.final_info[name][over] = values[over]
 
     # -- looking ---------------------------------------------------------------------------------
+
+    def present(self, *, final: bool = False) -> np.ndarray:
+        """Return who takes part in the state that is shown, bool (lanes, agents).
+
+        Where an episode has ended for all together, these are the agents that were left; nobody is
+        in ``control.alive`` then. ``final``: in the last state of the episode that SAME_STEP ended.
+        """
+        if final:
+            return self._last_present
+        control = self._host.control
+        lanes = np.flatnonzero(control.done & control.ended) if self.falling else ()
+        if not len(lanes):
+            return control.alive
+        there, kernels = control.alive.copy(), self.kernels
+        for lane in lanes if kernels.compiled else [lanes]:  # NumPy kernels take all at once
+            kernels.present(self.constants, self._host.state, lane, there)
+        return there
 
     def check(self) -> None:
         """Do nothing: ``step`` itself raises for actions that it refuses.

@@ -107,6 +107,9 @@ class Lanes(Protocol):
     def info(self) -> dict[str, np.ndarray]:
         """Return what agents are told besides their observations, (lanes, agents, ...)."""
 
+    def present(self, *, final: bool = False) -> np.ndarray:
+        """Return who takes part in the state that is shown, or in that of an episode's end."""
+
     def view(self) -> Any:
         """Return the state of all lanes, lane first: read-only arrays that follow the game."""
 

@@ -115,6 +115,9 @@ def test_the_driver_as_python_does_the_same(uncompiled, batches, env_id, mode):
             getattr(engine, name)(*arguments, **named)
         same(driven, batch)
         np.testing.assert_equal(batch.state, driven.state)
+        for final in (False, True):
+            there = driven.present(final=final)
+            np.testing.assert_array_equal(batch.present(final=final), there)
         np.testing.assert_equal(batch.finals, driven.finals)
 
     both("reset", np.array([5, 6, 7, 1 << 63], np.uint64))

@@ -278,6 +278,105 @@ def test_rewards_of_a_round_are_told_until_the_next_one_begins():
         assert any(env.rewards.values()) == (turn % 2 == 1)
 
 
+# --- the end for all together ---------------------------------------------------------------------
+
+
+def joint_end(env_id, field, **parameters):
+    """Return a seed, the joint actions of its episode, what follows the last, and who is left.
+
+    Everybody plays the last legal choice. The episode ends for all together, after some have
+    fallen, or never took part, and before the others do.
+    """
+    env = gymnasium.make(env_id, **parameters).unwrapped
+    for seed in range(99):
+        _, info = env.reset(seed=seed)
+        actions, ended, truncated = [], False, False
+        while not (ended or truncated):
+            actions.append([np.flatnonzero(mask)[-1] for mask in info["action_mask"]])
+            *seen, ended, truncated, info = env.step(np.array(actions[-1]))
+        left = getattr(env.engine.state, field)[0, : len(env.engine.agents)] > 0
+        if ended and left.any() and not left.all():
+            return seed, np.array(actions), seen[0], info, left
+    raise AssertionError("no such episode")
+
+
+@pytest.fixture(
+    params=[(SQUAD, "health", {"goal": 6}), ("coopbench/Skirmish-v1", "living", {"map": "3m"})],
+    ids=["squad", "skirmish"],
+)
+def battle(request):
+    """An environment, its parameters, and what ``joint_end`` returns of it."""
+    env_id, field, parameters = request.param
+    return env_id, parameters, joint_end(env_id, field, **parameters)
+
+
+def test_who_is_left_at_a_joint_end_is_alive_and_sees_it(battle):
+    env_id, parameters, (seed, actions, last, told, left) = battle
+    np.testing.assert_array_equal(told["alive"], left)
+    np.testing.assert_array_equal(last.any(axis=1), left)
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        many = coopbench_envs.make_vec(env_id, 2, autoreset_mode=mode, **parameters)
+        many.reset(seed=[seed, seed])
+        for joint in actions:
+            infos = many.step(np.stack([joint, joint]))[4]
+        infos = infos.get("final_info", infos)
+        np.testing.assert_array_equal(infos["alive"], [left, left], err_msg=mode)
+
+
+@pytest.mark.parametrize("dead_agents", ["remove", "keep"])
+def test_pettingzoo_tells_of_a_joint_end_the_same(battle, dead_agents):
+    env_id, parameters, (seed, actions, last, told, left) = battle
+    parallel, turns = (
+        cls(env_id, dead_agents=dead_agents, **parameters) for cls in (ParallelEnv, AECEnv)
+    )
+    for env in (parallel, turns):
+        env.reset(seed=seed)
+    for joint in actions:
+        chosen = dict(zip(parallel.possible_agents, joint, strict=True))
+        seen, _, _, _, infos = parallel.step({agent: chosen[agent] for agent in parallel.agents})
+        while turns.engine.view().time < parallel.engine.view().time:
+            agent = turns.agent_selection
+            turns.step(None if turns.terminations[agent] else chosen[agent])
+    for seat, agent in enumerate(parallel.possible_agents):
+        if agent in infos:
+            for shown, info in (
+                (seen[agent], infos[agent]),
+                (turns.observe(agent), turns.infos[agent]),
+            ):
+                np.testing.assert_array_equal(shown, last[seat])
+                np.testing.assert_array_equal(info["action_mask"], told["action_mask"][seat])
+                assert info.get("alive", left[seat]) == left[seat]
+        else:
+            assert dead_agents == "remove"
+            assert not left[seat]
+
+
+def test_stable_baselines_tells_who_took_part_in_the_last_step(battle):
+    pytest.importorskip("stable_baselines3")
+    env_id, parameters, (seed, actions, last, _, left) = battle
+    rows = coopbench_envs.sb3_vec_env(env_id, 1, **parameters)
+    rows.seed(seed)
+    rows.reset()
+    for joint in actions:
+        acted = rows.engine.control.alive[0].copy()
+        infos = rows.step(joint)[3]
+    assert acted[left].all()
+    assert [info["alive"] for info in infos] == acted.tolist()
+    np.testing.assert_array_equal([info["terminal_observation"] for info in infos], last)
+
+
+def test_who_is_kept_sees_how_a_game_ends_for_all_together():
+    """Also where agents are gone because they were terminated: not those who were so before."""
+    env = ParallelEnv(PENNIES, dead_agents="keep")
+    env.reset(seed=0, options={"state": {"pennies": np.array([6, 1, 6])}})
+    while env.agents:
+        seen, _, terminated, _, infos = env.step(dict.fromkeys(env.agents, GIVE))
+    assert all(terminated.values())
+    assert [infos[agent]["alive"] for agent in env.possible_agents] == [True, False, True]
+    assert [info["action_mask"].tolist() for info in infos.values()] == [[1, 0, 0]] * 3
+    assert set(seen) == set(env.possible_agents)
+
+
 # --- PyMARL ---------------------------------------------------------------------------------------
 
 

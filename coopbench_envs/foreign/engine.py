@@ -137,6 +137,10 @@ class ForeignEngine:
         """Leave out ``first``, whose views would become arrays of their own."""
         return {name: value for name, value in self.__dict__.items() if name != "first"}
 
+    def present(self, *, final: bool = False) -> np.ndarray:
+        """Return who acts in the coming step, or had not ended in the last one; (lanes, agents)."""
+        return self.finals.alive if final else self.control.alive
+
     def close(self) -> None:
         """Close all environments."""
         for world in self._worlds:

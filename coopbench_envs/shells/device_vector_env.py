@@ -23,8 +23,9 @@ class DeviceVectorEnv(Batch):
     ``step`` returns ``DeviceArray``: buffers that the next call overwrites, or copies of them on
     the GPU with ``copy=True``. It does not wait for the GPU, and so knows of nothing that happens:
     infos are the same names at every step, for all lanes. ``rewards`` are those of every agent;
-    ``action_mask`` and ``invalid_actions`` come with choices, ``alive`` where agents may fall, and
-    ``state`` with ``global_state=True``. Under "SameStep" ``final_obs``, ``final_rewards``,
+    ``action_mask`` and ``invalid_actions`` come with choices, ``alive`` where agents may fall (who
+    acts in the coming step: nobody once an episode has ended for all together), and ``state`` with
+    ``global_state=True``. Under "SameStep" ``final_obs``, ``final_rewards``,
     ``final_returns`` and ``final_metrics``, in the order of the environment's metrics, hold in
     every lane what its latest finished episode has ended with. Under "Disabled" finished lanes rest
     until they are reset. What the environment tells its agents in addition is not among the infos:

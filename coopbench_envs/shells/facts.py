@@ -62,10 +62,13 @@ class Facts:
 
     def single(self) -> Mapping[str, np.ndarray]:
         """Return views of what is told of lane 0, (agents, ...) by name."""
+        told = self._first
+        if "alive" in told:
+            told = told | {"alive": self.engine.present()[0]}
         if not self._adds:
-            return self._first
+            return told
         added = {name: values[0] for name, values in self.engine.info().items()}
-        return self._first | self._own(added, self._ego)
+        return told | self._own(added, self._ego)
 
     @cached_property
     def _first(self) -> dict[str, np.ndarray]:
@@ -76,6 +79,8 @@ class Facts:
         """Return views of what is told of all lanes, (lanes, agents, ...) by name."""
         engine = self.engine
         table = self.kept(engine.finals if final else engine.control)
+        if "alive" in table:
+            table["alive"] = engine.present(final=final)
         if self._adds:
             table |= engine.final_info if final else engine.info()
         return self._own(table, (slice(None), self._ego))

@@ -53,6 +53,7 @@ class Roster:
         self.truncations: dict[str, bool] = {}
         self.infos: dict[str, Info] = {}
         self._keep = dead_agents == "keep"
+        self._present = [False] * len(self.names)  # who sees the state, where the dead are kept
         self._facts = Facts(self.engine, OF_AGENTS)
         self._plain = not (self._keep or self._facts)  # infos are empty until the end
         self._shape = self.engine.actions.shape[2:]
@@ -81,6 +82,7 @@ class Roster:
         alive = control.alive[0] | self._keep
         if control.done[0]:  # a state may be that of the end of an episode
             alive[:] = False
+        self._present = self.engine.present()[0].tolist()
         self._admit([agent for agent, acts in zip(self.names, alive, strict=True) if acts])
         self.infos = self._infos()
 
@@ -157,6 +159,8 @@ class Roster:
         else:
             self.terminations = self._nobody.copy()
         self.truncations = dict.fromkeys(acted, True) if late else self._nobody.copy()
+        if self._keep:
+            self._look_around(done and game.ended())
         self.infos = self._infos()
         if done:
             for info in self.infos.values():
@@ -178,7 +182,7 @@ class Roster:
     def observation(self, agent: str) -> np.ndarray:
         """Copy of what ``agent`` sees; zeros for a dead one that is kept."""
         observation = self._views[agent]()
-        if self._keep and not self.engine.single.alive()[self.index[agent]]:
+        if self._keep and not self._present[self.index[agent]]:
             observation[...] = 0.0
         return observation
 
@@ -191,11 +195,20 @@ class Roster:
             self._tell_who_lives(infos)
         return dict(zip(self._seats, infos, strict=True))
 
+    def _look_around(self, together: bool) -> None:
+        """Note who sees the state after a step, which may have ended the game for all together.
+
+        Then that are all who were left; without a kernel ``present`` all who took part in the step.
+        """
+        if self.engine.falling:
+            self._present = self.engine.present()[0].tolist()
+        elif not together:
+            self._present = self.engine.single.alive()
+
     def _tell_who_lives(self, infos: list[Info]) -> None:
         """Add to every agent's info whether it lives; the dead have their first choice left."""
-        alive = self.engine.single.alive()
         for info, seat in zip(infos, self._seats.values(), strict=True):
-            info["alive"] = alive[seat]
-            if not alive[seat] and "action_mask" in info:
+            info["alive"] = self._present[seat]
+            if not self._present[seat] and "action_mask" in info:
                 info["action_mask"][...] = 0
                 info["action_mask"][0] = 1
