@@ -206,6 +206,22 @@ def test_rows_that_begin_in_a_given_state_count_the_steps_before():
     assert lengths == [[], [5, 5], [], [], [5, 5]]
 
 
+def test_rows_are_given_one_option_for_all():
+    pytest.importorskip("stable_baselines3")
+    env = coopbench_envs.sb3_vec_env(TRUST, 2, horizon=5)
+    env.seed(0)
+    first = env.reset()
+    state = env.get_state()
+    env.step(np.full((4, 1), 0.5))
+    other = {"state": state | {"time": np.array([3, 0])}}
+    env.set_options([{"state": state}, {"state": state}, other, other])
+    with pytest.raises(ValueError, match="must be the same for all rows"):
+        env.reset()
+    env.reset()  # the refused options are gone
+    env.set_options([{"state": state}, {"state": dict(state)}] * 2)
+    np.testing.assert_array_equal(env.reset(), first)
+
+
 # --- agents by name -------------------------------------------------------------------------------
 
 

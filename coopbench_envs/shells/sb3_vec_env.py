@@ -1,6 +1,6 @@
 """Stable-Baselines3's VecEnv over the engine, for parameter sharing: every agent is a row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -111,11 +111,18 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
     def reset(self) -> Any:
         """Begin an episode in every lane; a seed and options given before are used now.
 
-        ``set_options({"state": {field: array}})`` makes the next reset start from given states.
+        ``set_options({"state": {field: array}})`` makes the next reset start from given states,
+        (lanes, ...) or the same for all. Raises ``ValueError`` for rows with different options.
         """
-        seed, options = self._seeds[0], self._options[0]
+        seed, options, given = self._seeds[0], self._options[0], self._options
         self._reset_seeds()  # before anything is refused, so that the next reset does not repeat it
         self._reset_options()
+        if not all(_are_alike(options, others) for others in given):
+            raise ValueError(
+                f"Options of {self.engine.spec.id} must be the same for all rows, which one reset "
+                f"begins; some differ. For lanes with states of their own give arrays (lanes, "
+                f"...): set_options({{'state': {{field: array}}}})."
+            )
         if seed is None and not self._seeded:
             seed = draw_seed(np.random.default_rng())
         seeds = None if seed is None else seed_of(seed, self.engine.lanes)
@@ -258,6 +265,15 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Pictures of all lanes."""
         return [rendered(self.engine, "rgb_array", i) for i in range(self.engine.lanes)]
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Return whether two options, or parts of them, are the same; arrays are by their values."""
+    if one is other:
+        return True
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_alike(one[k], other[k]) for k in one)
+    return bool(np.array_equal(one, other))
 
 
 def _engine(env_id: str | EnvSpec, lanes: int, /, *, device: str = "cpu", **parameters: Any) -> Any:
