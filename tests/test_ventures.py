@@ -168,3 +168,27 @@ def test_ranges_may_end_where_they_begin(name, end):
         _fits(engine)
     assert np.isfinite(engine.control.returns).all()
     assert np.isfinite(engine.control.measures).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_given_state_leads_out_of_the_spaces(name):
+    """What it may hold shows in observations that fit; all that play leads to may be given."""
+    engine = Engine(name, delay=1, high=(100.0, 100.0), shock=(1.0, 1.0), noise=(1.0, 1.0))
+    engine.reset(np.arange(1, dtype=np.uint64))
+    draws = np.random.default_rng(0)
+    for _ in range(9):
+        engine.step(draws.uniform(*engine.action_bounds(), engine.actions.shape))
+        engine.restore(engine.get_state())
+    state, refused = engine.get_state(), []
+    for field in set(state) - {"time", "seed", "episode", "rng", "returns", "invalid"}:
+        values = state[field]
+        for number in (-1, 2, -1e17, 1e17) if values.dtype != np.bool_ else ():
+            try:
+                engine.reset(state=state | {field: np.full_like(values, number)})
+            except ValueError:
+                refused.append(field)
+            for _ in range(3):
+                _fits(engine)
+                engine.step(np.full(engine.actions.shape, 0.5), DISABLED)
+    assert refused.count("record") == 4
+    assert refused.count("income") == refused.count("productivity") == 3

@@ -33,9 +33,18 @@ Constants = model.extended(
 State = state(
     __name__,
     ventures.State,
-    speed=array("part of the way that capital goes to the investment in a step"),
-    capital=array("capital as a share of the own endowment, in [0, 1]", "num_agents"),
-    demand=array("last demand, 0.5 = the contract", "num_agents", start=0.5),
+    speed=array(
+        "part of the way that capital goes to the investment in a step",
+        bounds=ventures.share_bounds,
+    ),
+    capital=array(
+        "capital as a share of the own endowment, in [0, 1]",
+        "num_agents",
+        bounds=ventures.share_bounds,
+    ),
+    demand=array(
+        "last demand, 0.5 = the contract", "num_agents", start=0.5, bounds=ventures.share_bounds
+    ),
     part=array("part of the last surplus", "num_agents"),
     stocked=array("running sum of mean capital", start=0),
     conflicts=array("steps with a conflict", start=0),

@@ -39,11 +39,17 @@ State = state(
         dtype=np.bool_,
         start=True,
     ),
-    away=array("steps since leaving, while absent", "num_agents", dtype=np.int64, start=0),
+    away=array(
+        "steps since leaving, while absent",
+        "num_agents",
+        dtype=np.int64,
+        start=0,
+        bounds=lambda c: (0, 10**9),
+    ),
     received=array(
         "the platform's investment that was observed before the last step", "num_agents", start=0
     ),
-    commission=array("last commission", start="customary"),
+    commission=array("last commission", start="customary", bounds=ventures.share_bounds),
     stayed=array("running sum of shares of developers present", start=0),
     exits=array("times that a developer left or was shut out", start=0),
     entries=array("times that a developer came back", start=0),

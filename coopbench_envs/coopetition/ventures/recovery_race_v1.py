@@ -32,7 +32,9 @@ Constants = model.extended(
 State = state(
     __name__,
     ventures.State,
-    damage=array("damage to an agent's record, in [0, 1]", "num_agents"),
+    damage=array(
+        "damage to an agent's record, in [0, 1]", "num_agents", bounds=ventures.share_bounds
+    ),
     recovery=array(
         "steps played when the mean record first reached the target, -1 before",
         dtype=np.int64,

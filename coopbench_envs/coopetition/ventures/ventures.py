@@ -62,26 +62,54 @@ class Constants(NamedTuple):
     rest: float
 
 
+def share_bounds(c: Any) -> tuple[float, float]:
+    """Bounds of fractions in states from outside: observations show them as they are."""
+    return 0.0, 1.0
+
+
+def worth_bounds(c: Any) -> tuple[float, float]:
+    """Bounds of what observations show as x / (1 + x); play does not come near the upper one."""
+    return 0.0, 1e9
+
+
 State = state(
     __name__,
-    record=array("public record of an agent's conduct, in [0, 1]", "num_agents"),
-    high=array("value of a unit in the good regime"),
-    low=array("value of a unit in the bad regime"),
-    persistence=array("see ``turn``"),
-    shock=array("largest relative shock of a step"),
-    noise=array("largest error of observed investments"),
+    record=array(
+        "public record of an agent's conduct, in [0, 1]", "num_agents", bounds=share_bounds
+    ),
+    high=array("value of a unit in the good regime", bounds=lambda c: (0.0, 100.0)),
+    low=array("value of a unit in the bad regime", bounds=lambda c: (0.0, 100.0)),
+    persistence=array("see ``turn``", bounds=share_bounds),
+    shock=array("largest relative shock of a step", bounds=share_bounds),
+    noise=array("largest error of observed investments", bounds=share_bounds),
     good=array("the coming step is in the good regime", dtype=np.bool_),
-    productivity=array("value of a unit in the coming step"),
+    productivity=array("value of a unit in the coming step", bounds=worth_bounds),
     informed=array(
         "observes the productivity of the coming step", "num_agents", dtype=np.bool_, start=True
     ),
-    fraction=array("last investment, share of own endowment", "num_agents", start=0),
-    blurred=array("the same with the error of observation, in [0, 1]", "num_agents", start=0),
-    seen=array("what others observe: ``blurred``, ``delay`` steps late", "num_agents", start=0),
+    fraction=array(
+        "last investment, share of own endowment", "num_agents", start=0, bounds=share_bounds
+    ),
+    blurred=array(
+        "the same with the error of observation, in [0, 1]",
+        "num_agents",
+        start=0,
+        bounds=share_bounds,
+    ),
+    seen=array(
+        "what others observe: ``blurred``, ``delay`` steps late",
+        "num_agents",
+        start=0,
+        bounds=share_bounds,
+    ),
     expected=array("fraction that was expected in the last step", start=0),
-    income=array("last reward", "num_agents", start=0),
+    income=array("last reward", "num_agents", start=0, bounds=worth_bounds),
     pending=array(
-        "blurred, conduct, weight; 0 without delay", lambda c: c.delay + 1, "num_agents", 3
+        "blurred, conduct, weight; 0 without delay",
+        lambda c: c.delay + 1,
+        "num_agents",
+        3,
+        bounds=share_bounds,
     ),
     invested=array("running sum of mean fractions, for the cooperation rate", start=0),
     trusted=array("running sum of mean records", start=0),
