@@ -15,6 +15,7 @@ from coopbench_envs import Engine, ids, spec
 from coopbench_envs.coopetition.published.dynamics import State
 from coopbench_envs.engine import DISABLED
 from coopbench_envs.layouts import unpack
+from coopbench_envs.packing import types_of
 
 FOLDER = unpacked("coopetition")
 # Which of the games whose files are there already: all of them in the end.
@@ -250,3 +251,11 @@ def test_bounds_hold_for_any_play(levels, name):
         for agent, space in enumerate(engine.observation_spaces):
             assert space.contains(engine.control.obs[0, agent])
         assert engine.state_space.contains(engine.global_state()[0])
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_normalized_rewards_are_paid_by_the_same_compiled_code(name):
+    game = spec(name)
+    plain, divided = (game.constants(game.params(normalize=flag)) for flag in (False, True))
+    assert divided.reward_factor < plain.reward_factor
+    assert types_of(divided) == types_of(plain)

@@ -129,7 +129,8 @@ def make_constants(
         dependence=np.asarray(pairs, np.float64),
         initial_damage=initial_damage,
         reward_type=REWARD_TYPES.index(params.reward_type),
-        reward_factor=params.reward_scale / (units.max() if params.normalize else 1.0),
+        # A number of NumPy's would be another type, for which games are compiled once more.
+        reward_factor=float(params.reward_scale / (units.max() if params.normalize else 1.0)),
         **model,
     )
 
