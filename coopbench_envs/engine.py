@@ -29,7 +29,7 @@ from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
 from coopbench_envs.parameters import check_count, unknown
 from coopbench_envs.registration import ByName, spec
-from coopbench_envs.states import allocated, bounds_of, stored
+from coopbench_envs.states import allocated, bounds_of, given, stored
 from coopbench_envs.threads import LanePool, checked
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
 
 SAME_STEP = 6  # a way to step like NEXT_STEP and DISABLED, made of two calls of the driver
 _NUMBERS = 3  # arguments of a driver behind its arrays: op, start, stop
-_LARGEST = 1e18  # number in a given state; its square fits into the float32 of observations
 _MODES = frozenset((NEXT_STEP, SAME_STEP, DISABLED))
 
 # What a snapshot holds in addition to the environment's own fields: enough to go on bit for bit.
@@ -581,37 +580,6 @@ class Engine:
         for name, value in (state or {}).items():
             if name not in self.fields:
                 raise ValueError(unknown("state field", name, self.fields, self.spec.id))
-            target = self._field(name)
-            array = np.asarray(value)
-            if array.shape not in (target.shape, target.shape[1:]):
-                raise ValueError(
-                    f"State field {name!r} of {self.spec.id} must have shape {target.shape[1:]} "
-                    f"for each lane; given {array.shape}."
-                )
-            try:
-                with np.errstate(invalid="ignore", over="ignore"):
-                    exact = array.astype(target.dtype)
-            except (TypeError, ValueError, OverflowError):
-                raise ValueError(
-                    f"State field {name!r} of {self.spec.id} must hold {target.dtype}; given "
-                    f"{array.dtype} that is not."
-                ) from None
-            if not np.array_equal(exact, array) or (
-                exact.dtype.kind == "f" and not (np.abs(exact) <= _LARGEST).all()
-            ):
-                raise ValueError(
-                    f"State field {name!r} of {self.spec.id} must hold finite {target.dtype} of up "
-                    f"to {_LARGEST:g} in size; given {array.dtype} with values that are not."
-                )
-            self._check_bounds(name, exact, *bounds.get(name, (-np.inf, np.inf)))
-            checked[name] = np.broadcast_to(exact, target.shape)
+            field = f"State field {name!r} of {self.spec.id}"
+            checked[name] = given(field, value, self._field(name), bounds.get(name))
         return checked
-
-    def _check_bounds(self, name: str, values: np.ndarray, low: Any, high: Any) -> None:
-        """Raise ``ValueError`` for a value that a field must not have."""
-        given, least, most = np.broadcast_arrays(values, low, high)
-        for place in map(tuple, np.argwhere((given < least) | (given > most))):
-            raise ValueError(
-                f"State field {name!r} of {self.spec.id} must lie from {least[place]} to "
-                f"{most[place]}; given {given[place]} at {list(map(int, place))}."
-            )

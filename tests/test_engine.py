@@ -271,8 +271,23 @@ def test_numbers_of_a_state_have_squares_in_single_precision():
     engine = builders.begun("TrustDilemma-v0", seed=1)
     engine.restore({"trust": np.full((1, 2, 2), -1e18)})
     for wrong in (1.1e18, -1e30, np.inf):
-        with pytest.raises(ValueError, match=r"finite float64 of up to 1e\+18 in size"):
+        with pytest.raises(ValueError, match=r"finite numbers of up to 1e\+18 in size"):
             engine.restore({"trust": np.full((1, 2, 2), wrong)})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("done", 2, "'done' of .* must hold True or False; given int64 with values that are not"),
+        ("rng", -1, "'rng' .* must hold whole numbers from 0 to 18446744073709551615; given int64"),
+        ("time", 0.5, "'time' of .* must hold whole numbers from -9223372036854775808 to"),
+        ("trust", "high", "'trust' of .* must have shape"),
+        ("time", "late", "'time' of .* must hold whole numbers .* given <U4 that is not"),
+    ],
+)
+def test_what_a_field_of_a_state_holds_is_named(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        builders.begun("TrustDilemma-v0", seed=1).restore({field: value})
 
 
 def test_an_unknown_order_is_refused():
