@@ -35,6 +35,17 @@ def test_one_step_of_good_times_by_hand():
     assert engine.state.expected[0] == 0.5
 
 
+@pytest.mark.parametrize(("persistence", "share"), [(0.9, 0.3), (0.0, 0.6 / 1.6)])
+def test_the_share_of_the_good_regime(persistence, share):
+    """Its own parameter, unless a regime would have to end with a probability above 1."""
+    engine = builders.begun("TrustDilemma-v1", 400, good=0.3, persistence=(persistence,) * 2)
+    seen = []
+    for _ in range(100):
+        engine.step(np.zeros(engine.actions.shape))
+        seen.append(engine.state.good.mean())
+    assert np.mean(seen) == pytest.approx(share, abs=0.02)
+
+
 @pytest.mark.parametrize("wrong", [(0.9, 0.6), (0.1,), (-0.1, 0.5), (0.5, 1.1), (0.1, np.nan)])
 def test_ranges_are_checked(wrong):
     with pytest.raises(ValueError, match=r"'initial_trust'.*two numbers 0 <= lowest <= highest"):

@@ -27,7 +27,13 @@ High = Annotated[Range, span(0, 100, "value of a unit in the good regime, drawn 
 Low = Annotated[Range, span(0, 100, "value of a unit in the bad regime, drawn for each episode")]
 Good = Annotated[float, between(0, 1, "long-run share of the good regime")]
 Persistence = Annotated[
-    Range, span(0, 1, "persistence of regimes, drawn for each episode; at 1 they last forever")
+    Range,
+    span(
+        0,
+        1,
+        "persistence of regimes, drawn for each episode; at 1 they last forever, below 1/2 their "
+        "share may not be `good`",
+    ),
 ]
 Shock = Annotated[Range, span(0, 1, "largest relative shock of a step, drawn for each episode")]
 Noise = Annotated[
