@@ -103,6 +103,25 @@ def test_the_scan_of_the_sources_finds_what_the_modules_define():
     assert all(pickle.loads(pickle.dumps(s.params())) == s.params() for s in specs)
 
 
+def test_a_time_limit_of_gymnasium_leaves_the_game_its_horizon():
+    """In vectors it is the horizon, of which the time in observations and the metrics tell."""
+    name, agents = "coopbench/TrustDilemma-v1", 2
+    cut = gymnasium.make(name, max_episode_steps=5)
+    short = gymnasium.make_vec(name, num_envs=1, max_episode_steps=5)
+    whole = gymnasium.make(name, horizon=5)
+    actions = np.full((agents, 1), 0.5, np.float32)
+    for env in (cut, short, whole):
+        env.reset(seed=0)
+    for _ in range(5):
+        told = cut.step(actions)
+        vectors, expected = short.step(actions[None]), whole.step(actions)
+    assert told[3]
+    assert "metrics" not in told[4]
+    assert cut.unwrapped.engine.horizon == 100
+    np.testing.assert_array_equal(vectors[0][0], expected[0])
+    assert vectors[4]["metrics"]["length"] == expected[4]["metrics"]["length"] == 5
+
+
 def test_rows_are_copied_restored_and_used_after_an_error():
     pytest.importorskip("stable_baselines3", reason="the extra 'train' is not installed")
     rows = coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 16, horizon=4)
