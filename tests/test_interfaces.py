@@ -122,6 +122,19 @@ def test_a_time_limit_of_gymnasium_leaves_the_game_its_horizon():
     assert vectors[4]["metrics"]["length"] == expected[4]["metrics"]["length"] == 5
 
 
+def test_the_action_that_is_ignored_must_be_finite():
+    env = gymnasium.make_vec("coopbench/TrustDilemma-v1", num_envs=2, horizon=2)
+    env.reset(seed=0)
+    actions = np.full((2, 2, 1), 0.5)
+    for _ in range(2):
+        last = env.step(actions)[0]
+    wrong = np.array([[[0.5], [np.nan]], [[0.5], [0.5]]])
+    with pytest.raises(ValueError, match="must be finite; lane 0, agent 'firm_1' gave nan"):
+        env.step(wrong)
+    np.testing.assert_array_equal(env.unwrapped.engine.control.obs, last)
+    assert not np.array_equal(env.step(actions)[0], last)
+
+
 def test_rows_are_copied_restored_and_used_after_an_error():
     pytest.importorskip("stable_baselines3", reason="the extra 'train' is not installed")
     rows = coopbench_envs.sb3_vec_env("coopbench/TrustDilemma-v1", 16, horizon=4)
