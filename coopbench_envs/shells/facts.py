@@ -63,8 +63,8 @@ class Facts:
     def single(self) -> Mapping[str, np.ndarray]:
         """Return views of what is told of lane 0, (agents, ...) by name."""
         told = self._first
-        if "alive" in told:
-            told = told | {"alive": self.engine.present()[0]}
+        if "alive" in told and self.engine.single.ended():
+            told = told | self._own({"alive": self.engine.present()[0]}, self._ego)
         if not self._adds:
             return told
         added = {name: values[0] for name, values in self.engine.info().items()}

@@ -200,10 +200,10 @@ class Roster:
 
         Then that are all who were left; without a kernel ``present`` all who took part in the step.
         """
-        if self.engine.falling:
-            self._present = self.engine.present()[0].tolist()
-        elif not together:
+        if not together:
             self._present = self.engine.single.alive()
+        elif self.engine.falling:
+            self._present = self.engine.present()[0].tolist()
 
     def _tell_who_lives(self, infos: list[Info]) -> None:
         """Add to every agent's info whether it lives; the dead have their first choice left."""
