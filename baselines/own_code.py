@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from coopbench_envs.errors import broken_code
+from coopbench_envs.own_files import executed
 from coopbench_envs.parameters import unknown
 
 __all__ = ["LARGEST_SOURCE", "CodePolicy", "identity_of", "is_code", "load_code", "stored_code"]
@@ -33,7 +34,7 @@ class CodePolicy:
         self, place: str, attribute: str, source: bytes, folder: str = "", imported: bool = False
     ) -> None:
         self.place, self.attribute, self.source = place, attribute, source
-        self._folder = folder  # of the file, whose modules it may import
+        self._folder = folder  # of the file, whose modules it imports before others
         self._imported = imported  # a module of this machine, which is imported by its name
         self.digest = hashlib.sha256(source).hexdigest()
         self.name = f"{place}:{attribute}"
@@ -114,7 +115,8 @@ def _bounded(file: Path) -> bytes:
 def _module_source(name: str) -> bytes:
     """Return the source file of a module that can be imported."""
     try:
-        _make_importable(str(Path.cwd()))
+        if str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
         module_spec = importlib.util.find_spec(name)
     except (ImportError, ValueError) as error:
         raise ValueError(f"Module {name!r} cannot be imported: {error}.") from None
@@ -136,22 +138,11 @@ def _imported(name: str) -> ModuleType:
 
 
 def _executed(place: str, source: bytes, folder: str) -> ModuleType:
-    """Return a module that is made from source alone, under a name of its own."""
-    module = ModuleType(f"coopbench_code_{place.removesuffix('.py')}")
-    module.__file__ = str(Path(folder) / place)
-    sys.modules[module.__name__] = module  # dataclasses look their module up
-    _make_importable(folder)
+    """Return a module that is made from source alone."""
     try:
-        exec(compile(source, module.__file__, "exec"), module.__dict__)
+        return executed(source, place, folder)
     except Exception as error:
         raise broken_code(place, error) from error
-    return module
-
-
-def _make_importable(folder: str) -> None:
-    """Let modules of a folder be imported, after all others; "" is no folder."""
-    if folder and folder not in sys.path:
-        sys.path.append(folder)
 
 
 def _object(module: ModuleType, attribute: str, name: str) -> Any:

@@ -7,6 +7,7 @@ packages name theirs in the entry-point group ``coopbench.environments``: ``id =
 
 import hashlib
 import importlib
+import importlib.util
 import re
 import sys
 import warnings
@@ -21,6 +22,7 @@ import pettingzoo
 
 from coopbench_envs.errors import KernelError, broken_code
 from coopbench_envs.foreign_names import is_foreign, permit, permitted
+from coopbench_envs.own_files import modules_beside
 from coopbench_envs.parameters import unknown
 
 if TYPE_CHECKING:
@@ -131,14 +133,15 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
 
     ``name`` is that of a variable, or the id of an environment that the file registers itself. The
     file is imported as a module named like it, and may import modules of its folder. Raises
-    ``ValueError`` if there is no such file or name, if its code fails (with the line), and if this
-    process has imported the file with another content.
+    ``ValueError`` if there is no such file or name, if its code fails (with the line), if other
+    modules have the names of these, and if this process has imported the file with another content.
     """
     path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"There is no file {file} with an environment.")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
+    _check_beside(path)
     try:
         module = importlib.import_module(path.stem)
     except KernelError:  # which names its place itself
@@ -203,6 +206,25 @@ def _replaced(env_id: str) -> str:
         f"Another environment has been registered as {env_id} since this one was made. A pickle "
         f"names its environment, and would go on with the other one: make this one anew."
     )
+
+
+def _check_beside(file: Path) -> None:
+    """Raise ``ValueError`` if what a file imports from its folder is another module here.
+
+    The name of a module of an environment is part of its compiled code, and has to be the same in
+    all processes; so the modules beside it cannot have names of their own, as in ``own_files``.
+    """
+    for name, place in modules_beside(file).items():
+        if "." in name and name not in sys.modules:
+            continue
+        found = importlib.util.find_spec(name)
+        origin = None if found is None else found.origin
+        if origin is None or Path(origin).resolve() != place.resolve():
+            raise ValueError(
+                f"{file} imports {name!r} from its folder, {place}, but a module of this name is "
+                f"there already: {origin}. Allowed: names that no other module has. Rename "
+                f"{place.name}, or start Python again where another file has imported its own."
+            )
 
 
 def source_digest(module: str) -> str:

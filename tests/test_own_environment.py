@@ -168,6 +168,22 @@ def test_a_protocol_names_a_file(file, tmp_path):
     assert settings_and_facts({}, job.facts)["(code)"] == code
 
 
+def test_a_file_does_not_take_the_modules_of_another(file, monkeypatch):
+    """The code of the first would play under the name of the second, with its digest."""
+    import_helper = "from helper_of_volunteers import SHARE\n"
+    file.write_text(import_helper + file.read_text(encoding="utf-8"), encoding="utf-8")
+    for folder in (file.parent, file.parent / "other"):
+        folder.mkdir(exist_ok=True)
+        (folder / "helper_of_volunteers.py").write_text("SHARE = 1\n")
+    monkeypatch.syspath_prepend(str(file.parent / "other"))
+    message = r"imports 'helper_of_volunteers' from its folder.*there already: .*other.*Rename"
+    with pytest.raises(ValueError, match=message):
+        coopbench_envs.spec(f"{file}:SPEC")
+    monkeypatch.setattr(sys, "path", [str(file.parent), *sys.path])
+    assert coopbench_envs.spec(f"{file}:SPEC").id == "example/Volunteers-v0"
+    sys.modules.pop("helper_of_volunteers")
+
+
 def test_ids_are_sorted():
     ids = coopbench_envs.ids()
     assert list(ids) == sorted(ids)

@@ -16,6 +16,7 @@ import gymnasium as gym
 from coopbench_envs.errors import broken_code
 from coopbench_envs.foreign.worlds import World, world_of
 from coopbench_envs.foreign_names import check_permitted, handed_over, is_foreign, parse_foreign
+from coopbench_envs.own_files import module_of
 from coopbench_envs.parameters import unknown
 from coopbench_envs.registration import added, source_digest, spec
 
@@ -161,26 +162,13 @@ def _module(name: str, place: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """Execute a file once for each content that it has had; modules beside it can be imported."""
+    """Execute a file once for each content of it and of the modules of its folder that it uses."""
     if not path.is_file():
         raise ValueError(f"There is no file {path} with an environment.")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    title = f"coopbench_environment_{path.stem}_{digest[:16]}"
-    if title in sys.modules:
-        return sys.modules[title]
-    if str(path.resolve().parent) not in sys.path:
-        sys.path.append(str(path.resolve().parent))
-    spec = importlib.util.spec_from_file_location(title, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} cannot be imported.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[title] = module
     try:
-        spec.loader.exec_module(module)
+        return module_of(path)
     except Exception as error:
-        del sys.modules[title]
         raise broken_code(str(path), error) from error
-    return module
 
 
 def _missing(name: str, error: Exception) -> ValueError:

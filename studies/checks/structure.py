@@ -22,7 +22,7 @@ from studies.checks.folders import FOLDERS, ROOT, sources
 FAMILIES = "<families of environments>"
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "coopbench_envs": (
-        ("errors", "reading", "packages", "scenes", "packing", "targets"),
+        ("errors", "reading", "packages", "own_files", "scenes", "packing", "targets"),
         ("parameters", "layouts", "roles", "rendering", "arrays", "calls"),
         ("merging", "explaining", "objects"),
         ("lowering", "store", "threads"),
@@ -118,6 +118,7 @@ IMPORT_BY_NAME = {
     "baselines/own_code.py": "the user names a module",
     "coopbench/report/sections/__init__.py": "one line there names each file of the folder",
     "coopbench_envs/foreign/loading.py": "the user names a module",
+    "coopbench_envs/own_files.py": "import statements of users' files",
     "coopbench_envs/pathfinding/maps/__init__.py": "maps register by lying in the folder",
     "coopbench_envs/registration.py": "environments register by lying in the folder",
     "coopbench_envs/shells/seats.py": "partners of an environment need policies, which lie above",
