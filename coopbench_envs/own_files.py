@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["executed", "module_of", "modules_beside"]
+__all__ = ["digests_of", "executed", "module_of", "modules_beside"]
 
 _PREFIX = "coopbench_file_"  # of the names of the packages
 # What no module of a folder replaces.
@@ -85,6 +85,18 @@ def modules_beside(file: Path) -> dict[str, Path]:
     return modules
 
 
+def digests_of(file: Path, alone: bool = False) -> dict[str, str]:
+    """Return the SHA-256 digests of a file and of the modules beside it, by their places there.
+
+    They are those of ``modules_beside``; none if the file is wanted ``alone``.
+    """
+    folder, files = file.resolve().parent, {file.name: file}
+    if not alone:
+        places = modules_beside(file).values()
+        files |= {place.relative_to(folder).as_posix(): place for place in places}
+    return {name: _digest(files[name]) for name in sorted(files)}
+
+
 def _imports(file: Path, package: str, folder: str) -> Iterator[str]:
     """Yield what a module of a package imports, and the names that may be modules of these."""
     try:
@@ -138,7 +150,11 @@ def _title(package: str, place: str) -> str:
 
 
 def _is_unchanged(file: Path, digest: str) -> bool:
-    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
+    return file.is_file() and _digest(file) == digest
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _forget(names: set[str]) -> None:

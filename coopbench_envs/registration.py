@@ -5,7 +5,6 @@ the package costs neither numba nor a kernel; a test holds them against the impo
 packages name theirs in the entry-point group ``coopbench.environments``: ``id = "module:SPEC"``.
 """
 
-import hashlib
 import importlib
 import importlib.util
 import re
@@ -22,7 +21,7 @@ import pettingzoo
 
 from coopbench_envs.errors import KernelError, broken_code
 from coopbench_envs.foreign_names import is_foreign, permit, permitted
-from coopbench_envs.own_files import modules_beside
+from coopbench_envs.own_files import digests_of, modules_beside
 from coopbench_envs.parameters import unknown
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ __all__ = [
     "register_all",
     "register_file",
     "restore",
-    "source_digest",
+    "source_digests",
     "spec",
 ]
 
@@ -50,7 +49,7 @@ _FOREIGN = "coopbench_envs.foreign.environment"  # imports numba
 _GROUP = "coopbench.environments"  # of entry points
 _modules: dict[str, str] = {}  # id -> module that defines it
 _specs: dict[str, "EnvSpec"] = {}  # id -> its SPEC, once needed
-_digests: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()  # SHA-256 of files
+_digests: WeakKeyDictionary[ModuleType, dict[str, str]] = WeakKeyDictionary()  # SHA-256
 
 
 def ids() -> tuple[str, ...]:
@@ -83,7 +82,7 @@ def spec(env_id: str) -> "EnvSpec":
         for env_spec in specs_of(_imported(_modules[name])):
             if _modules.get(env_spec.id) == _modules[name]:
                 _specs.setdefault(env_spec.id, env_spec)
-        source_digest(_modules[name])
+        source_digests(_modules[name])
         if name not in _specs:
             raise ValueError(
                 f"The module {_modules[name]} defines no SPEC with the id {name!r}, under which "
@@ -125,7 +124,7 @@ def register(env_spec: "EnvSpec") -> None:
     _check_id(env_spec.id)
     _register(env_spec.id, env_spec.module)
     _specs[env_spec.id] = env_spec
-    source_digest(env_spec.module)
+    source_digests(env_spec.module)
 
 
 def register_file(file: str | Path, name: str) -> "EnvSpec":
@@ -134,7 +133,8 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
     ``name`` is that of a variable, or the id of an environment that the file registers itself. The
     file is imported as a module named like it, and may import modules of its folder. Raises
     ``ValueError`` if there is no such file or name, if its code fails (with the line), if other
-    modules have the names of these, and if this process has imported the file with another content.
+    modules have the names of these, and if this process has imported any of them with another
+    content.
     """
     path = Path(file).resolve()
     if not path.is_file():
@@ -153,9 +153,12 @@ def register_file(file: str | Path, name: str) -> "EnvSpec":
             f"{file} cannot be imported: its name is that of another module, "
             f"{getattr(module, '__file__', path.stem)}. Rename the file."
         )
-    if source_digest(module.__name__) != _sha256(path):
+    imported, now = source_digests(module.__name__), digests_of(path)
+    if imported != now:
+        changed = [name for name in {**imported, **now} if imported.get(name) != now.get(name)]
         raise ValueError(
-            f"{file} has changed since this process has imported it. Start Python again."
+            f"{file} has changed since this process has imported it: {', '.join(changed)}. Start "
+            f"Python again."
         )
     by_name: dict[str, EnvSpec] = {
         key: s for key, s in vars(module).items() if key.startswith("SPEC")
@@ -190,13 +193,13 @@ class ByName:
         env_id, module = self.env_spec.id, self.env_spec.module
         if spec(env_id) is not self.env_spec:
             raise ValueError(_replaced(env_id))
-        return _named, (env_id, module, source_digest(module))
+        return _named, (env_id, module, source_digests(module))
 
 
-def _named(env_id: str, module: str, digest: str) -> ByName:
+def _named(env_id: str, module: str, digests: dict[str, str]) -> ByName:
     env_spec = spec(env_id)
     # A script that is imported elsewhere has another name there, and the same content.
-    if env_spec.module != module and source_digest(env_spec.module) != digest:
+    if env_spec.module != module and source_digests(env_spec.module) != digests:
         raise ValueError(_replaced(env_id))
     return ByName(env_spec)
 
@@ -227,23 +230,20 @@ def _check_beside(file: Path) -> None:
             )
 
 
-def source_digest(module: str) -> str:
-    """Return the SHA-256 digest that the file of a module had when it was first registered.
+def source_digests(module: str) -> dict[str, str]:
+    """Return the SHA-256 digests that the file of a module had when it was first registered.
 
-    An environment plays the code that was imported, whatever has become of the file since. Empty
-    for a module that has no file, or that has not been imported.
+    With those of the modules that it imports from its folder, unless it is a module of a package,
+    whose version tells them. An environment plays the code that was imported, whatever has become
+    of the files since. Empty for a module that has no file, or that has not been imported.
     """
     loaded = sys.modules.get(module)
     file = getattr(loaded, "__file__", None)
     if loaded is None or not file or not Path(file).is_file():
-        return ""
+        return {}
     if loaded not in _digests:
-        _digests[loaded] = _sha256(Path(file))
+        _digests[loaded] = digests_of(Path(file), alone="." in module)
     return _digests[loaded]
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _check_id(env_id: str) -> None:

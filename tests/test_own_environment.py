@@ -157,6 +157,24 @@ def test_a_changed_file_plays_anew_and_verifies_nothing(results, file, command):
         coopbench_envs.spec(f"{file}:SPEC")
 
 
+def test_a_changed_module_beside_the_file_plays_anew(file, command):
+    beside = file.parent / "helper_of_volunteers.py"
+    beside.write_text("COST = 1\n")
+    file.write_text("from helper_of_volunteers import COST\n" + file.read_text(encoding="utf-8"))
+    words = ("evaluate", "environment.py:SPEC", "--episodes", 2, "--out", "out")
+    command(*words)
+    meta = json.loads((file.parent / "out/volunteers-v0/random/meta.json").read_text())
+    assert meta["environment"]["code"].keys() == {file.name, beside.name}
+    assert "redone" not in command(*words).out
+    beside.write_text("COST = 20\n")
+    refused = command(*words, status=2).message
+    assert "since this process has imported it: helper_of_volunteers.py. Start Python" in refused
+    forget()
+    sys.modules.pop("helper_of_volunteers")
+    assert "redone: volunteers-v0/random was played with other code" in command(*words).out
+    sys.modules.pop("helper_of_volunteers")
+
+
 @pytest.mark.usefixtures("restored")
 def test_a_protocol_names_a_file(file, tmp_path):
     task = builders.make_task(env=f"{file}:SPEC", parameters={})

@@ -6,7 +6,6 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,9 +15,9 @@ import gymnasium as gym
 from coopbench_envs.errors import broken_code
 from coopbench_envs.foreign.worlds import World, world_of
 from coopbench_envs.foreign_names import check_permitted, handed_over, is_foreign, parse_foreign
-from coopbench_envs.own_files import module_of
+from coopbench_envs.own_files import digests_of, module_of
 from coopbench_envs.parameters import unknown
-from coopbench_envs.registration import added, source_digest, spec
+from coopbench_envs.registration import added, source_digests, spec
 
 __all__ = ["code_of", "make_world"]
 
@@ -49,15 +48,15 @@ def code_of(name: str) -> dict[str, str]:
 
     A file has its own digest and those of the modules that it imports from its folder. Of a
     function that was handed over nothing is known but the frameworks. Of an environment that
-    another package or a file has registered, it is the digest of the file that defines it as well;
-    of one of this package there is nothing to say.
+    another package or a file has registered, the digests are those of what this process has
+    imported; of one of this package there is nothing to say.
     """
     if not is_foreign(name):
         return _registered(spec(name).module) if name in added() else {}
     check_permitted(name)
     kind, place, attribute = parse_foreign(name)
     if place.endswith(".py"):
-        return _of_file(Path(place)) | _versions(_FRAMEWORKS)
+        return digests_of(Path(place)) | _versions(_FRAMEWORKS)
     if kind == "python" and not attribute:
         return _versions(_FRAMEWORKS)
     if kind == "gymnasium" and not attribute:
@@ -71,24 +70,14 @@ def code_of(name: str) -> dict[str, str]:
     return _source(module, not packages) | _versions((*packages, *_FRAMEWORKS))
 
 
-def _of_file(place: Path) -> dict[str, str]:
-    """Return the digests of a file and of what it imports from its folder; executes nothing."""
-    finder = ModuleFinder([str(place.parent)])
-    finder.run_script(str(place))
-    imported = [getattr(module, "__file__", None) for module in finder.modules.values()]
-    files = [Path(file) for file in imported if file]
-    return {file.relative_to(place.parent).as_posix(): _digest(file) for file in sorted(files)}
-
-
 def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _registered(module: str) -> dict[str, str]:
-    """Return the digest of the file of a module and the versions of its packages."""
-    digest = source_digest(module)
-    file = {Path(str(sys.modules[module].__file__)).name: digest} if digest else {}
-    return file | _versions(tuple(packages_distributions().get(module.partition(".")[0], ())))
+    """Return the digests of the file of a module and the versions of its packages."""
+    packages = packages_distributions().get(module.partition(".")[0], ())
+    return source_digests(module) | _versions(tuple(packages))
 
 
 def _source(module: str, wanted: bool) -> dict[str, str]:
