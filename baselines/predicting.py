@@ -66,9 +66,10 @@ class Predicting:
 
         ``legal`` (lanes, agents, choices) bool are the legal choices if it ``uses_masks``.
         """
-        rows, options = observations.reshape(-1, *self._row), self._options
+        rows = observations.reshape(-1, *self._row)
+        options: dict[str, Any] = dict(self._options)
         if legal is not None:
-            options = options | {"action_masks": legal.reshape(len(rows), -1)}
+            options["action_masks"] = legal.reshape(len(rows), -1)
         predicted = self._model.predict(self._normalize(rows), **options)
         if isinstance(predicted, tuple):
             predicted, state = predicted

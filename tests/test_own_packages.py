@@ -128,6 +128,18 @@ def test_the_policy_is_verified(results):
     assert [(check.how, check.verdict) for check in checks] == [(REPLAYED, BY_INTERVAL)] * 2
 
 
+def test_the_policy_plays_again_as_its_package_may_have_changed(results, protocol, tmp_path):
+    folder, told = builders.copied(results, tmp_path / "copy"), []
+    coopbench.evaluate(
+        protocol,
+        ["random", "impulsive:0.3"],
+        folder,
+        progress=lambda cell, share, state: told.append((cell.policy, state)),
+    )
+    assert {state for policy, state in told if policy == "random"} == {"kept"}
+    assert {state for policy, state in told if policy == "impulsive:0.3"} == {"plays", "done"}
+
+
 @pytest.mark.usefixtures("installed")
 def test_the_learner_is_trained_and_verified(protocol, tmp_path):
     pytest.importorskip("torch")

@@ -124,12 +124,12 @@ def evaluate(
     them, and nobody plays; ``play_shipped`` plays these runs, for all metrics.
 
     With ``out`` every finished cell is written to that folder at once: after an interruption the
-    same call resumes where it stopped. Named policies that the folder already holds are not played
-    again; a damaged result is named in the report's notes, and that cell alone is redone. Earlier
-    results in the folder are included, except those that other code of a policy's name has played.
-    ``tasks`` are also played into a folder of the whole protocol, as ``train`` makes one; its
-    report then lacks the other tasks. Finally the report and the manifest are written, with which
-    ``verify`` detects missing cells.
+    same call resumes where it stopped. Policies of this package and trained ones that the folder
+    already holds are not played again; a damaged result is named in the report's notes, and that
+    cell alone is redone. Earlier results in the folder are included, except those that other code
+    of a policy's name has played. ``tasks`` are also played into a folder of the whole protocol, as
+    ``train`` makes one; its report then lacks the other tasks. Finally the report and the manifest
+    are written, with which ``verify`` detects missing cells.
 
     With ``shard``, (i, n) with i from 1, only part i of n of the cells is played and written to
     ``out``; what belongs to it depends on protocol and policies alone, and shards may share a
@@ -408,8 +408,9 @@ def _finished(
     model = contestant.model
     failure = Failure(cell, model.reason) if isinstance(model, Failed) else None
     failed = None if failure is None else store.Stored({}, None, None, failure)
-    # Any other object may have changed since: it plays again.
-    if root is None or not isinstance(model, str | Trained | Failed):
+    # Objects and code of other packages may have changed since: they play again.
+    unchanging = isinstance(model, str) and not contestant.elsewhere
+    if root is None or not (unchanging or isinstance(model, Trained | Failed)):
         return failed
     try:
         stored = store.read(root, protocol, cell)

@@ -63,7 +63,7 @@ class Facts:
     def single(self) -> Mapping[str, np.ndarray]:
         """Return views of what is told of lane 0, (agents, ...) by name."""
         told = self._first
-        if "alive" in told and self.engine.single.ended():
+        if "alive" in told and self.engine.first.ended:
             told = told | self._own({"alive": self.engine.present()[0]}, self._ego)
         if not self._adds:
             return told
