@@ -11,8 +11,9 @@ from coopbench_envs.parameters import describe as describe_parameters
 _INTRODUCTION = """# Hyperparameters
 
 Hyperparameters of all learners with their defaults and allowed values. `--set NAME=VALUE` of
-`coopbench train` sets one. The columns in the middle are [presets](../protocols.md#presets): a
-protocol names the one that it uses. [Training](../training.md#the-learners) describes the learners.
+`coopbench train` sets one. The columns after the default are [presets](../protocols.md#presets), in
+parentheses the learners that have these values: a protocol names the one that it uses.
+[Training](../training.md#the-learners) describes the learners.
 """
 
 
@@ -38,14 +39,14 @@ def table(entries: list[LearnerEntry]) -> str:
     rows = [
         (
             f"`{key}`",
+            text,
             str(default),
             *(str(values.get(key, default)) for values in named.values()),
-            text,
         )
         for key, (kind, default, allowed) in describe_parameters(entries[0].params).items()
         for text in [f"{allowed.text}; {allowed}" if has_range(kind, allowed) else allowed.text]
     ]
-    return rows_table(["Hyperparameter", "Default", *named, "Meaning"], rows)
+    return rows_table(["Hyperparameter", "Meaning", "Default", *named], rows)
 
 
 def columns(name: str, learning: list[str]) -> dict[str, dict[str, Any]]:
@@ -57,7 +58,7 @@ def columns(name: str, learning: list[str]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for chosen in values.values():
         same = [learner for learner in learning if values[learner] == chosen]
-        whom = "" if same == learning else f" ({', '.join(f'`{learner}`' for learner in same)})"
+        whom = "" if same == learning else f" ({', '.join(same)})"
         if chosen:
             found[f"{name}{whom}"] = chosen
     return found

@@ -53,10 +53,10 @@ def test_the_page_of_hyperparameters_has_every_preset_of_every_learner(docs):
         for learner in [learner for learner in learners() if preset(name, learner)]:
             (part,) = [p for p in text.split("\n## ") if f"`{learner}`" in p.split("\n")[0]]
             lines = [line.split(" | ") for line in part.split("\n") if line.startswith("| ")]
-            headings = [head for head in lines[0] if head.split(" ")[0] == name]
-            (heading,) = [h for h in headings if h == name or f"`{learner}`" in h]
-            place = lines[0].index(heading)
-            told = {line[0].strip("| `"): line[place] for line in lines[1:]}
+            headings = [head.strip(" |") for head in lines[0] if head.split(" ")[0] == name]
+            (heading,) = [h for h in headings if h == name or learner in re.findall(r"\w+", h)]
+            place = [head.strip(" |") for head in lines[0]].index(heading)
+            told = {line[0].strip("| `"): line[place].strip(" |") for line in lines[1:]}
             for key, value in preset(name, learner).items():
                 assert told[key] == str(value), (name, learner, key)
 
