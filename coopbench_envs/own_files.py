@@ -212,6 +212,14 @@ class _Loader(SourceFileLoader):
         _run(module, self.get_data(self.path))
 
 
+class _Current(SourceFileLoader):
+    """Executes what a file holds now: a stored compilation may be of a text of the same second."""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the present text."""
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 class _Within:
     """Finds the modules of the packages."""
 
@@ -245,6 +253,9 @@ class _ByName:
                 f"that one of the folders has. Rename the module, or start Python again.",
                 name=fullname,
             )
-        if files:
+        spec = next((spec for spec in specs.values() if spec), None)
+        if spec is not None:
             _by_name.add(fullname)
-        return next((spec for spec in specs.values() if spec), None)
+            if isinstance(spec.loader, SourceFileLoader):
+                spec.loader = _Current(fullname, spec.loader.path)
+        return spec
