@@ -286,6 +286,20 @@ class Invests:
         return np.full((*observations.shape[:2], 1), self.amount)
 
 
+class Last:
+    """A policy that takes its last legal choice."""
+
+    uses_masks = True
+
+    def initial(self, game: Game, seeds: np.ndarray) -> None:
+        return None
+
+    def act(
+        self, observations: np.ndarray, memory: None, masks: np.ndarray
+    ) -> tuple[np.ndarray, None]:
+        return masks.shape[2] - 1 - masks[:, :, ::-1].argmax(axis=2), None
+
+
 def begun(
     env: str, lanes: int = 1, *, seed: int = 0, state: Any = None, **parameters: Any
 ) -> Engine:

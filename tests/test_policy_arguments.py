@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
-from builders import make_block
+from builders import Last, make_block
 
 import coopbench
 import coopbench_envs
@@ -146,15 +146,6 @@ def test_a_model_that_takes_masks_is_given_the_legal_choices(joint):
             assert action_masks.dtype == np.bool_
             legal = action_masks.reshape(len(observation), -1, 9)
             return 8 - legal[:, :, ::-1].argmax(axis=2), state
-
-    class Last:
-        uses_masks = True
-
-        def initial(self, game, seeds):
-            return None
-
-        def act(self, observations, memory, legal):
-            return legal.shape[2] - 1 - legal[:, :, ::-1].argmax(axis=2), None
 
     model = Maskable()
     if joint:

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import toy_pennies
+from builders import Last
 
 import coopbench_envs
 from coopbench_envs import Engine
@@ -82,18 +83,6 @@ def test_a_partner_begins_anew_in_the_lanes_whose_episodes_do():
     assert second.tolist()[3:] == [0, 1, 2, 3]
     assert third.tolist()[:3] == [0, 1, 2]
     assert third.tolist()[4:] == [0, 1, 2]
-
-
-class Last:
-    """A partner that takes its last legal choice."""
-
-    uses_masks = True
-
-    def initial(self, game, seeds):
-        return None
-
-    def act(self, observations, memory, masks):
-        return masks.shape[2] - 1 - masks[:, :, ::-1].argmax(axis=2), None
 
 
 def test_partners_choose_among_the_legal_choices_of_their_lane():
