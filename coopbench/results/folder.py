@@ -327,7 +327,9 @@ def of_one_code(
             for cell, stored in pairs
             if stored.episodes is not None
         )
-        right = {now[policy]} if policy in now else set(tasks) if len(tasks) == 1 else set()
+        right = {now[policy]} if policy in now else set(tasks)
+        if len(right) > 1:
+            right = set()
         kept += [
             (cell, stored)
             for cell, stored in pairs

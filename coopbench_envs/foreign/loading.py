@@ -1,6 +1,5 @@
 """Loading: environments of other packages, made from their names and keyword arguments."""
 
-import hashlib
 import importlib
 import importlib.util
 import sys
@@ -70,10 +69,6 @@ def code_of(name: str) -> dict[str, str]:
     return _source(module, not packages) | _versions((*packages, *_FRAMEWORKS))
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def _registered(module: str) -> dict[str, str]:
     """Return the digests of the file of a module and the versions of its packages."""
     packages = packages_distributions().get(module.partition(".")[0], ())
@@ -85,7 +80,7 @@ def _source(module: str, wanted: bool) -> dict[str, str]:
     module_spec = importlib.util.find_spec(module) if wanted else None
     if module_spec is None or not module_spec.origin or not module_spec.origin.endswith(".py"):
         return {}
-    return {Path(module_spec.origin).name: _digest(Path(module_spec.origin))}
+    return digests_of(Path(module_spec.origin), alone=True)
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
