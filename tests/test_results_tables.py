@@ -292,7 +292,9 @@ DECIDED = [
         ("coopetition-standard", *pair, tuple(f"{game}.focal" for game in games))
         for *pair, games in (
             ("ippo_recurrent", "ippo", ("trust-dilemma", "recovery-race", "synergy-search")),
+            ("ippo_recurrent", "mappo_shared", ("trust-dilemma", "recovery-race")),
             ("ippo", "ippo_recurrent", ("slcd", "partner-selection")),
+            ("mappo_shared", "ippo_recurrent", ("slcd", "partner-selection")),
             (
                 *("best_script", "ippo_recurrent"),
                 ("trust-dilemma", "partner-hold-up", "platform-ecosystem", "recovery-race"),
@@ -465,8 +467,8 @@ def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
     assert f"`reciprocator` scores {min(more):.2f} to {max(more):.2f} more" in text
 
 
-def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
-    """Which ranks are above its own, which overlap it, and where its interval is below 0."""
+def test_ranks_of_learners_of_coopetition_are_as_the_pages_say(stored):
+    """Which ranks are above those of ``ippo``, which overlap, and where its interval is below 0."""
     name, learner = "coopetition-standard", "ippo"
     above: dict[str, set[str]] = {}
     overlapping: dict[str, set[str]] = {}
@@ -478,19 +480,23 @@ def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
         overlapping.setdefault(group, set()).update({policy} if shared else ())
     scripts = {"cooperator", "reciprocator", "best_script", "unforgiving", "matcher"}
     assert above["self-play"] == scripts
-    assert all("best_script" in policies for policies in above.values())
     assert overlapping == {
-        "self-play": {"bully"},
-        "focal": {"reciprocator", "unforgiving", "ippo_recurrent"},
-        "focal-held-out": {"reciprocator", "ippo_recurrent"},
-        "focal-unmet": {"unforgiving"},
-        "shifted": {"reciprocator"},
+        "self-play": {"bully", "mappo_shared"},
+        "focal": {"reciprocator", "unforgiving", "ippo_recurrent", "mappo_shared"},
+        "focal-held-out": {"reciprocator", "ippo_recurrent", "mappo_shared"},
+        "focal-unmet": {"unforgiving", "best_script", "mappo_shared"},
+        "shifted": {"reciprocator", "mappo_shared"},
     }
     memory = {group: ends[group, "ippo_recurrent"] for group in overlapping}
-    assert {g for g, (_, last) in memory.items() if last < ends[g, learner][0]} == {"shifted"}
-    lower = {g for g, (first, _) in memory.items() if first > ends[g, learner][1]}
-    assert lower == {"self-play", "focal-unmet"}
+    for other in (learner, "mappo_shared"):
+        assert {g for g, (_, last) in memory.items() if last < ends[g, other][0]} == {"shifted"}
+        lower = {g for g, (first, _) in memory.items() if first > ends[g, other][1]}
+        assert lower == {"self-play", "focal-unmet"}
+        decided = {g for g in memory if ends[g, other][0] > ends[g, "best_script"][1]}
+        assert set(memory) - decided == {"focal-unmet"}
     assert all(first > ends[g, "best_script"][1] for g, (first, _) in memory.items())
+    for other in ("ippo_recurrent", "mappo_shared"):
+        assert all(ends["self-play", s][1] < ends["self-play", other][0] for s in scripts)
     means = {row["group"]: row for row in stored.means(name) if row["policy"] == learner}
     below = {group for group, row in means.items() if float(row["high"]) < 0.0}
     assert below == {"focal-held-out", "focal-unmet"}
@@ -506,6 +512,44 @@ def test_ranks_of_the_learner_of_coopetition_are_as_the_pages_say(stored):
     assert f"for 1,000,000 steps, and scores {float(means['self-play']['estimate']):.2f}." in page
 
 
+def verdicts_on(stored, name: str, learner: str) -> dict[str, dict[str, bool | None]]:
+    """Return {task: {rival: whether the learner scores more}}, None where that is open."""
+    verdicts: dict[str, dict[str, bool | None]] = {}
+    for row in stored.read(name, "comparisons.csv"):
+        if learner in (row["first"], row["second"]):
+            rival = row["second"] if row["first"] == learner else row["first"]
+            higher = (float(row["difference"]) > 0.0) == (row["first"] == learner)
+            ahead = verdicts.setdefault(row["task"], {})
+            ahead[rival] = higher if row["decided"] == "True" else None
+    return verdicts
+
+
+@pytest.mark.parametrize("learner", ["ippo", "mappo_shared"])
+def test_learners_without_memory_lead_where_the_pages_say(stored, learner):
+    name = "coopetition-standard"
+    learners = set(stored.protocol_of(name).report.learned)
+    verdicts = verdicts_on(stored, name, learner)
+    ahead = {task: rivals for task, rivals in verdicts.items() if task.endswith(".focal")}
+    leads = ahead.pop("partner-selection.focal")
+    assert all(leads[rival] for rival in leads.keys() - learners)
+    assert ahead.pop("synergy-search.focal")["best_script"] is None
+    assert len(ahead) == 6
+    assert {rivals["best_script"] for rivals in ahead.values()} == {False}
+
+
+def test_one_difference_between_ippo_and_mappo_is_decided(stored):
+    name = "coopetition-standard"
+    verdicts = verdicts_on(stored, name, "mappo_shared")
+    decided = {task: v["ippo"] for task, v in verdicts.items() if v["ippo"] is not None}
+    assert decided == {"trust-dilemma.shifted": False}
+    scores = scores_of(stored, name, "own_return")
+    page = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    two = (scores["trust-dilemma.shifted", policy] for policy in ("ippo", "mappo_shared"))
+    said = "decided in one, `trust-dilemma.shifted`, where `ippo` scores more ({:.2f} and {:.2f})"
+    assert f"Of the {len(verdicts)} tasks" in page
+    assert said.format(*two) in page
+
+
 def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored):
     name, learner = "coopetition-standard", "ippo"
     pages = (DOCS / "results" / f"{name}.md", DOCS / "results.md", DOCS / "learners" / "ippo.md")
@@ -517,26 +561,24 @@ def test_sentences_on_the_learner_in_games_are_those_of_the_stored_table(stored)
     least, most = focal[0], focal[-1]
     assert (least, most) == ("platform-ecosystem.focal", "partner-selection.focal")
     said = f"goes from {scores[least]:.2f} in `platform-ecosystem` to {scores[most]:.2f} in"
-    assert f"{said} `partner-selection`, where it is above every script;" in overview
+    assert f"{said} `partner-selection`, and" in overview
     others = {task: every[task, "ippo_recurrent"] for task in scores}
+    central = {task: every[task, "mappo_shared"] for task in scores}
+    by_score = sorted(focal, key=central.__getitem__)
+    assert (by_score[0], by_score[-1]) == (least, most)
+    said = f"`mappo_shared` from {central[least]:.2f} to {central[most]:.2f} in the same games;"
+    assert said in overview
     memory = sorted(focal, key=others.__getitem__)
     said = "goes from {:.2f} in `platform-ecosystem` to {:.2f} in `synergy-search`."
     assert said.format(others[memory[0]], others[memory[-1]]) in overview
     for task in ("trust-dilemma", "recovery-race", "synergy-search", "slcd", "partner-selection"):
         two = others[f"{task}.focal"], scores[f"{task}.focal"]
         assert "`{}` ({:.2f} and {:.2f})".format(task, *two) in page
-    assert f"every script in `partner-selection` ({scores[most]:.2f})." in page
-    said = "In `platform-ecosystem` `ippo` scores {:.2f} and `ippo_recurrent` {:.2f};"
+    said = "`ippo` ({:.2f}) and `mappo_shared` ({:.2f}) are above every script in"
+    assert said.format(scores[most], central[most]) in page
+    said = "In `platform-ecosystem` `ippo` scores {:.2f}, `ippo_recurrent` {:.2f} and"
     assert said.format(scores[least], others[memory[0]]) in page
-    ahead: dict[str, dict[str, bool | None]] = {task: {} for task in focal}  # None: open
-    for row in stored.read(name, "comparisons.csv"):
-        if row["task"] in focal and learner in (row["first"], row["second"]):
-            rival = row["second"] if row["first"] == learner else row["first"]
-            higher = (float(row["difference"]) > 0.0) == (row["first"] == learner)
-            ahead[row["task"]][rival] = higher if row["decided"] == "True" else None
-    assert all(ahead.pop(most).values())
-    assert ahead.pop("synergy-search.focal")["best_script"] is None
-    assert {verdicts["best_script"] for verdicts in ahead.values()} == {False}
+    assert f"`mappo_shared` {central[least]:.2f}; 0 is the best rule" in page
     played = sorted((task.id for task in protocol.groups["self-play"]), key=scores.__getitem__)
     least, second, most = played[0], played[1], played[-1]
     said = f"`ippo` scores {scores[least]:.2f} in `{least}` to {scores[most]:.2f} in `{most}`."
