@@ -1,6 +1,7 @@
 """Skirmish-v0: illegal actions, orders of commanders, and maps that are refused."""
 
 import json
+import re
 from functools import partial
 from itertools import product
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from battles import FIRST, WEST, begun, map_of, play
 
+import coopbench_envs
 from coopbench.baselines.game import Game
 from coopbench.baselines.registry import make_policy
 from coopbench_envs import Engine, pictures
@@ -133,6 +135,14 @@ BAD = {
     "an unknown terrain": ({"terrain_preset": "SIMPEL"}, "Did you mean 'SIMPLE'"),
     "a side without units": ({"groups": [GROUP]}, "ENEMY has no units; add a group"),
     "NaN": ({"attack_point": [float("nan"), 3]}, "'attack_point': 'x' was nan"),
+    "an attack point outside": (
+        {"attack_point": [16, 33]},
+        r"'attack_point': 'y' was 33; allowed: a number in \[0, 32\]",
+    ),
+    "an attack point outside a small terrain": (
+        {"terrain_preset": None, "terrain": ["_" * 28] * 20, "attack_point": [28.5, 16]},
+        r"'attack_point': 'x' was 28.5; allowed: a number in \[0, 28\]",
+    ),
     "a wrong count": ({"num_enemy_units": 5}, "'num_enemy_units' was 5; allowed: 2"),
     "no limit": ({"limit": None}, "has no 'limit', .* give the parameter 'horizon'"),
     "a limit of 0": ({"limit": 0}, "'limit' was 0; allowed"),
@@ -172,10 +182,30 @@ def test_files_that_cannot_be_maps_are_refused(tmp_path):
         Engine(ID, map_file=str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["", ".", "a\0b", "m" * 5000])
+def test_a_map_file_that_is_no_file_is_named_with_its_parameter(name):
+    message = f"Parameter 'map_file' was {name!r}, which is not a file or cannot be read; allowed: "
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Engine(ID, map_file=name)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        coopbench_envs.spec(ID).files.paths({"map_file": name})
+
+
+def test_maps_and_units_may_begin_with_a_byte_order_mark(tmp_path):
+    """As editors of Windows save them."""
+    content = map_of([("scout", 10, 16)], [("MARINE", 20, 16)])
+    file = tmp_path / "mine.json"
+    for path, text in ((file, content), (tmp_path / "scout.json", SCOUT)):
+        path.write_text("\ufeff" + json.dumps(text), encoding="utf-8")
+    assert Engine(ID, map_file=str(file)).agents == ("scout_0",)
+
+
+SCOUT = {"hp": 10, "armor": 0, "damage": 1, "cooldown": 0.5, "speed": 1, "attack_range": 2}
+SCOUT |= {"size": 1, "attributes": ["LIGHT"], "valid_targets": ["GROUND"]}
+
+
 def test_units_of_a_user_are_read_beside_the_map(tmp_path):
-    unit = {"hp": 10, "armor": 0, "damage": 1, "cooldown": 0.5, "speed": 1, "attack_range": 2}
-    unit |= {"size": 1, "attributes": ["LIGHT"], "valid_targets": ["GROUND"]}
-    (tmp_path / "scout.json").write_text(json.dumps(unit))
+    (tmp_path / "scout.json").write_text(json.dumps(SCOUT))
     content = map_of([("scout", 10, 16)], [("MARINE", 20, 16)])
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(content))
@@ -192,9 +222,29 @@ def test_units_of_a_user_are_read_beside_the_map(tmp_path):
         ("plane", "SEA", "Unknown word 'SEA'"),
         ("mana", 3, "Unknown entry 'mana'"),
     ):
-        (tmp_path / "scout.json").write_text(json.dumps(unit | {entry: value}))
+        (tmp_path / "scout.json").write_text(json.dumps(SCOUT | {entry: value}))
         with pytest.raises(ValueError, match=message):
             Engine(ID, map_file=str(file))
+
+
+def test_a_unit_of_a_user_has_no_name_of_a_unit_of_this_package(tmp_path):
+    """Version 1 and the kinds of observations go by the name."""
+    own = SCOUT | {"damage": 50, "speed": 1}
+    file = tmp_path / "mine.json"
+    for name in ("BANELING", "my_b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(own))
+        for groups in ([(f"{name}.json", 10, 16)], [("MARINE", 8, 16), (f"{name}.json", 10, 16)]):
+            file.write_text(json.dumps(map_of(groups, [("MARINE", 20, 16)])))
+            if name == "BANELING":
+                with pytest.raises(ValueError, match=r"the unit 'BANELING.json' has the name of"):
+                    Engine("coopbench/Skirmish-v1", map_file=str(file))
+                continue
+            kinds = Engine("coopbench/Skirmish-v1", map_file=str(file)).constants.rules.kinds
+            assert kinds.stats[len(groups) - 1, 7] * 16 == pytest.approx(1 / 1.4)
+            assert kinds.harm[len(groups) - 1, 0] == 50
+    file.write_text(json.dumps(map_of([("BANELING", 10, 16)], [("MARINE", 20, 16)])))
+    kinds = Engine("coopbench/Skirmish-v1", map_file=str(file)).constants.rules.kinds
+    assert kinds.harm[0].tolist() == [16, 16 + 19]  # Marines are light
 
 
 @pytest.mark.parametrize(("name", "cells"), [("2s3z", (18, 32)), ("6h_vs_8z", (16, 18))])

@@ -22,18 +22,19 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     """
     where = f"The {what} {str(path)!r}"
     try:
-        content = json.loads(read_regular(path, _LARGEST).decode(), object_pairs_hook=_object)
+        # Editors of Windows write a byte order mark at the beginning.
+        text = read_regular(path, _LARGEST).decode("utf-8-sig")
     except OSError as error:
         raise ValueError(f"{where} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not text in UTF-8.") from None
+    try:
+        content = json.loads(text, object_pairs_hook=_object)
     except _RepeatedError as error:
         raise ValueError(f"{where} has the entry {error.args[0]!r} twice; keep one.") from None
     except (json.JSONDecodeError, RecursionError):
         raise ValueError(f"{where} is not valid JSON.") from None
-    except ValueError as error:
-        if "digits" not in str(error):  # of read_regular
-            raise
+    except ValueError:
         raise ValueError(f"{where} has a number of too many digits.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{where} must be a JSON object, {{...}}.")

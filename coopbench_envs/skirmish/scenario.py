@@ -86,8 +86,9 @@ def read_scenario(path: Path) -> Scenario:
     """Read a map and lay out its groups.
 
     Raises:
-        ValueError: an entry of the map or of one of its units is missing or not allowed, a side has
-            no units, or a unit stands in a wall, outside the map, or in another one.
+        ValueError: an entry of the map or of one of its units is missing or not allowed, the file
+            of a unit has the name of a unit of this package, a side has no units, a unit stands in
+            a wall, outside the map, or in another one, or the attack point lies outside the map.
     """
     return _scenario(_fields(path), path)
 
@@ -113,7 +114,7 @@ def _scenario(fields: Fields, path: Path) -> Scenario:
         num_allies=counts[0],
         positions=positions,
         order=order,
-        attack_point=_point(fields),
+        attack_point=_point(fields, terrain),
         terrain=terrain,
         heights=read_heights(fields, terrain.shape),
         shields=_shields(fields, kinds, counts[0]),
@@ -176,12 +177,18 @@ def _kind(fields: Fields, path: Path, name: str, where: str) -> UnitType:
     if name in bundled_units():
         return bundled_units()[name]
     file = _unit_file(fields, path, name)
+    stem = name.removesuffix(".json")
+    if stem in bundled_units():  # rules, observations and names of agents go by the name
+        raise ValueError(
+            f"{where}: the unit {name!r} has the name of a unit of this package. Rename "
+            f"{str(file)!r} for a unit of your own, or write {stem!r} for that of this package."
+        )
     if len(file.name) > _LONGEST_NAME or not file.is_file():
         message = unknown("unit", name, bundled_units(), where)
         if name.upper() in bundled_units():
             message += f" Write {name.upper()!r}, in capitals."
         raise ValueError(f"{message} A unit of your own is read from {str(file)!r}.")
-    return read_unit(file, name.removesuffix(".json"))
+    return read_unit(file, stem)
 
 
 def _unit_file(fields: Fields, path: Path, name: str) -> Path:
@@ -282,12 +289,13 @@ def _check_positions(
                 )
 
 
-def _point(fields: Fields) -> tuple[float, float]:
+def _point(fields: Fields, terrain: np.ndarray) -> tuple[float, float]:
     point: Any = fields.content.get("attack_point")
     if not isinstance(point, list) or len(point) != 2:
         raise fields.wrong("attack_point", "two numbers, [x, y]")
     inner = Fields({"x": point[0], "y": point[1]}, f"{fields.where}, 'attack_point'", ("x", "y"))
-    return inner.number("x", -1e6, 1e6), inner.number("y", -1e6, 1e6)
+    rows, columns = terrain.shape
+    return inner.number("x", 0, columns), inner.number("y", 0, rows)
 
 
 def _shields(fields: Fields, kinds: Sequence[UnitType], num_allies: int) -> tuple[bool, bool]:

@@ -1,5 +1,6 @@
 """What both versions of Skirmish share: parameters, what follows from them, the specification."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -144,7 +145,7 @@ def scenario_of(p: Any) -> tuple[Scenario, str]:
     if p.map_file is None:
         scenario, where = bundled(p.map), f"The map {p.map!r}"
     else:
-        scenario, where = read_scenario(Path(p.map_file)), f"The map file {p.map_file!r}"
+        scenario, where = read_scenario(_map_file(p.map_file)), f"The map file {p.map_file!r}"
     return facing(scenario, p.side), where
 
 
@@ -184,8 +185,18 @@ def agents(c: Any) -> tuple[str, ...]:
 def _paths(parameters: Mapping[str, Any]) -> list[Path]:
     if parameters.get("map_file") is None:
         return []
-    path = Path(str(parameters["map_file"]))
+    path = _map_file(str(parameters["map_file"]))
     return [path, *unit_files(path)]
+
+
+def _map_file(name: str) -> Path:
+    """Return the path of a map of a user; raise ``ValueError`` where there is no file."""
+    if not os.path.isfile(name):  # a method of Path raises OSError for names that are too long
+        raise ValueError(
+            f"Parameter 'map_file' was {name!r}, which is not a file or cannot be read; allowed: "
+            f"the path of a JSON file with a map."
+        )
+    return Path(name)
 
 
 FILES = MapFiles(
