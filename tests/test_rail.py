@@ -14,6 +14,7 @@ from golden_folders import unpacked
 
 from coopbench_envs.arrays import unpack
 from coopbench_envs.engine import DISABLED, Engine
+from coopbench_envs.parameters import resolve
 from coopbench_envs.rail import importing, instances, motion, rail
 from coopbench_envs.rail.cells import FORWARD, TYPES, follow, steps
 from coopbench_envs.rail.distances import distances_at
@@ -276,12 +277,57 @@ def damaged(name, index, value):
         ("max_speed", 1, (2, 1), "train 1 has the max_speed 2/1"),
         ("max_speed", 1, (1, 7), "no multiple of 1/12"),
         ("max_episode_steps", (), 44, "its limit is 44 steps; allowed: 1 to 43"),
+        ("max_episode_steps", (), 0, "its limit is 0 steps; allowed: 1"),
+        ("latest_arrival", 1, -5, "train 1 is due at step -5; allowed: 0"),
     ],
 )
 def test_bad_instances(name, index, value, words):
     engine, _ = loaded("g01_sp_25x25_n5")
     with pytest.raises(ValueError, match=words):
         engine.spec.instances(engine.constants, damaged(name, index, value))
+
+
+ROW = [0, 1, 8, 5, 0, -1, -1]  # train, stop, row, column, heading, departure, arrival
+
+
+@pytest.mark.parametrize(
+    ("leading", "changes", "words"),
+    [
+        (True, {"max_episode_steps": np.array([[43, 43]])}, r"'max_episode_steps' must .*\(2,\)"),
+        (True, {"init_dir": np.zeros(1, int)}, "'init_dir' must be whole numbers with 1 axes"),
+        (True, {"grid": np.zeros((2, 25, 25), int)}, r"'init_pos' .*\(1, 5, 2\), 'grid' \(2, 25"),
+        (False, {"init_speed": np.ones((4, 2), int)}, r"\(5, 2\); given .* shape \(4, 2\)"),
+        (False, {"grid": np.full((25, 25), 0.5)}, r"'grid' must be .*\(25, 25\); given float64"),
+        (False, {"waypoints": np.array([ROW[:5]])}, r"\(1, 7\); given .* shape \(1, 5\)"),
+        (False, {"level_free": np.array([[8, 5, 0]])}, r"\(1, 2\); given .* shape \(1, 3\)"),
+        (False, {"waypoints": np.array([[0, -1, *ROW[2:]], ROW])}, "train 0 has a stop -1; allow"),
+    ],
+)
+def test_arrays_of_other_forms_are_refused_as_instances(leading, changes, words):
+    """With an axis of episodes or, for one of them, without it."""
+    recording, meta = recordings.load(FOLDER / "g01_sp_25x25_n5.npz")
+    chosen = recordings.parameters(recording, meta)
+    constants = rail.SPEC.constants(resolve(rail.SPEC.params, chosen, RAIL))
+    instance = recordings.instance(recording)
+    assert len(rail.SPEC.instances(constants, instance)["limit"]) == 1
+    if leading:
+        instance = {name: np.asarray(array)[None] for name, array in instance.items()}
+    with pytest.raises(ValueError, match=words):
+        rail.SPEC.instances(constants, instance | changes)
+
+
+def test_stops_are_numbered_from_the_start_of_a_line():
+    """Both ends of a line may be listed; they are no intermediate stops."""
+    recording, meta = recordings.load(FOLDER / "g01_sp_25x25_n5.npz")
+    chosen = recordings.parameters(recording, meta, line_length=3)
+    constants = rail.SPEC.constants(resolve(rail.SPEC.params, chosen, RAIL))
+    instance = recordings.instance(recording)
+    (row, column), heading = instance["init_pos"][0].tolist(), int(instance["init_dir"][0])
+    rows = [[0, stop, row, column, heading, -1, -1] for stop in range(3)]
+    fields = rail.SPEC.instances(constants, instance | {"waypoints": np.array(rows)})
+    assert fields["stop_place"].shape == (1, 5, 1, 4)
+    assert (fields["stop_place"] >= 0).sum() == 1
+    assert fields["stop_place"][0, 0, 0, 0] == fields["start"][0, 0]
 
 
 @pytest.mark.parametrize(("env", "kept"), [(RAIL, [5, 9]), ("coopbench/Rail-v1", [5, 7, 9])])
@@ -379,10 +425,18 @@ def test_import_refuses_what_it_cannot_play(tmp_path):
         ("grid", np.int64(0), "'grid' must be whole numbers with 2 axes"),
         ("grid", np.full((2, 2), 0.5), "'grid' must be whole numbers"),
         ("max_episode_steps", np.array([5, 5]), "'max_episode_steps' must be"),
-        ("max_speed", np.array([[2, 1]]), "train 0 has the max_speed 2/1; allowed: above 0, up"),
-        ("latest_arrival", np.array([-5]), "train 0 is due at step -5"),
+        (
+            "max_speed",
+            np.array([[2, 1]] * 3),
+            "train 0 has the max_speed 2/1; allowed: above 0, up",
+        ),
+        ("latest_arrival", np.array([-5] * 3), "train 0 is due at step -5"),
         ("strikes", np.array([[0, 0, 3]]), "train 0 has a malfunction at step 0"),
         ("meta", np.array("[1]"), "'meta' must be a JSON object"),
+        ("max_episode_steps", np.array(0), "its limit is 0 steps; allowed: 1 and more"),
+        ("init_dir", np.zeros(0, int), "it has no trains; allowed: 1 and more"),
+        ("init_speed", np.ones((2, 2), int), r"'init_speed' must be .*\(3, 2\); given .*\(2, 2\)"),
+        ("waypoints", np.array([[0, -2, *[0] * 5]]), "train 0 has a stop -2; allowed: 0"),
     ],
 )
 def test_damaged_arrays_are_errors_that_name_the_file(name, value, words, tmp_path):
@@ -390,6 +444,20 @@ def test_damaged_arrays_are_errors_that_name_the_file(name, value, words, tmp_pa
     np.savez(tmp_path / "a.npz", **{"meta": json.dumps(meta), **recording, name: value})
     with pytest.raises(ValueError, match=rf"a\.npz: .*{words}"):
         importing.import_railways(tmp_path, tmp_path / "out.npz")
+
+
+def test_endings_of_files_may_be_in_capitals_and_others_are_refused(tmp_path):
+    file = tmp_path / "a.NPZ"
+    file.write_bytes((FOLDER / "g20_make_simple_rail.npz").read_bytes())
+    for place in (file, tmp_path):
+        assert importing.is_railway(place)
+        assert importing.files_of(place) == [file]
+    assert importing.read_folder(file)["grid"].shape[0] == 1
+    assert importing.is_railway(tmp_path / "b.PKL")
+    other = tmp_path / "a.zip"
+    other.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"a\.zip has the ending '\.zip'; allowed: \.npz, \.pkl, "):
+        importing.files_of(other)
 
 
 def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):

@@ -20,7 +20,7 @@ import numpy as np
 
 from coopbench_envs.arrays import pack
 from coopbench_envs.parameters import resolve
-from coopbench_envs.rail.instances import fields_of
+from coopbench_envs.rail.instances import FORMS, LISTS, check_forms, check_values, fields_of
 from coopbench_envs.rail.rail import SPEC
 from coopbench_envs.rail.saved import Saved, read_saved
 from coopbench_envs.reading import read_regular
@@ -31,16 +31,7 @@ SAVED = (".pkl", ".mpk")  # endings of the files of flatland-rl
 # Bytes of a file; a byte of a pickle makes many.
 _LARGEST = {".npz": 1 << 26, **dict.fromkeys(SAVED, 1 << 23)}
 _UNPACKED = 1 << 30  # bytes of the arrays of an npz file
-_FIXED = (
-    *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed", "init_speed"),
-    *("earliest_departure", "latest_arrival", "max_episode_steps"),
-)
-_LISTS = {"level_free": 2, "waypoints": 7, "strikes": 3}
-_AXES = {
-    **dict.fromkeys(_FIXED, 2),
-    **dict.fromkeys(("init_dir", "earliest_departure", "latest_arrival"), 1),
-    "max_episode_steps": 0,
-}
+_FIXED = tuple(name for name in FORMS if name not in LISTS)
 # What flatland-rl saves of no environment.
 _NOT_SAVED = (
     "Files of flatland-rl do not hold acceleration, braking, the prices of the rewards, and "
@@ -54,30 +45,38 @@ _NO_ENVIRONMENT = (ValueError, OSError, zipfile.BadZipFile, EOFError, MemoryErro
 def files_of(place: Path) -> list[Path]:
     """Return a file, or the pkl, mpk and npz files of a folder and its folders.
 
-    Numbers in names count as such. Raises ``ValueError`` if there are none, and
-    ``FileNotFoundError`` if there is no such place.
+    Numbers in names count as such; endings may be in capitals. Raises ``ValueError`` if there are
+    none, and ``FileNotFoundError`` if there is no such place.
     """
     if not place.exists():
         raise FileNotFoundError(f"There is no file {place} to import.")
     if not place.is_dir():
+        if _ending(place) not in _LARGEST:
+            raise ValueError(
+                f"{place} has the ending {place.suffix!r}; allowed: {', '.join(_LARGEST)}."
+            )
         return [place]
 
     def order(file: Path) -> list[tuple[int, str]]:
         parts = re.split(r"(\d+)", file.relative_to(place).as_posix())
         return [(int(part) if part.isdecimal() else -1, part) for part in parts]
 
-    files = [file for file in place.rglob("*") if file.suffix in _LARGEST]
+    files = [file for file in place.rglob("*") if _ending(file) in _LARGEST]
     if not files:
         raise ValueError(f"There are no {', '.join(_LARGEST)} files in {place}.")
     return sorted(files, key=order)
 
 
+def _ending(file: Path) -> str:
+    return file.suffix.lower()
+
+
 def is_railway(place: Path) -> bool:
     """Return whether a file is an environment, or a folder holds one, by name and first array."""
     if place.is_dir():
-        return any(is_railway(file) for file in place.rglob("*") if file.suffix in _LARGEST)
-    if place.suffix != ".npz":
-        return place.suffix in SAVED
+        return any(is_railway(file) for file in place.rglob("*") if _ending(file) in _LARGEST)
+    if _ending(place) != ".npz":
+        return _ending(place) in SAVED
     try:
         with zipfile.ZipFile(io.BytesIO(read_regular(place, _LARGEST[".npz"]))) as archive:
             return "grid.npy" in archive.namelist()
@@ -96,8 +95,8 @@ def read_folder(folder: Path) -> dict[str, np.ndarray]:
 def _read(file: Path) -> Saved:
     """Return the environment in a file; of an npz malfunctions are those that the arrays hold."""
     try:
-        content = read_regular(file, _LARGEST[file.suffix])
-        if file.suffix in SAVED:
+        content = read_regular(file, _LARGEST[_ending(file)])
+        if _ending(file) in SAVED:
             read = read_saved(content)
             return read._replace(arrays=_episode(read.arrays))
         arrays = _episode(_arrays(content))
@@ -121,7 +120,7 @@ def _stacked(read: Sequence[tuple[Path, Saved]]) -> dict[str, np.ndarray]:
                 f"instances of one task have the same size. Import such files one by one."
             )
     fixed = {name: np.stack([episode[name] for episode in episodes]) for name in _FIXED}
-    lists = {name: _filled([episode[name] for episode in episodes]) for name in _LISTS}
+    lists = {name: _filled([episode[name] for episode in episodes]) for name in LISTS}
     return fixed | lists
 
 
@@ -148,51 +147,20 @@ def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "max_speed" in values:
         values.setdefault("init_speed", values["max_speed"])
     if "strikes" not in values and "malf_new" in values:
-        _check_form("malf_new", values["malf_new"], 2)
+        if values["malf_new"].ndim != 2 or values["malf_new"].dtype.kind not in "iub":
+            raise ValueError("'malf_new' must be whole numbers with 2 axes, (steps, trains).")
         steps, trains = np.nonzero(values["malf_new"])
         lengths = values["malf_new"][steps, trains]
         values["strikes"] = np.stack([steps + 1, trains, lengths], axis=1)
     missing = [name for name in _FIXED if name not in values]
     if missing:
         raise ValueError(f"it has no array {missing[0]!r}.")
-    for name in _FIXED:
-        _check_form(name, values[name], _AXES[name])
-    for name, width in _LISTS.items():
-        rows = np.asarray(values.get(name, np.zeros((0, width), np.int64)))
-        _check_form(name, rows, 2)
-        if rows.shape[1] != width:
-            raise ValueError(f"{name!r} must have the shape (n, {width}); given {rows.shape}.")
-        values[name] = rows.astype(np.int64)
-    _check_trains(values)
-    return {name: np.asarray(values[name]) for name in (*_FIXED, *_LISTS)}
-
-
-def _check_form(name: str, array: np.ndarray, axes: int) -> None:
-    if array.ndim != axes or array.dtype.kind not in "iub":
-        raise ValueError(
-            f"{name!r} must be whole numbers with {axes} axes; given {array.dtype} of shape "
-            f"{array.shape}."
-        )
-
-
-def _check_trains(values: Mapping[str, np.ndarray]) -> None:
-    """Raise ``ValueError`` for speeds, times and malfunctions that no train can have."""
-    for name in ("max_speed", "init_speed"):
-        if values[name].shape[1] != 2:
-            raise ValueError(f"{name!r} must have the shape (trains, 2).")
-        for a, (over, under) in enumerate(values[name].tolist()):
-            least = 0 if name == "init_speed" else 1
-            if not least <= over <= under or under < 1:
-                above = "0 to 1" if least == 0 else "above 0, up to 1"
-                raise ValueError(f"train {a} has the {name} {over}/{under}; allowed: {above}.")
-    for a, due in enumerate(values["latest_arrival"].tolist()):
-        if due < 0:
-            raise ValueError(f"train {a} is due at step {due}; allowed: 0 and more.")
-    for step, train, length in values["strikes"].tolist():
-        if step < 1 and (step, train, length) != (-1, -1, -1):
-            raise ValueError(
-                f"train {train} has a malfunction at step {step}; the first step is 1."
-            )
+    for name in LISTS:
+        values.setdefault(name, np.zeros((0, int(FORMS[name][1])), np.int64))
+    values = {name: np.asarray(values[name]) for name in FORMS}
+    check_forms(values)
+    check_values(values)
+    return {n: array.astype(np.int64) if n in LISTS else array for n, array in values.items()}
 
 
 def _filled(lists: Sequence[np.ndarray]) -> np.ndarray:
@@ -259,7 +227,7 @@ def import_railways(place: Path, out: Path) -> str:
         f"instances = {_toml({'file': str(out), 'sha256': hashlib.sha256(content).hexdigest()})}",
         *(f"{file} holds {text}." for file, saved in read for text in saved.assumed),
     ]
-    if any(file.suffix in SAVED for file, _ in read):
+    if any(_ending(file) in SAVED for file, _ in read):
         lines.append(_NOT_SAVED)
     return "\n".join(lines)
 

@@ -17,13 +17,26 @@ import numpy as np
 from coopbench_envs.rail.cells import STEPS, TYPES, exits
 from coopbench_envs.rail.lines import FAR
 
-__all__ = ["fields_of"]
+__all__ = ["FORMS", "LISTS", "check_forms", "check_values", "fields_of"]
 
-
-_NEEDED = (
-    *("grid", "init_pos", "init_dir", "target", "target_dirs", "max_speed"),
-    *("earliest_departure", "latest_arrival", "max_episode_steps"),
-)
+# Axes of the arrays of one instance, by name or length; those of one name have the same length.
+FORMS: dict[str, tuple[str | int, ...]] = {
+    "grid": ("rows", "columns"),
+    "init_pos": ("trains", 2),
+    "init_dir": ("trains",),
+    "target": ("trains", 2),
+    "target_dirs": ("trains", 4),
+    "max_speed": ("trains", 2),
+    "init_speed": ("trains", 2),
+    "earliest_departure": ("trains",),
+    "latest_arrival": ("trains",),
+    "max_episode_steps": (),
+    "level_free": ("cells", 2),
+    "waypoints": ("waypoints", 7),
+    "strikes": ("strikes", 3),
+}
+LISTS = ("level_free", "waypoints", "strikes")  # may be left out, and filled up with rows of -1
+_OPTIONAL = ("init_speed", *LISTS)
 _HEADINGS = ("north", "east", "south", "west")
 
 
@@ -36,18 +49,20 @@ def fields_of(
 ) -> dict[str, np.ndarray]:
     """Turn exported arrays into initial states with a leading axis of episodes.
 
-    Raises ``ValueError`` that names the episode, the train or the cell as (row, column), and the
-    reason, for anything that is not a consistent network with trains that can reach their targets.
-    With ``reachable=False`` they need not reach them. ``names`` of episodes are for errors.
+    Arrays of other names are not read. Raises ``ValueError`` that names the episode, the train or
+    the cell as (row, column), and the reason, for anything that is not a consistent network with
+    trains that can reach their targets. With ``reachable=False`` they need not reach them.
+    ``names`` of episodes are for errors.
     """
-    missing = [name for name in _NEEDED if name not in arrays]
+    missing = [name for name in FORMS if name not in arrays and name not in _OPTIONAL]
     if missing:
         raise ValueError(f"Instances of coopbench/Rail need the array {missing[0]!r}.")
-    values = {name: np.asarray(array) for name, array in arrays.items()}
+    values = {name: np.asarray(arrays[name]) for name in FORMS if name in arrays}
     if values["grid"].ndim == 2:
         values = {name: array[None] for name, array in values.items()}
+    number = _episodes(values)
     episodes = []
-    for k in range(len(values["grid"])):
+    for k in range(number):
         try:
             arrays = {name: array[k] for name, array in values.items()}
             episodes.append(_episode(c, arrays))
@@ -59,13 +74,80 @@ def fields_of(
     return {name: np.stack([fields[name] for fields in episodes]) for name in episodes[0]}
 
 
+def _episodes(values: Mapping[str, np.ndarray]) -> int:
+    """Return the number of episodes, the first axis of all arrays; raise if they differ."""
+    for name, array in values.items():
+        if array.ndim == 0 or len(array) != values["grid"].shape[0]:
+            raise ValueError(
+                f"Array {name!r} of instances of coopbench/Rail has the shape {array.shape}, "
+                f"'grid' {values['grid'].shape}; allowed: all with the same leading axis of "
+                f"episodes, or all of one episode without it."
+            )
+    return len(values["grid"])
+
+
+def check_forms(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` for arrays of one instance without trains, or not as in ``FORMS``."""
+    trains = arrays["init_dir"]
+    if trains.shape == (0,):
+        raise ValueError("it has no trains; allowed: 1 and more.")
+    lengths: dict[str | int, int] = {"trains": len(trains)} if trains.ndim else {}
+    for name, axes in FORMS.items():
+        if name not in arrays:
+            continue
+        array = arrays[name]
+        fits = array.ndim == len(axes) and array.dtype.kind in "iub"
+        for axis, length in zip(axes, array.shape, strict=False):
+            known = axis if isinstance(axis, int) else lengths.setdefault(axis, length)
+            fits = fits and length == known
+        if not fits:
+            shape = ", ".join(str(lengths.get(axis, axis)) for axis in axes)
+            raise ValueError(
+                f"{name!r} must be whole numbers with {len(axes)} axes, ({shape}); given "
+                f"{array.dtype} of shape {array.shape}."
+            )
+
+
+def check_values(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` for what no train can have in any task; forms have been checked."""
+    limit = int(arrays["max_episode_steps"])
+    if limit < 1:
+        raise ValueError(f"its limit is {limit} steps; allowed: 1 and more.")
+    _check_speeds(arrays)
+    for a, due in enumerate(arrays["latest_arrival"].tolist()):
+        if due < 0:
+            raise ValueError(f"train {a} is due at step {due}; allowed: 0 and more.")
+    for step, train, length in arrays["strikes"].tolist() if "strikes" in arrays else ():
+        if step < 1 and (step, train, length) != (-1, -1, -1):
+            raise ValueError(
+                f"train {train} has a malfunction at step {step}; the first step is 1."
+            )
+    for train, stop, *_ in arrays["waypoints"].tolist() if "waypoints" in arrays else ():
+        if train >= 0 and stop < 0:
+            raise ValueError(
+                f"train {train} has a stop {stop}; allowed: 0, its start, and more, up to its "
+                f"target."
+            )
+
+
+def _check_speeds(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise for a speed that is no fraction up to 1; only trains that begin may stand still."""
+    for name, least in (("max_speed", 1), ("init_speed", 0)):
+        for a, (over, under) in enumerate(arrays[name].tolist() if name in arrays else ()):
+            if not least <= over <= under or under < 1:
+                above = "0 to 1" if least == 0 else "above 0, up to 1"
+                raise ValueError(f"train {a} has the {name} {over}/{under}; allowed: {above}.")
+
+
 def _episode(c: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Check one instance and return the fields of its initial state."""
+    check_forms(arrays)
+    check_values(arrays)
     grid = arrays["grid"].astype(np.int64)
-    _check_shape(c, grid, arrays)
+    _check_task(c, grid, len(arrays["init_dir"]))
     _check_network(grid)
     limit = int(arrays["max_episode_steps"])
-    if not 1 <= limit <= c.horizon:
+    if limit > c.horizon:
         raise ValueError(
             f"its limit is {limit} steps; allowed: 1 to {c.horizon}, the horizon of the task."
         )
@@ -100,22 +182,14 @@ def _cells(c: Any, positions: np.ndarray) -> np.ndarray:
     return cells
 
 
-def _check_shape(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+def _check_task(c: Any, grid: np.ndarray, trains: int) -> None:
+    """Raise for another number of cells or trains than the task has."""
     if grid.shape != (c.map.height, c.map.width):
         raise ValueError(
             f"its grid is {grid.shape}; the task has {(c.map.height, c.map.width)} cells."
         )
-    trains = len(arrays["init_dir"])
     if trains != c.num_agents:
         raise ValueError(f"it has {trains} trains; num_agents of the task is {c.num_agents}.")
-    widths = {"init_pos": 2, "target": 2, "target_dirs": 4, "max_speed": 2}
-    one = dict.fromkeys(("init_dir", "earliest_departure", "latest_arrival"), ())
-    for name, shape in {**{name: (width,) for name, width in widths.items()}, **one}.items():
-        if arrays[name].shape != (trains, *shape) or arrays[name].dtype.kind not in "iub":
-            raise ValueError(
-                f"{name!r} must be whole numbers of shape {(trains, *shape)}; given "
-                f"{arrays[name].dtype} of {arrays[name].shape}."
-            )
 
 
 def _check_network(grid: np.ndarray) -> None:
@@ -212,10 +286,6 @@ def _speeds(c: Any, arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     """Return speeds in units, from numerators and denominators."""
     fractions = arrays.get(name, arrays["max_speed"]).astype(np.int64)
     for a, (over, under) in enumerate(fractions):
-        if under <= 0 or not 0 <= over <= under or (over == 0 and name == "max_speed"):
-            raise ValueError(
-                f"train {a} has the {name} {over}/{under}; allowed: above 0 and at most 1."
-            )
         if (over * c.drive.unit) % under:
             raise ValueError(
                 f"train {a} has the {name} {over}/{under}, which is no multiple of "
@@ -240,7 +310,7 @@ def _stops(c: Any, grid: np.ndarray, arrays: Mapping[str, np.ndarray]) -> dict[s
     """Return the intermediate stops: places, and the steps at which they are left and reached."""
     shape = (c.num_agents, c.rules.num_stops, 4)
     place, leave, reach = np.full(shape, -1), np.full(shape, -FAR), np.full(shape, FAR)
-    rows = arrays.get("waypoints", np.zeros((0, 7))).astype(np.int64)
+    rows = arrays.get("waypoints", np.zeros((0, 7), np.int64)).astype(np.int64)
     rows = rows[rows[:, 0] >= 0]
     for a, stop, row, column, heading, departure, arrival in rows:
         if a >= c.num_agents:
@@ -273,7 +343,7 @@ def _strikes(c: Any, arrays: Mapping[str, np.ndarray], limit: int) -> dict[str, 
     times = np.full((c.num_agents, c.strikes.most), FAR)
     lengths = np.zeros((c.num_agents, c.strikes.most), np.int64)
     counts, next_one = np.zeros(c.num_agents, np.int64), np.zeros(c.num_agents, np.int64)
-    rows = arrays.get("strikes", np.zeros((0, 3))).astype(np.int64)
+    rows = arrays.get("strikes", np.zeros((0, 3), np.int64)).astype(np.int64)
     rows = rows[rows[:, 0] > 0]
     for step, a, length in rows[np.argsort(rows[:, 0], kind="stable")]:
         if not 0 <= a < c.num_agents:
