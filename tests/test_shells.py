@@ -195,6 +195,28 @@ def test_rows_that_begin_in_a_given_state_count_the_steps_before():
     assert lengths == [[], [5, 5], [], [], [5, 5]]
 
 
+def test_rows_that_begin_in_an_end_count_the_steps_of_the_next_episode():
+    pytest.importorskip("stable_baselines3")
+    single = gymnasium.make(TRUST, horizon=3)
+    single.reset(seed=1)
+    for _ in range(3):
+        *_, ended, truncated, _ = single.step(np.ones((2, 1)))
+    assert ended or truncated
+    env = coopbench_envs.sb3_vec_env(TRUST, 1, horizon=3)
+    env.set_options({"state": single.unwrapped.get_state()})
+    env.reset()
+    earned = []
+    for _ in range(4):
+        _, rewards, dones, infos = env.step(np.ones((2, 1)))
+        earned.append(rewards)
+    assert dones.all()
+    assert not earned[0].any()
+    for row in range(2):
+        assert infos[row]["episode"]["l"] == 3
+        total = float(sum(rewards[row] for rewards in earned[1:]))
+        assert infos[row]["episode"]["r"] == pytest.approx(total, rel=1e-5)
+
+
 def test_rows_are_given_one_option_for_all():
     pytest.importorskip("stable_baselines3")
     env = coopbench_envs.sb3_vec_env(TRUST, 2, horizon=5)

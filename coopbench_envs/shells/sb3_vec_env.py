@@ -128,9 +128,11 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
         seeds = None if seed is None else seed_of(seed, self.engine.lanes)
         self.engine.reset(seeds, state=check_options(options))
         self._seeded = True
-        self._steps[:] = self.engine.view().time  # not 0 in a given state
         self.reset_infos = self._infos_of(self.engine.info())
         self.engine.fetched()
+        self._steps[:] = self.engine.view().time  # not 0 in a given state
+        # Where that is the end of an episode, the coming step plays nothing but begins the next.
+        self._steps[self._control.done] = -1
         return self._rows("obs")
 
     def step_async(self, actions: Any) -> None:
