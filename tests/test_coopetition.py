@@ -251,6 +251,7 @@ def test_bounds_hold_for_any_play(levels, name):
         for agent, space in enumerate(engine.observation_spaces):
             assert space.contains(engine.control.obs[0, agent])
         assert engine.state_space.contains(engine.global_state()[0])
+        engine._checked_state(engine.get_state())  # no state of its own is refused
 
 
 @pytest.mark.parametrize("name", GAMES)

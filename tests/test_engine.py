@@ -269,10 +269,10 @@ def test_a_saved_state_stays_as_it_was():
 
 def test_numbers_of_a_state_have_squares_in_single_precision():
     engine = builders.begun("TrustDilemma-v0", seed=1)
-    engine.restore({"trust": np.full((1, 2, 2), -1e18)})
+    engine.restore({"payoff": np.full((1, 2), -1e18)})
     for wrong in (1.1e18, -1e30, np.inf):
         with pytest.raises(ValueError, match=r"finite numbers of up to 1e\+18 in size"):
-            engine.restore({"trust": np.full((1, 2, 2), wrong)})
+            engine.restore({"payoff": np.full((1, 2), wrong)})
 
 
 @pytest.mark.parametrize(

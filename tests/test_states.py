@@ -189,6 +189,57 @@ def test_a_recording_that_begins_beyond_an_array_is_refused(
     assert f"given {value} at [" in message
 
 
+@pytest.mark.parametrize(
+    ("env_id", "field", "value"),
+    [
+        ("coopbench/TrustDilemma-v0", "trust", 1.5),
+        ("coopbench/TrustDilemma-v0", "reputation", -0.5),
+        ("coopbench/TrustDilemma-v0", "last_action", 100.5),
+        ("coopbench/CooperativeNegotiation-v0", "agreement", 1e4),
+        ("coopbench/DynamicPartnerSelection-v0", "score", 1.5),
+        ("coopbench/ReputationMarket-v0", "public_reputation", -0.5),
+        ("coopbench/SynergySearch-v0", "gamma", 9.0),
+        ("coopbench/Skirmish-v0", "hp", 45.5),
+        ("coopbench/Skirmish-v0", "shield", 1.0),
+        ("coopbench/Skirmish-v1", "hp", 45.5),
+        ("coopbench/Skirmish-v1", "energy", -1.0),
+    ],
+)
+def test_a_state_that_observations_would_show_beyond_their_bounds_is_refused(env_id, field, value):
+    engine = Engine(env_id)
+    state = {field: np.full(engine._field(field).shape[1:], value)}
+    with pytest.raises(
+        ValueError, match=f"{field!r} of {env_id} must lie from .* given {value} at"
+    ):
+        engine.reset(np.arange(1), state=state)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "parameters"),
+    [
+        (
+            "Coopetition-v0",
+            {"num_agents": 3, "endowments": 0.7, "baseline_share": 1.0, "initial_damage": 1.0},
+        ),
+        ("SynergySearch-v0", {"gamma_range": (0.1, 0.7), "reveal_gamma_in_obs": True}),
+        ("Skirmish-v0", {"map": "MMM"}),
+        ("Skirmish-v1", {"map": "MMM"}),
+        ("Skirmish-v1", {"teams": "drawn", "race": "terran"}),
+    ],
+)
+def test_no_state_of_its_own_is_refused(env_id, parameters):
+    engine = Engine(env_id, LANES, horizon=60, **parameters)
+    engine.reset(np.arange(LANES, dtype=np.uint64))
+    draws = np.random.default_rng(4)
+    for _ in range(90):
+        engine._checked_state(engine.get_state())
+        if engine.discrete:
+            legal = draws.random(engine.control.masks.shape) * engine.control.masks
+            engine.step(legal.argmax(axis=-1))
+        else:
+            engine.step(draws.uniform(*engine.action_bounds(), engine.actions.shape))
+
+
 def test_a_snapshot_of_a_finished_episode_is_accepted():
     """Its fields are at the ends of what they may be."""
     engine = builders.begun("TrustDilemma-v0", horizon=2)

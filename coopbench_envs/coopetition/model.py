@@ -11,6 +11,11 @@ from coopbench_envs.parameters import between
 Horizon = Annotated[int, between(1, 1_000_000, "steps of an episode")]
 
 
+def share_bounds(c: Any) -> tuple[float, float]:
+    """Bounds of fractions in states from outside: observations show them as they are."""
+    return 0.0, 1.0
+
+
 def extended(base: Any, module: str, **fields: str) -> Any:
     """Return a copy of the tuple ``base`` with a game's ``fields``, name=meaning, at its end.
 

@@ -4,6 +4,7 @@ Arrays over units hold the allies, which are the agents, and then the enemies.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +101,11 @@ def action_numbers(c: Any) -> tuple[int, int]:
     return -1, c.army.choices - 1
 
 
+def points(column: int) -> Callable[[Any], tuple[Any, Any]]:
+    """Return bounds of points that a unit has left: from 0 to this column of ``Army.stats``."""
+    return lambda c: (0.0, c.army.stats[:, column])
+
+
 def per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
     """Declare an array over the units of a battle."""
     return array(meaning, _units, dtype=dtype, **more)
@@ -107,9 +113,9 @@ def per_unit(meaning: str, dtype: Any = np.float64, **more: Any) -> Array:
 
 # What both versions of the game declare alike.
 SHARED = {
-    "hp": per_unit("health"),
-    "shield": per_unit("points of the shield"),
-    "energy": per_unit("points of energy"),
+    "hp": per_unit("health", bounds=points(HP)),
+    "shield": per_unit("points of the shield", bounds=points(SHIELD)),
+    "energy": per_unit("points of energy", bounds=points(ENERGY)),
     "living": per_unit("has not fallen", np.bool_, start=True),
     "target": per_unit("unit that is aimed at, -1: none", np.int64, start=-1, bounds=unit_numbers),
     "last": array(

@@ -3,12 +3,13 @@
 Arrays over units hold the allies, which are the agents, and then the enemies.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbench_envs.skirmish.army import SHARED, per_unit, unit_numbers
+from coopbench_envs.skirmish.army import ENERGY, HP, SHARED, SHIELD, per_unit, unit_numbers
 from coopbench_envs.skirmish.native import Kinds
 from coopbench_envs.skirmish.paths import Ground
 from coopbench_envs.states import array, lane_of, state
@@ -47,6 +48,20 @@ def _kinds(c: Any) -> tuple[Any, Any]:
     return (0, len(c.rules.kinds.stats) - 1) if c.teams.is_drawn else (kind, kind)
 
 
+def _points(column: int) -> Callable[[Any], tuple[Any, Any]]:
+    """Return bounds of points that a unit has left; of units that are drawn those of any kind."""
+
+    def bounds(c: Any) -> tuple[Any, Any]:
+        most = c.rules.kinds.stats[:, column]
+        return 0.0, most.max() if c.teams.is_drawn else most[c.rules.kind]
+
+    return bounds
+
+
+_POINTS = {
+    name: replace(SHARED[name], bounds=_points(column))
+    for name, column in (("hp", HP), ("shield", SHIELD), ("energy", ENERGY))
+}
 # Numbers without a sign, so that indices need no check for counting from the end of an array.
 _UNSIGNED = {
     "roll": replace(SHARED["roll"], dtype=np.uint32),
@@ -56,7 +71,7 @@ _UNSIGNED = {
 
 State = state(
     __name__,
-    **(SHARED | _UNSIGNED),
+    **(SHARED | _POINTS | _UNSIGNED),
     x=per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[1])),
     y=per_unit("place in cells", bounds=lambda c: (0, c.rules.ground.walkable.shape[0])),
     face_x=per_unit("direction of the last move or attack, of length 1"),

@@ -25,12 +25,20 @@ State = state(
     __name__,
     dynamics.State,
     agreed=array("whether there is an agreement", dtype=np.bool_, start=False),
-    agreement=array("units that were agreed on; 0 without an agreement", "num_agents", start=0),
+    agreement=array(
+        "units that were agreed on; 0 without an agreement",
+        "num_agents",
+        start=0,
+        bounds=dynamics.unit_bounds,
+    ),
     was_agreed=array(
         "agreed before the last step, as the global state shows it", dtype=np.bool_, start=False
     ),
     old_agreement=array(
-        "agreement before the last step, as the global state shows it", "num_agents", start=0
+        "agreement before the last step, as the global state shows it",
+        "num_agents",
+        start=0,
+        bounds=dynamics.unit_bounds,
     ),
     agreements=array("steps that made an agreement", dtype=np.int64, start=0),
     breaches=array("steps in which one was broken", dtype=np.int64, start=0),

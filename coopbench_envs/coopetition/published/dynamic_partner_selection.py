@@ -20,10 +20,16 @@ State = state(
     __name__,
     dynamics.State,
     score=array(
-        "public score: a moving average of invested shares, in [0, 1]", "num_agents", start=0
+        "public score: a moving average of invested shares, in [0, 1]",
+        "num_agents",
+        start=0,
+        bounds=model.share_bounds,
     ),
     shown=array(
-        "the score before the last step, as the global state shows it", "num_agents", start=0
+        "the score before the last step, as the global state shows it",
+        "num_agents",
+        start=0,
+        bounds=model.share_bounds,
     ),
 )
 METRICS = dynamics.METRICS | {

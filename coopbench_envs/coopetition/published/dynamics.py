@@ -77,11 +77,28 @@ class Constants(NamedTuple):
     reward_factor: float  # reward_scale, over the largest endowment if normalised
 
 
+def unit_bounds(c: Any) -> tuple[float, np.ndarray]:
+    """Bounds of investments in states from outside: observations show them as they are."""
+    return 0.0, c.endowment
+
+
 State = state(
     __name__,
-    trust=array("trust of a in b, in [0, 1]; diagonal 1", "num_agents", "num_agents"),
-    reputation=array("damage that a holds against b; diagonal 0", "num_agents", "num_agents"),
-    last_action=array("last investment in units, within [0, endowment]", "num_agents"),
+    trust=array(
+        "trust of a in b, in [0, 1]; diagonal 1",
+        "num_agents",
+        "num_agents",
+        bounds=model.share_bounds,
+    ),
+    reputation=array(
+        "damage that a holds against b, in [0, 1]; diagonal 0",
+        "num_agents",
+        "num_agents",
+        bounds=model.share_bounds,
+    ),
+    last_action=array(
+        "last investment in units, within [0, endowment]", "num_agents", bounds=unit_bounds
+    ),
     payoff=array("payoff of the last step, without the others' payoffs", "num_agents", start=0),
     utility=array("trust-weighted utility of the last step", "num_agents", start=0),
     invested=array("running sum of mean shares, for the cooperation rate", start=0),

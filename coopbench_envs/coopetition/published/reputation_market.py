@@ -29,8 +29,12 @@ Constants = model.extended(
 State = state(
     __name__,
     dynamics.State,
-    public_reputation=array("in [0, 1]", "num_agents", start=START),
-    shown=array("reputation before the last step, with noise, in the global state", "num_agents"),
+    public_reputation=array("in [0, 1]", "num_agents", start=START, bounds=model.share_bounds),
+    shown=array(
+        "reputation before the last step, with noise, in the global state",
+        "num_agents",
+        bounds=model.share_bounds,
+    ),
 )
 METRICS = dynamics.METRICS | {
     "mean_reputation": "mean public reputation after the last step, in [0, 1]",

@@ -24,10 +24,16 @@ Constants = model.extended(
     gamma_high="upper end of the hidden weight's range",
     reveal="bool: observations and global state end with the weight",
 )
+
+
+def _gamma_bounds(c: Any) -> tuple[float, float]:
+    return c.gamma_low, c.gamma_low + (c.gamma_high - c.gamma_low)  # rounded as draws are
+
+
 State = state(
     __name__,
     dynamics.State,
-    gamma=array("hidden weight of the synergy in this episode"),
+    gamma=array("hidden weight of the synergy in this episode", bounds=_gamma_bounds),
 )
 
 

@@ -35,15 +35,15 @@ State = state(
     ventures.State,
     speed=array(
         "part of the way that capital goes to the investment in a step",
-        bounds=ventures.share_bounds,
+        bounds=model.share_bounds,
     ),
     capital=array(
         "capital as a share of the own endowment, in [0, 1]",
         "num_agents",
-        bounds=ventures.share_bounds,
+        bounds=model.share_bounds,
     ),
     demand=array(
-        "last demand, 0.5 = the contract", "num_agents", start=0.5, bounds=ventures.share_bounds
+        "last demand, 0.5 = the contract", "num_agents", start=0.5, bounds=model.share_bounds
     ),
     part=array("part of the last surplus", "num_agents"),
     stocked=array("running sum of mean capital", start=0),

@@ -49,7 +49,7 @@ State = state(
     received=array(
         "the platform's investment that was observed before the last step", "num_agents", start=0
     ),
-    commission=array("last commission", start="customary", bounds=ventures.share_bounds),
+    commission=array("last commission", start="customary", bounds=model.share_bounds),
     stayed=array("running sum of shares of developers present", start=0),
     exits=array("times that a developer left or was shut out", start=0),
     entries=array("times that a developer came back", start=0),

@@ -32,9 +32,7 @@ Constants = model.extended(
 State = state(
     __name__,
     ventures.State,
-    damage=array(
-        "damage to an agent's record, in [0, 1]", "num_agents", bounds=ventures.share_bounds
-    ),
+    damage=array("damage to an agent's record, in [0, 1]", "num_agents", bounds=model.share_bounds),
     recovery=array(
         "steps played when the mean record first reached the target, -1 before",
         dtype=np.int64,

@@ -32,7 +32,7 @@ Constants = model.extended(
 State = state(
     __name__,
     phases.State,
-    pull=array("part of the way that records go when a phase begins", bounds=ventures.share_bounds),
+    pull=array("part of the way that records go when a phase begins", bounds=model.share_bounds),
 )
 
 

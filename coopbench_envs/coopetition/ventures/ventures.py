@@ -68,11 +68,6 @@ class Constants(NamedTuple):
     rest: float
 
 
-def share_bounds(c: Any) -> tuple[float, float]:
-    """Bounds of fractions in states from outside: observations show them as they are."""
-    return 0.0, 1.0
-
-
 def worth_bounds(c: Any) -> tuple[float, float]:
     """Bounds of what observations show as x / (1 + x); play does not come near the upper one."""
     return 0.0, 1e9
@@ -81,32 +76,32 @@ def worth_bounds(c: Any) -> tuple[float, float]:
 State = state(
     __name__,
     record=array(
-        "public record of an agent's conduct, in [0, 1]", "num_agents", bounds=share_bounds
+        "public record of an agent's conduct, in [0, 1]", "num_agents", bounds=model.share_bounds
     ),
     high=array("value of a unit in the good regime", bounds=lambda c: (0.0, 100.0)),
     low=array("value of a unit in the bad regime", bounds=lambda c: (0.0, 100.0)),
-    persistence=array("see ``turn``", bounds=share_bounds),
-    shock=array("largest relative shock of a step", bounds=share_bounds),
-    noise=array("largest error of observed investments", bounds=share_bounds),
+    persistence=array("see ``turn``", bounds=model.share_bounds),
+    shock=array("largest relative shock of a step", bounds=model.share_bounds),
+    noise=array("largest error of observed investments", bounds=model.share_bounds),
     good=array("the coming step is in the good regime", dtype=np.bool_),
     productivity=array("value of a unit in the coming step", bounds=worth_bounds),
     informed=array(
         "observes the productivity of the coming step", "num_agents", dtype=np.bool_, start=True
     ),
     fraction=array(
-        "last investment, share of own endowment", "num_agents", start=0, bounds=share_bounds
+        "last investment, share of own endowment", "num_agents", start=0, bounds=model.share_bounds
     ),
     blurred=array(
         "the same with the error of observation, in [0, 1]",
         "num_agents",
         start=0,
-        bounds=share_bounds,
+        bounds=model.share_bounds,
     ),
     seen=array(
         "what others observe: ``blurred``, ``delay`` steps late",
         "num_agents",
         start=0,
-        bounds=share_bounds,
+        bounds=model.share_bounds,
     ),
     expected=array("fraction that was expected in the last step", start=0),
     income=array("last reward", "num_agents", start=0, bounds=worth_bounds),
@@ -115,7 +110,7 @@ State = state(
         lambda c: c.delay + 1,
         "num_agents",
         3,
-        bounds=share_bounds,
+        bounds=model.share_bounds,
     ),
     invested=array("running sum of mean fractions, for the cooperation rate", start=0),
     trusted=array("running sum of mean records", start=0),
