@@ -215,10 +215,11 @@ def choose(values: Values, turn: Turn, chosen: np.ndarray, actions: np.ndarray, 
         legal = 0 <= k < values.counts[a]
         if not (legal or turn.done[i]) and turn.alive[i, a]:
             turn.invalid[i, a] += 1
-        if not (legal and turn.alive[i, a]):
+        plays = legal and turn.alive[i, a]
+        if not plays:
             chosen[i, a] = -1
         for d in range(actions.shape[2]):
-            actions[i, a, d] = values.values[a, k, d] if legal else values.idle[a, d]
+            actions[i, a, d] = values.values[a, k, d] if plays else values.idle[a, d]
 
 
 def _translate(

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
+import toy_lift
 from kinds import KINDS
 
 import coopbench
@@ -229,6 +230,19 @@ def test_dead_agents_choose_nothing():
     engine.step(np.array([[8, 99]]))
     assert engine.actions.tolist() == [[8, -1]]
     assert engine.control.invalid.tolist() == [[0, 0]]
+
+
+def test_agents_that_are_terminated_alone_are_idle_from_then_on():
+    """Whatever they choose; replays of the stored choices play the same."""
+    coopbench_envs.register(toy_lift.SPEC)
+    games = [Engine(toy_lift.SPEC.id, 1, action_levels=3, lives=1) for _ in range(2)]
+    for game in games:
+        game.reset(np.array([1]))
+    for choices, shares in (([2, 2], [1.0, 1.0]), ([2, 1], [0.0, 0.5])):
+        games[0].step(np.array([choices]))
+        assert games[0].state.shares.tolist() == [shares]
+        games[1].step(games[0].actions.copy())
+        assert same(*games)
 
 
 def test_a_game_of_choices_is_saved_pickled_and_shared_by_threads(sharing):
