@@ -202,6 +202,7 @@ _WORDS: dict[Any, str] = {
     tuple[str, ...]: 'a list of texts, as ["A", "B"]',
     type(None): "None",
 }
+_MEMBERS: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
 
 
 def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
@@ -220,11 +221,33 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
 
 def _said(kind: Any, allowed: Allowed) -> str:
     """Say which values a parameter may take: the choices, or its type, of numbers with a range."""
-    if allowed.choices:
+    if allowed.choices or allowed.pair:
         return str(allowed)
-    if all(option in _WORDS for option in _options(kind)):
-        return " or ".join(_WORDS[option] for option in _options(kind))
-    return f"{_type_name(kind)} {allowed}".strip()
+    options = _options(kind)
+    if all(option in _WORDS for option in options):
+        return " or ".join(_WORDS[option] for option in options)
+    if not any(get_origin(option) is tuple for option in options):
+        return f"{_type_name(kind)} {allowed}".strip()
+    values = " or ".join(_word(option) for option in options if option is not type(None))
+    bounds = "" if (allowed.low, allowed.high) == (-math.inf, math.inf) else f", each {allowed}"
+    return values + bounds + (", or None" if type(None) in options else "")
+
+
+def _word(option: Any) -> str:
+    """Say in English what a value of this type is."""
+    if option in _WORDS:
+        return _WORDS[option]
+    if get_origin(option) is tuple:
+        return f"a list of {_members(option)}"
+    return f"a {_MEMBERS[option][:-1]}" if option in _MEMBERS else _type_name(option)
+
+
+def _members(kind: Any) -> str:
+    """Say in English, in the plural, what lists of this type hold."""
+    inner = get_args(kind)[0]
+    if get_origin(inner) is tuple:
+        return f"lists of {_members(inner)}"
+    return _MEMBERS.get(inner, _type_name(inner))
 
 
 def _unpacked(hint: Any) -> tuple[Any, Allowed]:

@@ -6,6 +6,7 @@ import re
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import builders
 import gymnasium
@@ -19,7 +20,7 @@ from coopbench.cli import main as command_line
 from coopbench.describe import describe
 from coopbench.protocol.loading import find_protocol
 from coopbench_envs import Engine
-from coopbench_envs.parameters import between, resolve, unknown
+from coopbench_envs.parameters import Allowed, between, resolve, unknown
 
 ROOT = Path(__file__).resolve().parent.parent
 _ROOT = errors.CoopbenchError.__module__
@@ -113,6 +114,38 @@ def test_what_is_no_number_has_no_range():
         with pytest.raises(ValueError, match=message):
             resolve(params, {name: 1}, "x")
     assert "finite" not in describe("ippo")
+
+
+@pytest.mark.parametrize(
+    ("hint", "allowed"),
+    [
+        (tuple[float, ...] | None, "a list of numbers, each in [0, 1000], or None"),
+        (float | tuple[float, ...], "a number or a list of numbers, each in [0, 1000]"),
+        (tuple[int, ...], "a list of whole numbers, each in [0, 1000]"),
+        (
+            float | tuple[tuple[float, ...], ...],
+            "a number or a list of lists of numbers, each in [0, 1000]",
+        ),
+        (float | None, "float | None in [0, 1000]"),
+    ],
+)
+def test_lists_are_said_in_english(hint, allowed):
+    class Bounded(NamedTuple):
+        x: Annotated[hint, between(0, 1e3, "some")]
+
+    class Unbounded(NamedTuple):
+        x: Annotated[hint, Allowed("some")]
+
+    with pytest.raises(ValueError, match=re.escape(f"was 'ab'; allowed: {allowed}.")):
+        resolve(Bounded, {"x": "ab"}, "here")
+    with pytest.raises(ValueError, match="allowed: ") as error:
+        resolve(Unbounded, {"x": "ab"}, "here")
+    assert ", each" not in str(error.value)
+
+
+def test_two_numbers_are_said_in_english():
+    with pytest.raises(ValueError, match=r"was 1\.5; allowed: two numbers 0 <= lowest <= highest"):
+        Engine("TrustDilemma-v1", high=1.5)
 
 
 def test_the_ends_of_an_interval_are_allowed_and_no_more():

@@ -293,6 +293,37 @@ def test_errors_say_what_was_given_and_what_is_allowed(env_id, given_parameters,
 
 
 @pytest.mark.parametrize(
+    ("env_id", "chosen", "allowed"),
+    [
+        (ID, {"map_params": {"obstacle_density": 1.0}}, "Allowed: obstacle_density <= 0.96, or"),
+        (ID, {"num_agents": 300}, "Allowed: num_agents <= 160, or more rows"),
+        (
+            ID,
+            {"num_agents": 300, "map_params": {"obstacle_density": 1.0}},
+            "Allowed: more rows and columns",
+        ),
+        (
+            ID,
+            {"map": "caves_cont", "map_params": {"free_ratio": 0.0}},
+            "allowed: more free cells",
+        ),
+        (
+            "Routing-v1",
+            {
+                "map": "string_grid",
+                "map_params": {"map_str": "...\n...\n...", "agent_rad_range": (0.16, 0.16)},
+            },
+            "allowed: a smaller 'agent_rad_range', or a wider map",
+        ),
+    ],
+)
+def test_errors_allow_nothing_that_does_not_help(env_id, chosen, allowed):
+    with pytest.raises(ValueError, match=allowed) as error:
+        Engine(env_id, **chosen)
+    assert "<= 0," not in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"agent_cell": None}, ("'agent_cell'", "goal_cell, obstacle_cell")),

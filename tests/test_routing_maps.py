@@ -33,7 +33,7 @@ def cells_of(c, places):
 def octile(tmp_path):
     def write(rows, name="one", head=None):
         text = head or f"type octile\nheight {len(rows)}\nwidth {len(rows[0])}\nmap\n"
-        (tmp_path / f"{name}.map").write_text(text + "\n".join(rows) + "\n")
+        (tmp_path / f"{name}.map").write_text(text + "\n".join(rows) + "\n", encoding="utf-8")
         return str(tmp_path / f"{name}.map")
 
     return write
@@ -42,6 +42,28 @@ def octile(tmp_path):
 # -- drawing -------------------------------------------------------------------------------------
 
 # -- reading -------------------------------------------------------------------------------------
+
+
+def test_texts_and_files_may_begin_with_a_byte_order_mark(octile):
+    """As editors of Windows save them."""
+    for kind, plain, marked in (
+        ("string_grid", {"map_str": ROOM}, {"map_str": "\ufeff" + ROOM}),
+        (
+            "movingai",
+            {"path": octile(["...", "..@", "..."]), "height": 9, "width": 9},
+            {
+                "path": octile(
+                    ["...", "..@", "..."],
+                    "two",
+                    "\ufefftype octile\nheight 3\nwidth 3\nmap\n",
+                ),
+                "height": 9,
+                "width": 9,
+            },
+        ),
+    ):
+        first, second = (make(kind, **given).constants.map for given in (plain, marked))
+        np.testing.assert_array_equal(first.discs, second.discs)
 
 
 def test_string_grid_has_row_zero_at_the_bottom_and_a_border():

@@ -31,7 +31,7 @@ from coopbench_envs.pathfinding.dynamics import (
 )
 from coopbench_envs.pathfinding.geodesics import BUCKETS, VIEW, bound_way, find_way, list_moves
 from coopbench_envs.pathfinding.lattice import cell_at, explore, send_on, spacing
-from coopbench_envs.pathfinding.maps.common import Map
+from coopbench_envs.pathfinding.maps.common import Map, up_to
 from coopbench_envs.pathfinding.maps.mazes import roomy_cells
 from coopbench_envs.pathfinding.motion import advance
 from coopbench_envs.pathfinding.neighbours import NOTHING, Bins, object_of, sort_landmarks, survey
@@ -146,7 +146,7 @@ def _check_room(c: Any, name: str) -> None:
         raise ValueError(
             f"map {name!r}{which} has {roomy[maze]} free cells in whose middle an agent of radius "
             f"{c.map.agent_rad_low:g} touches no wall; num_agents was {c.num_agents}; allowed: "
-            f"num_agents <= {roomy[maze]}, a smaller 'agent_rad_range', or a wider map."
+            f"{up_to(int(roomy[maze]))}a smaller 'agent_rad_range', or a wider map."
         )
 
 

@@ -21,6 +21,7 @@ from coopbench_envs.pathfinding.maps.common import (
     draw_all_radii,
     obstacle_instances,
     sides,
+    up_to,
 )
 from coopbench_envs.pathfinding.maps.mazes import AgentRad, GoalRad, LandmarkRad
 
@@ -70,7 +71,7 @@ def make_map(p: Params, num_agents: int) -> Map:
     if free < num_agents:
         raise ValueError(
             f"{NAME} has {free} free cells of {cells} with free_ratio={p.free_ratio:g}; num_agents "
-            f"was {num_agents}; allowed: num_agents <= {free}, or more free cells."
+            f"was {num_agents}; allowed: {up_to(free)}more free cells."
         )
     cell = 2 * p.landmark_rad
     width, height = p.num_cols * cell, p.num_rows * cell

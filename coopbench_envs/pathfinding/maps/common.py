@@ -49,6 +49,11 @@ class Map(NamedTuple):
     first_wall: int = 0  # rank of the first wall, see caves_cont
 
 
+def up_to(agents: int) -> str:
+    """Return the part of a message that allows fewer agents; "" where there is room for none."""
+    return f"num_agents <= {agents}, or " if agents else ""
+
+
 class Generator(NamedTuple):
     """One way to draw instances: what a file of this folder defines as MAP, to register itself."""
 

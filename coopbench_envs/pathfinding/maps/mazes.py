@@ -25,6 +25,7 @@ from coopbench_envs.pathfinding.maps.common import (
     instance_radii,
     refuse_walls,
     same_length,
+    up_to,
 )
 
 WALLS = "@*#"
@@ -66,12 +67,14 @@ class Framed(NamedTuple):
 
 
 def read_rows(text: str, where: str) -> np.ndarray:
-    """Return a text as letters (rows, columns), one row per line; blank lines are skipped.
+    """Return a text as letters (rows, columns), one row per line.
+
+    Blank lines and a byte order mark at the beginning, of editors of Windows, are skipped.
 
     Raises:
         ValueError: there is no row, or rows differ in length; the message names the line.
     """
-    lines = [(k, line.strip()) for k, line in enumerate(text.split("\n"), 1)]
+    lines = [(k, line.strip()) for k, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1)]
     rows = [(k, line) for k, line in lines if line]
     if not rows:
         raise ValueError(f"{where} has no rows; allowed: one line of text per row of cells.")
@@ -125,11 +128,9 @@ def make_mazes(
     for cells, name in zip(free, where, strict=True):
         if min(len(cells), size) < num_agents:
             limit = "" if size >= len(cells) else f", of which max_free_pos keeps {size}"
-            usable = min(len(cells), size)
-            fewer = f"num_agents <= {usable}, or " if usable else ""
             raise ValueError(
                 f"{name} has {len(cells)} free cells{limit}; num_agents was {num_agents}; "
-                f"allowed: {fewer}a map with more free cells."
+                f"allowed: {up_to(min(len(cells), size))}a map with more free cells."
             )
     cell = 2 * p.landmark_rad
     centres = cell_centres(rows, columns, cell)

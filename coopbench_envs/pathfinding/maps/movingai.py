@@ -134,7 +134,8 @@ def read_octile(file: Path, where: str) -> np.ndarray:
         ValueError: it is not a regular file, it is too large, or the header, the number or length
             of rows, or a letter is wrong.
     """
-    lines = read_regular(file, _LARGEST).decode("utf-8", errors="replace").splitlines()
+    # Editors of Windows write a byte order mark at the beginning.
+    lines = read_regular(file, _LARGEST).decode("utf-8-sig", errors="replace").splitlines()
     for k, word in enumerate(_HEADER):
         if len(lines) <= k or not lines[k].startswith(word):
             raise ValueError(f"{where} line {k + 1} does not begin with {word.strip()!r}.")

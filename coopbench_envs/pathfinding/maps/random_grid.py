@@ -23,6 +23,7 @@ from coopbench_envs.pathfinding.maps.common import (
     obstacle_instances,
     radii,
     sides,
+    up_to,
 )
 
 NAME = "map 'random_grid'"
@@ -87,13 +88,13 @@ def make_map(p: Params, num_agents: int) -> Map:
 
 def _check_room(p: Params, cells: int, obstacles: int, num_agents: int) -> None:
     if obstacles + 2 * num_agents > cells:
-        density = math.floor(1e4 * max(0, cells - 2 * num_agents) / cells) / 1e4
+        density = math.floor(1e4 * (cells - 2 * num_agents) / cells) / 1e4
+        sparser = f"obstacle_density <= {density:g}, or " if density >= 0 else ""
         raise ValueError(
             f"Parameters num_rows={p.num_rows}, num_cols={p.num_cols} of {NAME} give {cells} "
             f"cells, of which obstacle_density={p.obstacle_density:g} makes {obstacles} obstacles; "
             f"num_agents was {num_agents}, and each needs a cell to start on and one for its goal. "
-            f"Allowed: num_agents <= {(cells - obstacles) // 2}, or obstacle_density <= "
-            f"{density:g}, or more rows and columns."
+            f"Allowed: {up_to((cells - obstacles) // 2)}{sparser}more rows and columns."
         )
 
 
