@@ -25,12 +25,13 @@ def block(policy, level, run=None, episodes=EPISODES, spread=0.0, task="b-one"):
     return group_block(task, policy, level + spread * RNG.normal(size=episodes), run)
 
 
-def certain(policy, level, run=None, episodes=EPISODES, prints=None):
+def certain(policy, level, run=None, episodes=EPISODES, prints=None, task="b-one"):
     """A block of episodes that are all the same, from a start that no seed moves."""
     marks = np.zeros(episodes) if prints is None else prints
     digests = np.repeat(np.array(marks, "<f8").view(np.uint8).reshape(-1, 8), 4, axis=1)
     trace = Trace(digests, np.zeros(4, np.uint64), {})
-    return dataclasses.replace(block(policy, level, run, episodes), trace=trace, drawn=False)
+    played = block(policy, level, run, episodes, task=task)
+    return dataclasses.replace(played, trace=trace, drawn=False)
 
 
 def runs(policy, level, count, **options):
@@ -129,6 +130,34 @@ def test_what_is_exact_is_decided_and_counted_once():
     assert (mean.count, mean.low) == (1, mean.high)
     ranks = {rank.policy: (rank.low, rank.high) for rank in Findings(protocol, table).ranks}
     assert ranks == {"one": (1, 1), "two": (2, 3), "like": (2, 3)}
+
+
+@pytest.mark.parametrize("gap", [0.1, 5.0])
+def test_what_is_exact_is_no_test_of_equivalence(gap):
+    """It is 0 or 1 of itself, and the test on the other task of the group is the only one."""
+    protocol = group_protocol(margin=0.05)
+    width = 0.05 * GROUP_HIGH
+    played = [block(name, 5.0, task="a-two", episodes=30, spread=0.5) for name in ("one", "two")]
+    alone = [certain(name, level, task="a-one") for name, level in (("one", 5.0 + gap), ("two", 5))]
+    exact, tested = comparisons(protocol, EpisodeTable((*alone, *played)))
+    assert (exact.basis, exact.p_equivalence) == ("exact", float(gap >= width))
+    one, two = (episodes.returns.sum(axis=1) for episodes in played)
+    sides = ((-width, "greater"), (width, "less"))
+    p = max(stats.ttest_1samp(one - two, end, alternative=side).pvalue for end, side in sides)
+    assert tested.p_equivalence == pytest.approx(p)
+
+
+def test_equal_scores_in_all_episodes_are_a_test_of_equivalence():
+    """Other episodes may differ, so it counts in Holm's method: the larger p stays."""
+    protocol = group_protocol(margin=0.05)
+    played = [block(name, 5.0, task="a-two", episodes=30, spread=0.5) for name in ("one", "two")]
+    alike = [block(name, 5.0, task="a-one", episodes=30) for name in ("one", "two")]
+    single = [comparisons(protocol, EpisodeTable(tuple(b)))[0] for b in (alike, played)]
+    assert single[0].basis == "bound"
+    low, high = sorted(row.p_equivalence for row in single)
+    both = comparisons(protocol, EpisodeTable((*alike, *played)))
+    expected = [2.0 * low, max(2.0 * low, high)]
+    assert sorted(row.p_equivalence for row in both) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,8 @@ class Comparison(ReportRow):
     method: str = "paired"  # "welch": as if the two had played different episodes
     correlation: float = math.nan  # Pearson's, between scores of the same seed
     unit: str = EPISODES  # "runs" where one of the two is a learner
-    p_equivalence: float = math.nan  # nan without a margin; adjusted like p_holm
+    # nan without a margin; adjusted like p_holm, but 0 or 1 of an exact difference, no test
+    p_equivalence: float = math.nan
     above: int = 0  # of a learner and a fixed policy: runs of the learner above the fixed policy
     runs: int = 0  # of how many; 0 where there is no such pair
     above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
@@ -97,8 +98,10 @@ def comparisons(protocol: Protocol, table: EpisodeTable) -> tuple[Comparison, ..
     """
     rows = [row for task in protocol.task for row in _task_comparisons(protocol, table, task)]
     for family in _families(protocol, rows):
-        different = decide([rows[k] for k in family], protocol.report.alpha)
-        equal = holm([rows[k].p_equivalence for k in family])
+        members = [rows[k] for k in family]
+        different = decide(members, protocol.report.alpha)
+        exact = [row.basis == EXACT for row in members]
+        equal = holm([row.p_equivalence for row in members], exact)
         for k, (p, decided), q in zip(family, different, equal, strict=True):
             rows[k] = replace(rows[k], p_holm=p, p_equivalence=q, decided=decided)
     return tuple(rows)

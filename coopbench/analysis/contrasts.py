@@ -226,16 +226,16 @@ def adjusted(rows: Sequence[Any]) -> list[float]:
     stay.
     """
     certain = [row.basis == EXACT or (row.basis == BOUND and row.p_value == 1.0) for row in rows]
-    p_values = [math.nan if sure else row.p_value for row, sure in zip(rows, certain, strict=True)]
-    tested = zip(rows, holm(p_values), certain, strict=True)
-    return [row.p_value if sure else p for row, p, sure in tested]
+    return holm([row.p_value for row in rows], certain)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust the p values that are defined by Holm's method; the others stay nan."""
-    adjusted = np.array(p_values, np.float64)
-    defined = np.isfinite(adjusted)
-    if defined.any():
-        adjusted[defined] = statistics.holm(adjusted[defined])
-    values: list[float] = adjusted.tolist()
-    return values
+def holm(p_values: Sequence[float], certain: Sequence[bool]) -> list[float]:
+    """Adjust the p values of tests by Holm's method.
+
+    Those that are ``certain`` do not count and stay as they are, and so does nan, no test.
+    """
+    values = np.array(p_values, np.float64)
+    tested = ~np.array(certain, np.bool_)
+    values[tested] = statistics.holm(values[tested])
+    adjusted: list[float] = values.tolist()
+    return adjusted
