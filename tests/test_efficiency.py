@@ -1,6 +1,7 @@
 """Learning curves, how early a policy learns, and the final medians of a report with medians."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -255,6 +256,9 @@ def test_a_curve_that_still_rises_is_named_in_the_row():
     assert last_rise(steps, np.minimum(rising, 3.0)) == 0.0
     assert np.isnan(last_rise(steps[:1], rising[:1]))
     assert np.isnan(last_rise(steps[:0], rising[:0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(last_rise(np.array([0]), np.array([0.1])))
 
     means = {"grows": np.full((2, RUNS, 8), 10.0) + 4 * rising, "flat": np.full((2, RUNS, 8), 10.0)}
     report = make_report(make_table(means, steps))
@@ -273,3 +277,24 @@ def test_a_curve_that_still_rises_is_named_in_the_row():
     assert "still rising: by 0.04 in the last quarter" in texts["grows"]
     assert "still rising" not in texts["flat"]
     assert "more than 0.02 there" in explanations(report)["Area, steps to 0.5"]
+
+
+def test_a_run_without_a_last_quarter_shows_no_rise_and_hides_none():
+    """The other runs rise by 4, 8, ... 20 of 200: a mean of 0.06. A task without any has none."""
+    steps = np.arange(1, 9) * 100
+    slopes = 2.0 * np.arange(RUNS)[:, None]
+    means = {"mine": 10.0 + np.tile(slopes * np.arange(8.0), (2, 1, 1))}
+    early = (np.array([10.0]), np.array([0]))
+    report = make_report(make_table(means, steps, first_0=early))
+    scales, (first, second) = score_scales(report.protocol, report.episodes), report.protocol.task
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, other, both = (
+            rise_of(report.protocol, report.episodes, tasks, "mine", scales)
+            for tasks in ((first,), (second,), (first, second))
+        )
+    assert one == pytest.approx(np.mean([4, 8, 12, 16, 20]) / 200)
+    assert other == pytest.approx(np.mean([0, 4, 8, 12, 16, 20]) / 200)
+    assert both == pytest.approx((one + other) / 2)
+    none = make_table(means, steps, **{f"first_{run}": early for run in range(RUNS)})
+    assert np.isnan(rise_of(report.protocol, none, (first, second), "mine", scales))

@@ -13,6 +13,7 @@ from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics import complete_grid
+from coopbench.statistics.scores import mean_of_defined
 
 RISING = 0.02  # of normalized score, in the last quarter of a training: a curve is not flat yet
 
@@ -72,10 +73,12 @@ def last_rise(steps: np.ndarray, scores: np.ndarray) -> float:
     """Return how much a curve rises in the last quarter of its steps.
 
     That is the mean score of the checkpoints there less the mean of those in the quarter before;
-    nan if either has none. ``steps`` and ``scores`` are (points,).
+    nan if either has none, as where the only checkpoint is at step 0. ``steps``, which ascend, and
+    ``scores`` are (points,).
     """
-    share = steps / steps[-1] if len(steps) else steps
-    last, before = scores[share > 0.75], scores[(share > 0.5) & (share <= 0.75)]
+    end = steps[-1] if len(steps) else 0
+    last = scores[4 * steps > 3 * end]
+    before = scores[(2 * steps > end) & (4 * steps <= 3 * end)]
     return float(last.mean() - before.mean()) if len(last) and len(before) else math.nan
 
 
@@ -88,7 +91,9 @@ def rise_of(
 ) -> float:
     """Return the mean ``last_rise`` of a policy over the tasks that its models are trained on.
 
-    Of all runs, in normalized score by the ``scales`` of tasks; nan where checkpoints are missing.
+    In normalized score by the ``scales`` of tasks. On a task it is the mean over the runs that
+    have checkpoints in both quarters of their steps; other runs show no rise and are left out. nan
+    if a task has no such run.
     """
     score, rises = protocol.report.score, []
     for name in dict.fromkeys(task.origin for task in tasks):
@@ -99,5 +104,5 @@ def rise_of(
             last_rise(steps, scales[name].normalise(np.nanmean(values, axis=1)))
             for steps, values in courses
         ]
-        rises.append(float(np.mean(of_runs)) if of_runs else math.nan)
+        rises.append(mean_of_defined(np.array(of_runs)))
     return float(np.mean(rises))
