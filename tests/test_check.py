@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopbench_envs import registration
+from coopbench_envs import check, registration
 from coopbench_envs.check import check_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -116,6 +116,33 @@ def test_the_command_ends_with_status_1(command):
     printed = command("check", "pettingzoo:toy_foreign", "--param", "chance=true", status=1)
     assert "pettingzoo:toy_foreign: 1 fault found." in printed.out
     assert "no fault found" in command("check", "pettingzoo:toy_foreign").out
+
+
+def test_parameters_of_the_command_are_those_of_evaluate(command, monkeypatch):
+    """Parts of a mapping have its name and a dot, and texts stay texts."""
+    played = []
+    monkeypatch.setattr(check, "check_environment", lambda _, **values: played.append(values) or [])
+    command("check", "Routing-v0", "--param", "map_params.obstacle_density=0.1")
+    command(
+        "check", "Routing-v0", "--param", "map_params.width=5", "--param", "map_params.height=6"
+    )
+    command("check", "Routing-v0", "--param", "map=12")
+    command("check", "TrustDilemma-v1")
+    assert played == [
+        {"map_params": {"obstacle_density": 0.1}},
+        {"map_params": {"width": 5, "height": 6}},
+        {"map": "12"},
+        {},
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+def test_a_kernel_without_a_mark_is_a_fault_with_parameters_too(tmp_path, command):
+    text = RATION.read_text(encoding="utf-8").replace("@per_agent\ndef share", "def share", 1)
+    (tmp_path / "ration_bare.py").write_text(text, encoding="utf-8")
+    printed = command("check", "ration_bare.py:SPEC", "--param", "horizon=5", status=1)
+    assert "Write @kernel, @per_agent or @per_p" in printed.out
+    assert "ration_bare.py:SPEC: 1 fault found." in printed.out
 
 
 def test_the_environment_in_numpy_on_the_page_has_no_fault(tmp_path):

@@ -242,3 +242,17 @@ def test_the_command_writes_data(tmp_path, command):
     assert scores["round_two"] == pytest.approx((1 + normalised).sum())
     assert f"Round 1, mean normalized return: {scores['round_one']:.5f}" in printed
     assert f"Round 2, sum of 1 + normalized return: {scores['round_two']:.3f}" in printed
+
+
+def test_the_command_names_own_code(tmp_path, command):
+    load(tmp_path, LIMITS)
+    code = "def half(observations):\n    return 0.5 + 0.0 * observations[:, :, :1]\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    for text, name in (("my one=mine.py:half", "my one"), ("mine.py:half", "mine.py:half")):
+        words = ("timed", "small.toml", "--task", "alone", "-p", text)
+        assert f"policy {name!r}" in command(*words, "--out", "s.json").out
+        scores = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+        assert scores["policy"] == name
+        assert {row["outcome"] for row in scores["episodes"]} == {"played"}
+    refused = command("timed", "small.toml", "-p", "random=mine.py:half", status=2)
+    assert "'random' is a policy of this package" in refused.message

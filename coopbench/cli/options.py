@@ -171,7 +171,9 @@ PlayShipped = Annotated[
 
 def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:
     """Return the policies of the command line, or the protocol's required baselines."""
-    return [named_policy(text) for text in policy or protocol.report.fixed]
+    from coopbench.playing.contestants import spelled
+
+    return [spelled(text) for text in policy or protocol.report.fixed]
 
 
 def contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any]:
@@ -180,17 +182,6 @@ def contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any
 
     policies = chosen(policy, protocol)
     return policies if only else with_baselines(protocol, policies)
-
-
-def named_policy(text: str) -> Any:
-    """Return the policy that a text of the command line means; NAME=POLICY gives code a name.
-
-    The name of a policy's parameter follows a colon: ``constant:fraction=0.5`` gives no name.
-    """
-    from coopbench.playing.contestants import named
-
-    name, equals, policy = text.partition("=")
-    return named(name, policy) if equals and ":" not in name else text
 
 
 def protocol_with_maps(name: str, maps: Path | None) -> Any:
@@ -202,16 +193,21 @@ def protocol_with_maps(name: str, maps: Path | None) -> Any:
     return protocol if maps is None else with_maps(protocol, maps)
 
 
-def assignments(texts: list[str] | None, option: str, params: type) -> dict[str, Any]:
-    """Parse several NAME=VALUE of ``option``, also NAME.KEY=VALUE of parameters that are mappings.
+def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
+    """Read ``--param NAME=VALUE`` by the types of an environment's parameters.
 
-    Raises ``ValueError`` for text of another form.
+    NAME.KEY=VALUE is of a parameter that is a mapping. Raises ``ValueError`` for text of another
+    form.
     """
     from coopbench_envs.parameters import describe as describe_parameters
+    from coopbench_envs.registration import spec
 
+    if not texts:
+        return {}
+    params = spec(env).params
     fields, values = describe_parameters(params), dict[str, Any]()
-    for text in texts or ():
-        name, value = assignment(text, option, params)
+    for text in texts:
+        name, value = assignment(text, "--param", params)
         head, dot, key = name.partition(".")
         if dot and head in fields and fields[head][0] == "dict":
             value = {**values.get(head, {}), key: value}

@@ -292,6 +292,16 @@ def loaded_policy(policy: Any) -> Any:
     return from_code(policy)
 
 
+def spelled(text: str) -> PolicyArgument:
+    """Return the policy that a text of the command line means; NAME=POLICY gives code a name.
+
+    The name of a policy's parameter follows a colon: ``constant:fraction=0.5`` gives no name.
+    Raises ``ValueError`` for a name that means another policy.
+    """
+    name, equals, policy = text.partition("=")
+    return named(name, policy) if equals and ":" not in name else text
+
+
 def named(name: Any, policy: Any) -> PolicyArgument:
     """Return a policy under a name of the caller's choice.
 

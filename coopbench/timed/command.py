@@ -1,14 +1,22 @@
 """The command ``timed``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
 def timed(
     protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
-    policy: Annotated[str, typer.Option("--policy", "-p", metavar="NAME", help="Policy to play.")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="POLICY",
+            help="Policy to play, as of evaluate; NAME=FILE.py:OBJECT names your own code.",
+        ),
+    ],
     task: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Task to play; repeat. Default: all.")
     ] = None,
@@ -19,15 +27,16 @@ def timed(
 ) -> str:
     """Play a protocol's episodes one by one within its time limits; score them as Flatland does."""
     from coopbench.playing.bars import Bars
+    from coopbench.playing.contestants import name_of, spelled
     from coopbench.playing.recording import check_place
     from coopbench.timed.evaluation import timed_evaluate
 
     if out is not None:
         check_place(out)
+    player: Any = spelled(policy)
+    name = name_of(player)
     with Bars() as bars:
-        scores = timed_evaluate(
-            protocol, policy, task, lambda t, share: bars.task(t, policy, share)
-        )
+        scores = timed_evaluate(protocol, player, task, lambda t, share: bars.task(t, name, share))
     if out is None:
         return str(scores)
     scores.save(out)

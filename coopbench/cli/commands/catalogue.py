@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from coopbench.cli.console import console, interruption, say
-from coopbench.cli.options import Environments, argument, assignment, named_policy, option
+from coopbench.cli.options import Environments, argument, environment_parameters, option
 
 
 def list_all() -> None:
@@ -45,7 +45,7 @@ def check(
         "FILE.py:SPEC, an id, or gymnasium:... and pettingzoo:...; it is executed.", metavar="ENV"
     ),
     param: list[str] | None = option(
-        "A parameter of the environment; repeat for more.", metavar="NAME=VALUE"
+        "A parameter of the environment, as of evaluate; repeat for more.", metavar="NAME=VALUE"
     ),
     policy: list[str] | None = option(
         "A policy whose actions in one episode must be in the action space; repeat for more.",
@@ -58,13 +58,17 @@ def check(
     The exit status is 1 if there is one.
     """
     from coopbench_envs.check import check_environment
+    from coopbench_envs.errors import KernelError
 
     if env.endswith(".py"):
         raise ValueError(
             f"{env} is a file: name the environment in it, {env}:SPEC. To check a policy, name an "
             f"environment and -p {env}:NAME."
         )
-    values = dict(assignment(text, "--param") for text in param or [])
+    try:
+        values = environment_parameters(env, param)
+    except KernelError:
+        values = {}  # the check says what is wrong with it
     faults = list(map(str, check_environment(env, **values)))
     if policy and not faults:
         faults = _actions_outside(env, policy, values)
@@ -78,11 +82,12 @@ def check(
 
 def _actions_outside(env: str, policies: list[str], values: dict[str, Any]) -> list[str]:
     """Say which policies take actions outside of the action space in an episode."""
+    from coopbench.playing.contestants import spelled
     from coopbench.report.sections.outside import OUTSIDE
     from coopbench.workflows.evaluation import evaluate
 
-    named = [named_policy(text) for text in policies]
-    played = evaluate(env, named, backend="serial", episodes=1, only=True, **values)
+    chosen = [spelled(text) for text in policies]
+    played = evaluate(env, chosen, backend="serial", episodes=1, only=True, **values)
     return [
         f"{row.policy} took {row.actions:,} of its actions ({100 * row.share:.3g} %) outside of "
         f"the action space: numbers beyond the bounds are clipped, and choices that do not exist "

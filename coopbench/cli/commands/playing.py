@@ -15,11 +15,10 @@ from coopbench.cli.options import (
     Workers,
     argument,
     assignment,
-    assignments,
     chosen,
     contestants,
+    environment_parameters,
     learner_names,
-    named_policy,
     option,
     parameter_names,
     protocol_with_maps,
@@ -92,6 +91,7 @@ def evaluate(
     ship with this package, or are reported with the scores that ship; nothing is trained. Finished
     cells are kept: rerun the same command to resume after an interruption.
     """
+    from coopbench.playing.contestants import spelled
     from coopbench.protocol.loading import names_environment
     from coopbench.workflows.evaluation import evaluate as run
 
@@ -115,7 +115,7 @@ def evaluate(
             return _cells(source, policy, task, only, play_shipped)
         out = out or Path("results") / "-".join([source.protocol.name, *(task or ())])
     game = {"episodes": episodes, "seed": seed, "partners": partner} | _parameters(target, param)
-    policies = [named_policy(text) for text in policy] if policy else None
+    policies = [spelled(text) for text in policy] if policy else None
     with interruption(NOTHING if out is None else KEPT):
         report = run(
             source,
@@ -298,10 +298,7 @@ def _shard(text: str) -> tuple[int, int]:
 def _parameters(target: str, param: list[str] | None) -> dict[str, Any]:
     """Read ``--param NAME=VALUE`` by the types of an environment's parameters."""
     from coopbench.protocol.loading import names_environment
-    from coopbench_envs.registration import spec
 
-    if not param:
-        return {}
-    if not names_environment(target):
+    if param and not names_environment(target):
         raise ValueError(f"--param goes with an environment; {target} defines its own parameters.")
-    return assignments(param, "--param", spec(target).params)
+    return environment_parameters(target, param)
