@@ -3,10 +3,11 @@
 import csv
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
-from builders import group_blocks, group_protocol, make_block, make_training
+from builders import group_blocks, group_protocol, make_block, make_task, make_training, protocol_of
 
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.planning import (
@@ -181,8 +182,8 @@ def test_tables_of_power_have_a_row_for_each_plan(protocol):
 
 def test_spreads_that_are_given_replace_those_of_their_kind_alone():
     protocol = load_protocol("marl-standard")  # whose learners differ less than from scripts
-    known = shipped_variation(protocol)
-    runs, source = _spreads(protocol, None, 0.07, None)
+    known, tasks = shipped_variation(protocol), [task.id for task in protocol.task]
+    runs, source = _spreads(protocol, tasks, None, 0.07, None)
     assert runs == {
         task.id: dataclasses.replace(known[task.id], runs=0.07)
         if task.id in known
@@ -190,18 +191,43 @@ def test_spreads_that_are_given_replace_those_of_their_kind_alone():
         for task in protocol.task
     }
     assert "0.07 for run means." in source
-    episodes, _ = _spreads(protocol, None, None, 0.3)
+    episodes, _ = _spreads(protocol, tasks, None, None, 0.3)
     assert episodes == {
         name: dataclasses.replace(one, from_script=0.3, between=0.3) for name, one in known.items()
     }
     assert any(one.from_script != one.between for one in known.values())
 
 
+def test_the_source_of_spreads_is_said_where_they_are_used(protocol):
+    """Of tasks that are simulated: stored results show the spreads of some, or of none."""
+    stored = load_protocol("marl-standard")
+    known = [task.id for task in stored.task if task.id in shipped_variation(stored)]
+    runs, both = "0.1 for run means", "0.1 for run means, 0.2 for differences from episode to epis"
+    shown, assumed = "stored reference results", "Where no results show one it is 0.2 for"
+    assert shown in _spreads(stored, known, None, None, None)[1]
+    for where, tasks, sds, texts, absent in (
+        (stored, known, (0.1, None), (runs, shown), (assumed,)),
+        (stored, known, (None, 0.2), ("0.2 for differences", shown), (assumed,)),
+        (stored, known, (0.1, 0.2), (both,), (shown, assumed)),
+        (protocol, ["a-one"], (0.1, 0.2), (both,), (shown, assumed)),
+        (protocol, ["a-one"], (0.1, None), (runs, assumed), (shown,)),
+    ):
+        _, source = _spreads(where, tasks, None, *sds)
+        assert [text for text in (*texts, *absent) if text in source] == [*texts], source
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"runs": 2}, "at least 3 runs"),
+        ({"effect": -0.3}, "effect is -0.3; allowed are finite numbers >= 0"),
+        ({"effect": math.nan}, "effect is nan; allowed"),
+        ({"effect": math.inf}, "effect is inf; allowed"),
+        ({"level": math.nan}, "level is nan; allowed are finite numbers"),
+        ({"level": -math.inf}, "level is -inf; allowed"),
+        ({"trials": 0}, "at least 1 trial"),
         ({"failing": 1.0}, "below 1"),
+        ({"failing": math.nan}, "failing is nan; allowed"),
         ({"rival": "nobody"}, "allowed are 'script' and 'learner'"),
         ({}, "the spread of runs on a-two is unknown"),
     ],

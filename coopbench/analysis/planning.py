@@ -5,6 +5,7 @@ and decided by the functions that decide in a report.
 """
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ class Prospect:
     group: str
     rival: str  # "script" or "learner"
     runs: int  # of a learner on every task
-    effect: float  # true difference on every task, in normalized score
+    effect: float  # true difference on every task, in normalized score; at least 0
     over_group: float
     on_tasks: dict[str, float]  # by task
     trials: int  # the standard error of a share p is the root of p (1 - p) / trials
@@ -64,7 +65,7 @@ class Plan:
     """What is simulated."""
 
     runs: int
-    effect: float
+    effect: float  # at least 0; decisions of 0 are false
     rival: str = SCRIPT
     level: float = LEVEL  # normalized score of the better one
     failing: float = 0.0  # share of the runs of every learner that fail, with the floor of the task
@@ -124,8 +125,9 @@ def prospect(
     the effect on every task.
 
     Raises:
-        ValueError: for fewer than three runs, an unknown rival, a share of failing runs outside
-            [0, 1), fewer than one trial, or a task without variation.
+        ValueError: for fewer than three runs, an effect that is negative or not finite, a level
+            that is not finite, an unknown rival, a share of failing runs outside [0, 1), fewer
+            than one trial, or a task without variation.
     """
     tasks = protocol.groups[group]
     _check(plan, tasks, variations)
@@ -152,13 +154,17 @@ def prospect(
 
 
 def _check(plan: Plan, tasks: Sequence[Task], variations: Mapping[str, Variation]) -> None:
-    if plan.runs < 3 or plan.trials < 1 or not 0.0 <= plan.failing < 1.0:
-        raise ValueError(
-            f"runs is {plan.runs}, trials {plan.trials} and failing {plan.failing}; allowed are at "
-            "least 3 runs, at least 1 trial, and a share of at least 0 and below 1"
-        )
-    if plan.rival not in (SCRIPT, LEARNER):
-        raise ValueError(f"rival is {plan.rival!r}; allowed are {SCRIPT!r} and {LEARNER!r}")
+    rules = {
+        "runs": (plan.runs >= 3, "at least 3 runs"),
+        "effect": (0.0 <= plan.effect < math.inf, "finite numbers >= 0"),
+        "rival": (plan.rival in (SCRIPT, LEARNER), f"{SCRIPT!r} and {LEARNER!r}"),
+        "level": (math.isfinite(plan.level), "finite numbers"),
+        "failing": (0.0 <= plan.failing < 1.0, "a share of at least 0 and below 1"),
+        "trials": (plan.trials >= 1, "at least 1 trial"),
+    }
+    for name, (holds, text) in rules.items():
+        if not holds:
+            raise ValueError(f"{name} is {getattr(plan, name)!r}; allowed are {text}")
     missing = [task.id for task in tasks if task.id not in variations]
     if missing:
         raise ValueError(

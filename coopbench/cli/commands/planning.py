@@ -1,6 +1,7 @@
 """Commands before a study: what runs can show, and its registration."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def power(
         metavar="N",
     ),
     effect: list[float] | None = option(
-        "True difference, in normalized score; repeat for more. Default: 0.1 to 0.5.", metavar="D"
+        "True difference, in normalized score, >= 0; repeat for more. With 0 every decision is a "
+        "false one. Default: 0.1 to 0.5.",
+        metavar="D",
     ),
     group: list[str] | None = option("Group of tasks; repeat for more. Default: all."),
     level: float = option("Normalized score of the better one of the two.", default=0.9),
@@ -56,7 +59,8 @@ def power(
     groups = group or list(loaded.groups)
     for name in groups:
         named("group", name, dict.fromkeys(loaded.groups))
-    spreads, source = _spreads(loaded, results, *_deviations(sd))
+    tasks = [task.id for name in groups for task in loaded.groups[name]]
+    spreads, source = _spreads(loaded, tasks, results, *_deviations(sd))
     own = loaded.training.runs if loaded.training is not None else 10
     rows = [
         prospect(loaded, name, spreads, Plan(count, size, rival, level, failing))
@@ -84,35 +88,48 @@ def _deviations(text: str | None) -> tuple[float | None, float | None]:
 
 
 def _spreads(
-    protocol: Any, results: Path | None, run_sd: float | None, episode_sd: float | None
+    protocol: Any,
+    tasks: Sequence[str],
+    results: Path | None,
+    run_sd: float | None,
+    episode_sd: float | None,
 ) -> tuple[dict[str, Any], str]:
-    """Return the variation on every task that is known, and where it is from."""
-    from coopbench.analysis.planning import Variation, shipped_variation, variation
+    """Return the variation on those of the ``tasks`` where it is known, and where it is from."""
+    from coopbench.analysis.planning import Variation
+
+    known, origin = _stored_spreads(protocol, results)
+    if run_sd is None and episode_sd is None:
+        return known, f"Spreads of runs and episodes are those of {origin}."
+    sd, found = EPISODE_SD if episode_sd is None else episode_sd, dict[str, Any]()
+    for task in tasks:
+        if task in known:
+            one = known[task]
+            sds = (one.from_script, one.between) if episode_sd is None else (sd, sd)
+            found[task] = Variation(one.runs if run_sd is None else run_sd, *sds)
+        elif run_sd is not None:
+            found[task] = Variation(run_sd, sd, sd)
+    of_runs, of_episodes = "for run means", "for differences from episode to episode"
+    given = ((run_sd, of_runs), (episode_sd, of_episodes))
+    texts = [f"{value:g} {what}" for value, what in given if value is not None]
+    source = [f"Given standard deviations: {', '.join(texts)}."]
+    if None in (run_sd, episode_sd) and found.keys() & known:
+        source.append(f"Others are those of {origin}.")
+    if episode_sd is None and found.keys() - known:
+        source.append(f"Where no results show one it is {sd:g} {of_episodes}.")
+    return found, " ".join(source)
+
+
+def _stored_spreads(protocol: Any, results: Path | None) -> tuple[dict[str, Any], str]:
+    """Return the variation, by task, of a pilot or of stored results, and what they are called."""
+    from coopbench.analysis.planning import shipped_variation, variation
     from coopbench.report.loading import load_report
 
-    source = "Spreads of runs and episodes are those of stored reference results."
-    if results is not None:
-        report = load_report(results)
-        if report.protocol.digest != protocol.digest:
-            raise ValueError(f"{results} holds results of another protocol than {protocol.name}")
-        found = variation(protocol, report.episodes, EPISODE_SD)
-        source = f"Spreads of runs and episodes are those of {results}."
-    else:
-        found = shipped_variation(protocol)
-    if run_sd is None and episode_sd is None:
-        return found, source
-    given = ((run_sd, "run means"), (episode_sd, "differences from episode to episode"))
-    texts = [f"{value:g} for {what}" for value, what in given if value is not None]
-    sd = EPISODE_SD if episode_sd is None else episode_sd
-    for task in (task.id for task in protocol.task):
-        known = found.get(task)
-        if known is None and run_sd is not None:
-            found[task] = Variation(run_sd, sd, sd)
-        elif known is not None:
-            of_runs = known.runs if run_sd is None else run_sd
-            sds = (known.from_script, known.between) if episode_sd is None else (sd, sd)
-            found[task] = Variation(of_runs, *sds)
-    return found, f"Given standard deviations: {', '.join(texts)}. {source}"
+    if results is None:
+        return shipped_variation(protocol), "stored reference results"
+    report = load_report(results)
+    if report.protocol.digest != protocol.digest:
+        raise ValueError(f"{results} holds results of another protocol than {protocol.name}")
+    return variation(protocol, report.episodes, EPISODE_SD), str(results)
 
 
 @plan.command("register")
