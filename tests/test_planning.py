@@ -352,11 +352,53 @@ def test_deviations_are_named(findings, protocol, table):
         ("mine > low on c", "task or group 'c'"),
         ("mine > low", "name one"),
         ("mine = low on a", "equality is tested on single tasks"),
+        ("> low on a", "FIRST > SECOND on PLACE"),
+        ("lwo on a>mine on a", "contestant 'lwo on a'"),
+        ("mine > the lwo on a", "contestant 'the lwo'.* Did you mean 'the low'"),
+        ("mine > the low on c", "task or group 'c'"),
+        ("mine > the low", "name one"),
+        ("constnt:fraction=0.5 > the lwo on c", "contestant 'constnt:fraction=0.5'"),
     ],
 )
 def test_hypotheses_that_are_refused(protocol, text, message):
     with pytest.raises(ValueError, match=message):
-        registration(protocol, ["low", "mine"], [text], DATE)
+        registration(protocol, ["low", "mine", "the low"], [text], DATE)
+
+
+NAMES = ["mine", "mine without memory", "low", "low on a", "constant:fraction=0.5", "a > b", "= ="]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("mine>low on a", ("mine", ">", "low", "a")),
+        (" mine  >low\ton  a-one ", ("mine", ">", "low", "a-one")),
+        ("mine=low on a-one", ("mine", "=", "low", "a-one")),
+        ("mine > mine without memory on a", ("mine", ">", "mine without memory", "a")),
+        ("mine without memory>mine on a", ("mine without memory", ">", "mine", "a")),
+        ("mine > low on a on b-one", ("mine", ">", "low on a", "b-one")),
+        ("low on a > low on a", ("low on a", ">", "low", "a")),
+        ("constant:fraction=0.5=mine on a-one", ("constant:fraction=0.5", "=", "mine", "a-one")),
+        ("mine > constant:fraction=0.5 on a", ("mine", ">", "constant:fraction=0.5", "a")),
+        ("a > b > a > b on a", ("a > b", ">", "a > b", "a")),
+        ("a > b = = = on a-one", ("a > b", "=", "= =", "a-one")),
+    ],
+)
+def test_contestants_in_hypotheses_have_any_name(protocol, text, parts):
+    (found,) = registration(protocol, NAMES, [text], DATE).hypotheses
+    assert (found.first, found.relation, found.second, found.where) == parts
+
+
+def test_a_hypothesis_without_a_place_is_about_the_only_group():
+    """Unless a name that ends as a place does leaves open what is meant."""
+    protocol = protocol_of("invented", tasks=[make_task("first")], baselines=None)
+    (task, *_) = protocol.task
+    names = ["mine", "low on c", "low", f"low on {task.id}"]
+    (found,) = registration(protocol, names, ["mine > low on c"], DATE).hypotheses
+    assert (found.second, found.where) == ("low on c", "")
+    both = rf"\('mine', '>', 'low on {task.id}'\) or \('mine', '>', 'low', '{task.id}'\)"
+    with pytest.raises(ValueError, match=f"can be read as {both}; give a contestant another"):
+        registration(protocol, names, [f"mine > low on {task.id}"], DATE)
 
 
 def test_a_registration_is_written_once_and_read_again(protocol, tmp_path):
@@ -386,3 +428,9 @@ def test_the_command_register(tmp_path, command):
     assert only["contestants"] == ["ippo", "best_constant"]
     assert {"ippo", "random", "cooperator"} < set(whole["contestants"])
     assert whole["hypotheses"][0]["where"] == "trust-dilemma"
+    code = "def half(observations):\n    return 0.5 + 0.0 * observations[:, :, :1]\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    words = ["plan", "register", "coopetition-standard", "-p", "my one=mine.py:half"]
+    command(*words, "--hypothesis", "my one > random on trust-dilemma", "--out", tmp_path / "2")
+    (hypothesis,) = json.loads((tmp_path / "2" / FILE).read_text())["hypotheses"]
+    assert (hypothesis["first"], hypothesis["second"]) == ("my one", "random")

@@ -5,9 +5,9 @@ report checks itself against it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -19,7 +19,7 @@ from coopbench.protocol.schema import Protocol, check_printable
 from coopbench_envs.parameters import named
 
 FILE = "registration.json"  # in a results folder
-_FORM = re.compile(r"(\S+)\s*([>=])\s*(\S+)(?:\s+on\s+(\S+))?")
+_PLACE = re.compile(r"(.*\S)\s+on\s+(\S+)", re.DOTALL)
 
 
 class Hypothesis(Strict):
@@ -55,39 +55,87 @@ class Registration(Strict):
         return content
 
 
+class _Reading(NamedTuple):
+    """What a hypothesis says if its text is split in one of the ways that its form allows."""
+
+    first: str
+    relation: Literal[">", "="]
+    second: str
+    where: str | None
+
+
 def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) -> Hypothesis:
     """Read "FIRST > SECOND on PLACE", where the place is a task or a group of the protocol.
 
     "=" says that both are equal within the protocol's margin, on a task. Without a place it is the
-    only group of the protocol.
+    only group of the protocol. Names may hold blanks, ">", "=" and " on ": the text is split so
+    that its parts are contestants and a place.
 
     Raises:
-        ValueError: for another form, an unknown place, a name that is no contestant, or "=" where
-            the protocol has no margin or the place is a group.
+        ValueError: for another form, an unknown place, a name that is no contestant, a text that
+            can be split in several ways, or "=" where the protocol has no margin or the place is a
+            group.
     """
-    match = _FORM.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(
-            f"--hypothesis takes 'FIRST > SECOND on PLACE' or 'FIRST = SECOND on TASK'; given "
-            f"{text!r}"
-        )
-    first, relation, second, where = match.groups()
+    first, relation, second, where = _reading(text, protocol, contestants)
     for name in (first, second):
         named("contestant", name, dict.fromkeys(contestants, ""), "the registration")
-    tasks = {task.id: "task" for task in protocol.task}
-    places = dict.fromkeys(protocol.groups, "group") | tasks
     if where is None and len(protocol.groups) > 1:
         raise ValueError(f"{text!r} names no place; {protocol.name} has several groups: name one")
     place = next(iter(protocol.groups)) if where is None else where
-    kind = named("task or group", place, places, protocol.name)
+    kind = named("task or group", place, _places(protocol), protocol.name)
     if relation == "=" and (kind == "group" or protocol.report.margin is None):
         raise ValueError(
             f"{text!r}: equality is tested on single tasks of protocols that declare a margin; "
             "name a task of such a protocol, or use '>'"
         )
-    return Hypothesis(
-        first=first, relation="=" if relation == "=" else ">", second=second, where=place
-    )
+    return Hypothesis(first=first, relation=relation, second=second, where=place)
+
+
+def _places(protocol: Protocol) -> dict[str, str]:
+    """Return what the places of a protocol are: "task" or "group"."""
+    tasks = {task.id: "task" for task in protocol.task}
+    return dict.fromkeys(protocol.groups, "group") | tasks
+
+
+def _reading(text: str, protocol: Protocol, contestants: Sequence[str]) -> _Reading:
+    """Return the reading whose parts are contestants and a place.
+
+    Where there is none, it is the one with most of them, so that errors are about the other parts.
+    """
+    readings = list(_readings(text.strip()))
+    if not readings:
+        raise ValueError(
+            f"--hypothesis takes 'FIRST > SECOND on PLACE' or 'FIRST = SECOND on TASK'; given "
+            f"{text!r}"
+        )
+    names, places = set(contestants), set(_places(protocol))
+    whole = [
+        one
+        for one in readings
+        if {one.first, one.second} <= names
+        and (one.where in places or (one.where is None and len(protocol.groups) == 1))
+    ]
+    if len(whole) > 1:
+        shown = " or ".join(repr(tuple(part for part in one if part)) for one in whole)
+        raise ValueError(f"{text!r} can be read as {shown}; give a contestant another name")
+
+    def known(one: _Reading) -> tuple[int, int]:
+        parts = (one.first in names) + (one.second in names) + (one.where in places)
+        return parts, -len(f"{one.first} {one.second}".split())
+
+    return max(whole or readings, key=known)
+
+
+def _readings(text: str) -> Iterator[_Reading]:
+    """Iterate over the ways to split a text at a relation and at the last " on ", if any."""
+    for at, sign in enumerate(text):
+        first, rest = text[:at].rstrip(), text[at + 1 :].lstrip()
+        if sign not in (">", "=") or not first or not rest:
+            continue
+        relation: Literal[">", "="] = "=" if sign == "=" else ">"
+        yield _Reading(first, relation, rest, None)
+        if match := _PLACE.fullmatch(rest):
+            yield _Reading(first, relation, *match.groups())
 
 
 def registration(
