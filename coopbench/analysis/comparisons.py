@@ -53,8 +53,7 @@ class Comparison(ReportRow):
     method: str = "paired"  # "welch": as if the two had played different episodes
     correlation: float = math.nan  # Pearson's, between scores of the same seed
     unit: str = EPISODES  # "runs" where one of the two is a learner
-    # nan without a margin; adjusted like p_holm, but 0 or 1 of an exact difference, no test
-    p_equivalence: float = math.nan
+    p_equivalence: float = math.nan  # nan without a margin; adjusted like p_holm
     above: int = 0  # of a learner and a fixed policy: runs of the learner above the fixed policy
     runs: int = 0  # of how many; 0 where there is no such pair
     above_low: float = math.nan  # exact interval of their share (Clopper and Pearson 1934)
