@@ -378,6 +378,8 @@ def test_progress_as_a_frame(learned):
     odd = dataclasses.replace(first, metrics={"return": first.metrics["return"] * np.nan})
     table = dataclasses.replace(learned.episodes, progress=(*learned.episodes.progress, odd))
     report = dataclasses.replace(learned, episodes=table)
+        (_set(*RUN, "step_1", "step_count", 1e19), r"step_count: .*less than .*given 1e\+19"),
+        (_set(*RUN, "step_1", "step_count", True), "step_count: .* a valid integer .given True"),
     frame = report.to_frame("progress")
     assert list(frame) == ["task", "policy", "run", "step", "episode", "return", "trust"]
     assert len(frame) == 5 * 3 * 4

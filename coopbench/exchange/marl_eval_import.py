@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from coopbench.episodes.names import one_line
 from coopbench.exchange.runs import Evaluation, Reading, Run, read_import, visible
@@ -23,12 +31,20 @@ _FORM = "environment / task / algorithm / run / evaluation / metric: [numbers]" 
 _SHOWN = 40  # characters of a wrong value
 
 
+def _whole(value: Any) -> Any:
+    """Return a whole number as an integer, whichever way JSON spells it, and all else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Step = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=1 << 63)]
+
+
 class _Part(BaseModel):
     """An evaluation, or the absolute metrics."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, Annotated[list[float], Field(min_length=1), FailFast()]]
-    step_count: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    step_count: _Step | None = None
     elapsed_time: Any = None  # which is no metric
 
     @property
