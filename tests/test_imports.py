@@ -64,7 +64,15 @@ def test_names_of_a_file_do_not_steer_a_terminal(file, tmp_path, command):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("algorithm,task,score\n", "is no header of scores"),
+        ("algorithm,task,score\n", "is no header of scores: it lacks 'run'. Given: the columns 'a"),
+        ("", r"scores\.csv is empty; allowed: a line with the names of columns"),
+        ("\n" + HEADER, "it lacks 'algorithm', 'task', 'run'. Given: an empty line"),
+        (HEADER.replace(",", ";"), "Given: the columns 'algorithm;task;run;score'. .* with commas"),
+        (HEADER.title(), "it lacks 'algorithm', 'task', 'run'. Did you mean 'Algorithm'. Did you"),
+        (f"{HEADER.strip()},score,run\n", "no header .*: it has 'run', 'score' more than once"),
+        ("algorithm,task,score,score\n", "lacks 'run', and it has 'score' more than once"),
+        ("algorithm,task,run\n", "no header of scores: it has no metric. Given: .*'run'. Allowed"),
+        ("\x1b,".join("x" * 99 for _ in range(30)), r"'x{40}\.\.\.', 'x.*', 20 more. Allowed"),
         (HEADER, "has a header and no scores"),
         (f"{HEADER}a,one,0\n", "line 2 has 3 fields; allowed: 4"),
         (f"{HEADER.strip()},step\na,one,0,1,0.5\n", "the step is 0.5; allowed: whole numbers"),

@@ -7,6 +7,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import numpy as np
 
 from coopbench.episodes.names import one_line
 from coopbench.exchange.runs import LABELS, Evaluation, Options, Reading, Run, read_import
-from coopbench_envs.parameters import named
+from coopbench_envs.parameters import named, nearest
 
 PLACES = ("step", "episode")  # further columns that say where a row belongs
+_SHOWN, _LONGEST = 10, 40  # columns that a message quotes, and characters of each
 
 
 class _Table(NamedTuple):
@@ -123,16 +125,14 @@ def _table(place: str, text: str, options: Options) -> _Table:
     if "algorithm" not in {*options.columns, *header} and "policy" in header:
         columns["algorithm"] = "policy"  # in the episodes of our own reports
     for label in PLACES:
-        if label in options.columns or label in header:
+        # A column that stands for another label, as in step=episode, is not taken for its own.
+        if label in options.columns or label in {*header} - {*options.columns.values()}:
             columns[label] = options.columns.get(label, label)
-    for label, name in options.columns.items():
-        named("column", name, dict.fromkeys(header), f"{place}, for {label}")
-    if not set(columns.values()) < set(header) or len(set(header)) < len(header):
+    if not any((header, lines)):
         raise ValueError(
-            f"{place}: the first line is no header of scores; allowed: each column once, "
-            f"{', '.join(columns.values())} and one or more metrics, for instance return. Name "
-            f"other columns with --columns, for instance algorithm=algo,task=env,run=seed."
+            f"{place} is empty; allowed: a line with the names of columns, and one for each run."
         )
+    _check_header(place, header, columns)
     if not lines:
         raise ValueError(f"{place} has a header and no scores.")
     for where, row in lines:
@@ -144,6 +144,40 @@ def _table(place: str, text: str, options: Options) -> _Table:
     named("metric", options.metric, dict.fromkeys(metrics), place)
     rows = [(where, dict(zip(header, row, strict=True))) for where, row in lines]
     return _Table(place, rows, columns, metrics)
+
+
+def _check_header(place: str, header: Sequence[str], columns: Mapping[str, str]) -> None:
+    """Raise unless the labels have columns of their own, and all columns names of their own."""
+    labels = dict[str, str]()
+    for label, name in columns.items():
+        if other := labels.get(name):
+            raise ValueError(
+                f"{place}: the column {_quoted([name])} was given for {other} and for {label}; "
+                f"allowed: a column for each. Name others with --columns {label}=NAME."
+            )
+        labels[name] = label
+    lacking = [name for name in labels if name not in header]
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    short = [name for name in header if len(name) <= _LONGEST]
+    hints = dict.fromkeys(nearest(name, short) for name in lacking)
+    wrong = [f"it lacks {_quoted(lacking)}"] if lacking else []
+    wrong += [f"it has {_quoted(twice)} more than once"] if twice else []
+    wrong += [] if lacking or {*header} - {*labels} else ["it has no metric"]
+    if wrong:
+        given = f"the columns {_quoted(header)}" if header else "an empty line"
+        raise ValueError(
+            f"{place}: the first line is no header of scores: {', and '.join(wrong)}."
+            f"{''.join(hints)} Given: {given}. Allowed: names with commas between them, each once, "
+            f"{_quoted([*labels])} and one or more metrics, for instance return. Name other "
+            f"columns with --columns, for instance algorithm=algo,task=env,run=seed."
+        )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Return names of columns as messages quote them: of many the first, of long ones the start."""
+    shown = [repr(n if len(n) <= _LONGEST else f"{n[:_LONGEST]}...") for n in names[:_SHOWN]]
+    more = len(names) - _SHOWN
+    return ", ".join([*shown, f"{more} more"] if more > 0 else shown)
 
 
 def _check_units(table: _Table) -> None:

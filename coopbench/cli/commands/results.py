@@ -245,11 +245,14 @@ def _renamed(texts: list[str] | None, present: set[str]) -> dict[str, str] | Non
 
 def _pairs(text: str) -> dict[str, str]:
     """Parse "label=name,label=name"."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    for label, equals, name in pairs:
-        if not equals or not name:
+    names = dict[str, str]()
+    for part in filter(None, text.split(",")):
+        label, _, name = (word.strip() for word in part.partition("="))
+        if not name or label in names:
+            wrong = "is named twice" if name else "has no name"
             raise ValueError(
-                f"--columns was {text!r}; allowed: LABEL=NAME, several with commas; {label!r} has "
-                f"no name."
+                f"--columns was {text!r}; allowed: LABEL=NAME, several with commas, each label "
+                f"once; {label!r} {wrong}."
             )
-    return {label.strip(): name.strip() for label, _, name in pairs}
+        names[label] = name
+    return names
