@@ -287,16 +287,23 @@ class EpisodeTable:
 
     def columns(self) -> Iterator[dict[str, Sequence[object]]]:
         """Iterate over cells as columns for metrics and agents, one value per episode."""
-        return map(_columns, self.blocks)
+        return (_columns(block, self.run_of(block.cell)) for block in self.blocks)
+
+    def run_of(self, cell: Cell) -> int | None:
+        """Return the run of a cell in tables: its training seed, and 0 of one trained model.
+
+        None, an empty field, stands for a fixed policy.
+        """
+        return 0 if cell.run is None and cell.policy in self.bare else cell.run
 
 
-def _columns(block: Episodes) -> dict[str, Sequence[object]]:
+def _columns(block: Episodes, run: int | None) -> dict[str, Sequence[object]]:
     """Return the columns of the flat rows of a cell, one value per episode."""
     cell, count = block.cell, len(block)
     columns: dict[str, Sequence[object]] = {
         "task": [cell.task] * count,
         "policy": [cell.policy] * count,
-        "run": [cell.run] * count,
+        "run": [run] * count,
         "episode": range(count),
         "seed": block.seeds.tolist(),
         "length": block.lengths.tolist(),

@@ -33,7 +33,9 @@ def to_marl_eval(
     are the return and the score if not given. ``absolute_metrics`` are the evaluation episodes,
     those of the best checkpoint where there are several. A learned policy has a run ``seed_N``
     per training seed, without those that failed. A fixed one has the run ``run_0`` with the same
-    episodes as ``step_0`` too, since marl-eval reads no run without a step.
+    episodes as ``step_0`` too, since marl-eval reads no run without a step. One trained model
+    without a training seed has the run ``run_0`` without a step: it is a run of a learner, and at
+    step 0 it would be taken for a fixed policy.
 
     A metric with another's name between its underscores (own_return, with return) is written
     with hyphens, because marl-eval loses it when the other is normalized.
@@ -133,34 +135,36 @@ def _task_runs(
         progress = {course.cell: course for course in table.progress_of(task, policy)}
         for block in table.runs(task, policy):
             run = "run_0" if block.cell.run is None else f"seed_{block.cell.run}"
-            parts = _run_parts(block, progress.get(block.cell), shown)
+            parts = _run_parts(table, block, progress.get(block.cell), shown)
             runs.setdefault(name, {})[run] = parts
     return runs
 
 
 def _run_parts(
-    block: Episodes, progress: Progress | None, shown: Mapping[str, str]
+    table: EpisodeTable, block: Episodes, progress: Progress | None, shown: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the evaluations of a run, then its absolute metrics, which must come last."""
-    where = f"{block.cell.task} / {block.cell.policy}"
-    final = {name: _plain(values(block, metric), metric, where) for metric, name in shown.items()}
+    where, padded = f"{block.cell.task} / {block.cell.policy}", table.own_episodes
+    final = {n: _plain(values(block, m), m, where, padded) for m, n in shown.items()}
     parts: dict[str, Any] = {}
     if progress is not None:
         for metric in shown:
             named("metric", metric, progress.metrics, f"the checkpoints of {where}")
         for k, step in enumerate(progress.steps):
-            row = {n: _plain(progress.metrics[m][k], m, where) for m, n in shown.items()}
+            row = {n: _plain(progress.metrics[m][k], m, where, padded) for m, n in shown.items()}
             parts[f"step_{k}"] = {"step_count": int(step), **row}
-    elif block.cell.run is None:
+    elif table.run_of(block.cell) is None:
         parts["step_0"] = {"step_count": 0, **final}
     return parts | {"absolute_metrics": final}
 
 
-def _plain(sample: np.ndarray, metric: str, where: str) -> list[float]:
-    undefined = int(np.sum(~np.isfinite(sample)))
-    if undefined:
+def _plain(sample: np.ndarray, metric: str, where: str, padded: bool) -> list[float]:
+    """Return the values of a metric; ``padded``: those that an import has not found are nan."""
+    defined = np.isfinite(sample)
+    undefined = int(np.sum(~defined))
+    if undefined and not (padded and defined.any()):
         raise ValueError(
             f"{where}: {metric} is undefined in {undefined} of {len(sample)} episodes, for which "
             f"marl-eval has no value. Export other metrics."
         )
-    return [float(value) for value in sample]
+    return [float(value) for value in sample[defined]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from coopbench.analysis.findings import Findings, Part
-from coopbench.episodes.table import Progress
+from coopbench.episodes.table import EpisodeTable, Progress
 from coopbench.provenance import versions
 from coopbench.report.numbers import defined, finite
 from coopbench.report.sections import further_json, parts
@@ -176,7 +176,7 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
     table = findings.episodes
     by_episode: dict[str, tuple[tuple[str, ...], Iterable[Mapping[str, Any]]]] = {
         "episodes": (_EPISODE, table.columns()),
-        "progress": (_PROGRESS, map(_progress_columns, table.progress)),
+        "progress": (_PROGRESS, (_progress_columns(p, table) for p in table.progress)),
     }
     if what in by_episode:
         columns, cells = by_episode[what]
@@ -190,13 +190,13 @@ def frame(findings: Findings, what: str = "episodes") -> Any:
     return pandas.DataFrame(rows, columns=[field.name for field in dataclasses.fields(part.row)])
 
 
-def _progress_columns(progress: Progress) -> dict[str, Any]:
+def _progress_columns(progress: Progress, table: EpisodeTable) -> dict[str, Any]:
     """Return the checkpoints and episodes of a run as columns, with the labels of its cell."""
     checkpoints, episodes = progress.metrics["return"].shape
     return {
         "task": progress.cell.task,
         "policy": progress.cell.policy,
-        "run": progress.cell.run,
+        "run": table.run_of(progress.cell),
         "step": np.repeat(progress.steps, episodes),
         "episode": np.tile(np.arange(episodes), checkpoints),
         **{name: sample.ravel() for name, sample in progress.metrics.items()},
