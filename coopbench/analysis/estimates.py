@@ -95,8 +95,8 @@ def _repeated(blocks: Sequence[Episodes], values: ScoreMatrix) -> str:
 
 def _bounded(protocol: Protocol, task: Task, row: Estimate, values: ScoreMatrix) -> Estimate:
     """Return the estimate of a score that does not vary with an interval that has a width."""
-    enough = values.fixed or len(values.runs) >= FEWEST
-    if row.low < row.high or (values.distinct and values.fixed) or not enough or not row.count:
+    enough = row.count > 1 if values.fixed else len(values.runs) >= FEWEST and row.count > 0
+    if row.low < row.high or (values.distinct and values.fixed) or not enough:
         return row
     ends, confidence = score_ends(protocol, [task]), protocol.report.confidence
     low, high = constant_interval((values,), ends, row.mean, confidence)
@@ -139,7 +139,7 @@ def _estimate(
     finite = np.isfinite(np.atleast_2d(values.values))
     row = _of_units(task, values.policy, metric, values.units, found, values.unit)
     count, std, low, high = row.count, row.std, row.low, row.high
-    flags, episodes = [row.flag, values.note], int(finite.any(axis=0).sum())
+    flags, episodes = [row.flag, values.note], values.own_count or int(finite.any(axis=0).sum())
     std_episodes = std if values.fixed else _within(values.values)
     if not values.fixed:
         flags[:1] = _weaknesses(row, std_episodes, finite)

@@ -42,6 +42,8 @@ class ScoreMatrix:
     origin: str  # task that the models were trained on; "" if they play all tasks
     note: str = ""  # why episodes were left out; empty if none was
     own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
+    # Of runs with episodes of their own: in how many of all these the metric is defined.
+    own_count: int = 0
     failed: int = 0  # runs that failed: their rows, the last ones, hold the floor of the score
     # Episodes that differ by construction, if the environment draws nothing and every run always
     # plays alike: one for each seating. 0: episodes are drawn, of the environment or the policy.
@@ -214,8 +216,10 @@ def _played(
         if not runs:
             yield metric, whole
         elif own:
-            means = [[mean_of_defined(values(block, metric))] for block in blocks]
-            yield metric, replace(whole, values=np.array(means), seeds=first.seeds[:1])
+            samples = [values(block, metric) for block in blocks]
+            means = np.array([[mean_of_defined(sample)] for sample in samples])
+            count = sum(int(np.isfinite(sample).sum()) for sample in samples)
+            yield metric, replace(whole, values=means, seeds=first.seeds[:1], own_count=count)
         elif together:
             rows = np.array([values(block, metric) for block in blocks])
             yield metric, replace(whole, values=rows)
