@@ -124,6 +124,88 @@ def test_learned_and_fixed_policies_come_back_from_one_file(learned, tmp_path, c
         assert "QMIX" in command("import", file, "--metric", "return").out
 
 
+def test_one_trained_model_comes_back_as_a_run_of_a_learner(learned, tmp_path):
+    """It has no rank and no decision, unlike a fixed policy."""
+    rng = np.random.default_rng(3)
+    blocks = [_block(name, None, rng.normal(10 * k, 1, 6)) for k, name in enumerate(("net", "up"))]
+    table = EpisodeTable(tuple(blocks), bare={"net": "torch"})
+    report = Report(ad_hoc("TrustDilemma-v0", 3), table)
+    content = exchange.to_marl_eval(report)
+    runs = {name: runs["run_0"] for name, runs in content["ad-hoc-v1"][TASK].items()}
+    assert {name: list(parts) for name, parts in runs.items()} == {
+        "net": ["absolute_metrics"],
+        "up": ["step_0", "absolute_metrics"],
+    }
+    assert f"ad-hoc-v1 / {TASK} / net has a run without steps" in exchange.obstacles(content)
+    frame = report.to_frame()
+    assert frame[frame.policy == "net"]["run"].tolist() == [0] * 6
+    assert frame[frame.policy == "up"]["run"].isna().all()
+    file = tmp_path / "out.json"
+    exchange.save_marl_eval(report, file)
+    for source in (file, frame):
+        back = import_results(source)
+        units = {row.policy: (row.unit, row.count, row.episodes) for row in back.estimates}
+        assert units == {"net": ("runs", 1, 6), "up": ("episodes", 6, 6)}
+        assert [row.decided for row in back.comparisons] == [False]
+        assert [row.basis for row in back.comparisons] == [row.basis for row in report.comparisons]
+
+
+def _constant(**metrics):
+    """Return a run of a policy without training, with the same values at step 0 and in the end."""
+    return {"run_0": {"step_0": {"step_count": 0, **metrics}, "absolute_metrics": metrics}}
+
+
+def test_the_episodes_of_a_fixed_policy_are_the_values_of_its_score(tmp_path):
+    """Neither does one value count as many, nor do many values of another metric."""
+    won = [1.0] * 60 + [0.0] * 40
+    tasks = {
+        "t": {name: _constant(score=[v], won=won) for name, v in (("a", 0.5), ("b", 0.4))},
+        "u": {name: _constant(score=won, won=[0.25]) for name in "ab"},
+    }
+    report = import_results(_written(tmp_path, {"e": tasks}), "score", "given")
+    rows = {(row.task, row.metric): row for row in report.estimates if row.policy == "a"}
+    found = {key: (row.count, row.episodes, row.mean) for key, row in rows.items()}
+    assert found == {
+        ("t", "score"): (1, 1, 0.5),
+        ("t", "won"): (1, 1, 0.6),
+        ("u", "score"): (100, 100, 0.6),
+        ("u", "won"): (1, 1, 0.25),
+    }
+    widths = {key for key, row in rows.items() if row.high - row.low > 0}
+    assert widths == {("u", "score")}
+    (alone,) = [row for row in report.comparisons if row.task == "t"]
+    assert (alone.decided, math.isnan(alone.p_value)) == (False, True)
+    text = "a / run_0 has 100 values of won and 1 of score: the mean of won counts as one value."
+    assert [note for note in report.notes if "/ t / a" in note] == [
+        f"Left out or changed: e / t / {text}"
+    ]
+
+
+def test_values_that_a_file_lacks_are_not_made_up(tmp_path):
+    """An import has as many values of every metric as the file, and exports these."""
+    raw = _raw()
+    report = import_results(_written(tmp_path, raw), scale="given")
+    counts = {(row.policy, row.metric): (row.count, row.episodes) for row in report.estimates}
+    assert counts == {
+        **dict.fromkeys(((name, "return") for name in ("IPPO", "QMIX")), (2, 6)),
+        **dict.fromkeys(((name, "won") for name in ("IPPO", "QMIX")), (2, 2)),
+    }
+    content = exchange.to_marl_eval(report, metrics=["return", "won"])
+    for name, runs in content["imported-v1"]["up"].items():
+        for run, parts in runs.items():
+            (step_0, step_1, final), wanted = parts.values(), raw["Hills"]["up"][name][run]
+            assert final == wanted["absolute_metrics"]
+            for part, source in ((step_0, "step_1"), (step_1, "step_2")):
+                assert part == {k: v for k, v in wanted[source].items() if k != "elapsed_time"}
+
+
+def test_whole_steps_may_be_spelled_as_floats(tmp_path):
+    raw = _raw()
+    raw["Hills"]["up"]["IPPO"]["seed_0"]["step_1"]["step_count"] = 10.0
+    (run, *_) = read_marl_eval(_written(tmp_path, raw)).runs
+    assert [repr(part.step) for part in run.evaluations] == ["10", "20"]
+
+
 def test_the_export_avoids_what_marl_eval_trips_over(learned):
     content = exchange.to_marl_eval(learned, {"random": "random"}, ["return", "own_return"])
     (run,) = content["ad-hoc-v1"][TASK]["random"].values()
@@ -296,6 +378,8 @@ AT = "Hills / up / QMIX / seed_1"
         (_set(*RUN, "step_1", "return", 1.0), r"return: .* a valid list .given 1\.0"),
         (_set(*RUN, "step_1", {"step_count": 10}), "step_1 has no metric"),
         (_set(*RUN, "step_1", "step_count", 0.5), r"step_count: .* a valid integer .given 0\.5"),
+        (_set(*RUN, "step_1", "step_count", 1e19), r"step_count: .*less than .*given 1e\+19"),
+        (_set(*RUN, "step_1", "step_count", True), "step_count: .* a valid integer .given True"),
         (_set(*RUN, "step_1", {"return": [1.0]}), "step_1: step_count is None; allowed"),
         (_set(*RUN, "step_1", "return", []), "return: .* at least 1 item"),
         (_set(*RUN, "step_2", "step_count", 10), f"{AT} / step_2: step_count is 10;.*above 10"),
@@ -378,8 +462,6 @@ def test_progress_as_a_frame(learned):
     odd = dataclasses.replace(first, metrics={"return": first.metrics["return"] * np.nan})
     table = dataclasses.replace(learned.episodes, progress=(*learned.episodes.progress, odd))
     report = dataclasses.replace(learned, episodes=table)
-        (_set(*RUN, "step_1", "step_count", 1e19), r"step_count: .*less than .*given 1e\+19"),
-        (_set(*RUN, "step_1", "step_count", True), "step_count: .* a valid integer .given True"),
     frame = report.to_frame("progress")
     assert list(frame) == ["task", "policy", "run", "step", "episode", "return", "trust"]
     assert len(frame) == 5 * 3 * 4

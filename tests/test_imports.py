@@ -96,6 +96,53 @@ def test_what_is_no_table_of_scores_is_refused(tmp_path, content, message):
         import_results(file, "score")
 
 
+def test_every_label_has_a_column_of_its_own(file, command):
+    def refused(columns):
+        words = ("import", file, "--metric", "score", "--columns", columns)
+        return command(*words, status=2).message
+
+    assert "each label once; 'algorithm' is named twice" in refused("algorithm=task, algorithm=run")
+    assert "allowed: LABEL=NAME" in refused("algorithm= ")
+    for columns in ("algorithm=run,run=run", "algorithm=run"):
+        assert "column 'run' was given for algorithm and for run; allowed" in refused(columns)
+    assert "lacks 'scor'. Did you mean 'score'? Given" in refused("run=scor")
+
+
+def test_a_column_stands_for_one_label_alone(file):
+    """Numbers of episodes can be the steps of a training log."""
+    rows = [f"a,t,{run},{episode},{episode + run}" for run in range(2) for episode in range(3)]
+    file.write_text("\n".join(["algorithm,task,run,episode,score", *rows]))
+    report = import_results(file, "score", columns={"step": "episode"})
+    assert [course.steps.tolist() for course in report.episodes.progress] == [[0, 1, 2]] * 2
+
+
+def test_algorithms_do_not_pass_for_runs_that_ship(file):
+    text = file.read_text()
+    names = ("MAPPO (ours)", "QMIX+", "a/b", "=x", "(shipped) a", "-", "shipped")
+    for name in names:
+        file.write_text(text.replace("\na,", f"\n{name},"))
+        assert list(import_results(file, "score").scores) == [name, "b"]
+    for name in ("ippo (shipped)", "ippo (Shipped)", "x" * 1001):
+        file.write_text(text.replace("\na,", f"\n{name},"))
+        message = r"of an algorithm in .*scores\.csv (ends in \(shipped\)|has 1,001 characters)"
+        with pytest.raises(ValueError, match=message):
+            import_results(file, "score")
+
+
+def test_estimates_count_the_episodes_of_all_runs(file):
+    """Every run has played its own."""
+    counts = {"a": [100] * 3, "b": [100] * 2, "c": [7]}
+    lines = ["algorithm,task,run,episode,score"]
+    for name, runs in counts.items():
+        for run, count in enumerate(runs):
+            number = "" if name == "c" else run
+            lines += [f"{name},t,{number},{k},{(k + run) % 9}" for k in range(count)]
+    file.write_text("\n".join(lines))
+    report = import_results(file, "score", "given")
+    found = {row.policy: (row.unit, row.count, row.episodes) for row in report.estimates}
+    assert found == {"a": ("runs", 3, 300), "b": ("runs", 2, 200), "c": ("episodes", 7, 7)}
+
+
 def test_no_column_takes_the_name_of_another(file):
     columns = ["win rate", "win-rate", "length", "file_length", *(55 * "x" + end for end in "ab")]
     rows = [f"{name},t,{run},0,1,2,3,4,5" for name in "ab" for run in range(3)]
@@ -380,6 +427,52 @@ def test_episodes_of_the_training_are_averaged_over_equal_parts(file):
     # Of the first run four episodes of 40 steps end in each part: its means are 15, 35, 55 ...
     first = next(p for p in report.episodes.progress if p.cell.run == 0)
     np.testing.assert_allclose(first.metrics["return"][:, 0], 20 * np.arange(20) + 15)
+
+
+def _irregular(late=True):
+    """Return a log of eight runs whose steps differ; one begins where another has ended."""
+    lines = ["algorithm,task,run,step,return"]
+    for name, run in ((name, run) for name in "ab" for run in range(4)):
+        steps = (500, 1000, 1500, 2000) if run % 2 else (480, 970, 1530, 2010)
+        steps = {("a", 0): (1600, 2000) if late else steps, ("b", 0): (300, 600, 1100)}.get(
+            (name, run), steps
+        )
+        lines += [f"{name},t,{run},{step},{step / 100 + run}" for step in steps]
+    return "\n".join(lines)
+
+
+def test_a_run_that_begins_after_another_has_ended_is_left_out_by_name(file):
+    file.write_text(_irregular())
+    report = import_results(file)
+    text = " ".join(report.notes)
+    assert "t / a / 0, which begins at step 1600, after step 1100, where others end." in text
+    assert {name: len(scores["t"]) for name, scores in report.scores.items()} == {"a": 3, "b": 4}
+    assert all(np.isfinite(scores["t"]).all() for scores in report.scores.values())
+    assert {row.policy for row in report.aggregates} == {"a", "b"}
+    # Two parts, which all others have: up to 550 and to 1100.
+    assert "means over 2 equal parts of the first 1100 steps" in text
+    final = {(b.cell.policy, b.cell.run): b.team_returns.tolist() for b in report.episodes}
+    assert final["b", 0] == [(6 + 11) / 2]
+    assert final["a", 1] == [10 + 1]
+    file.write_text(_irregular(late=False))
+    assert "begins at" not in " ".join(import_results(file).notes)
+
+
+def test_notes_say_which_scores_are_averages(file):
+    file.write_text(_irregular(late=False))
+    text = " ".join(import_results(file).notes)
+    assert "Scores are means over the last part of the training that all runs" in text
+    assert "the lowest and highest mean of each task over a part of the training: they" in text
+    assert "last evaluation" not in text
+    same = [f"{n},u,{r},{s},{s + r}" for n in "ab" for r in range(4) for s in (0, 9)]
+    file.write_text("\n".join([_irregular(late=False), *same]))
+    text = " ".join(import_results(file).notes)
+    assert "last evaluation of each run; where values are averaged, scores are their means" in text
+    assert "in this file, or the lowest and highest mean over a part" in text
+    file.write_text("\n".join(["algorithm,task,run,step,return", *same]))
+    text = " ".join(import_results(file).notes)
+    assert "Scores are those of the last evaluation of each run. " in text
+    assert "are the lowest and highest value of each task in this file: they" in text
 
 
 def test_rows_without_a_score_are_listed_unless_they_are_about_another_metric(file):

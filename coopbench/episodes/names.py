@@ -10,23 +10,36 @@ _MARK = "(shipped)"  # what reports write behind the names of runs that ship wit
 
 def check_name(name: str) -> None:
     """Raise ``ValueError`` for a name of a policy that tables cannot show as what it is."""
-    text = name.encode("ascii", "backslashreplace").decode()
-    shown = repr(text if len(text) <= 80 else f"{text[:80]}...")
-    if not name or len(name) > _LONGEST:
-        raise ValueError(
-            f"The name {shown} of a policy has {len(name):,} characters; allowed: 1 to "
-            f"{_LONGEST:,}."
-        )
+    check_foreign_name(name, "a policy")
     if not name.isprintable() or name != name.strip() or name[0] in _FORMULA:
         raise ValueError(
-            f"The name {shown} of a policy cannot be shown in tables; allowed: printable "
+            f"The name {_shown(name)} of a policy cannot be shown in tables; allowed: printable "
             f"characters, no blank at an end, and none of {' '.join(_FORMULA)} as the first."
         )
-    if name.casefold().endswith(_MARK):
+
+
+def check_foreign_name(name: str, what: str) -> None:
+    """Raise ``ValueError`` for a name that would pass for that of runs that ship, or is too long.
+
+    Logs of other programs may have any other name that is not empty. ``what`` it names stands in
+    the message.
+    """
+    if not name or len(name) > _LONGEST:
         raise ValueError(
-            f"The name {shown} of a policy ends in {_MARK}, which marks runs that ship with this "
-            f"package; leave that out."
+            f"The name {_shown(name)} of {what} has {len(name):,} characters; allowed: 1 "
+            f"to {_LONGEST:,}."
         )
+    if name.rstrip().casefold().endswith(_MARK):
+        raise ValueError(
+            f"The name {_shown(name)} of {what} ends in {_MARK}, which marks runs that "
+            f"ship with this package; leave that out."
+        )
+
+
+def _shown(name: str) -> str:
+    """Return a name as messages quote it: in ASCII, the first characters of a long one."""
+    text = name.encode("ascii", "backslashreplace").decode()
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")
 
 
 def check_case(what: str, names: Iterable[str], advice: str) -> None:

@@ -5,8 +5,9 @@ for it to their ``notes``.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,16 @@ _PARTS = (20, 10, 5, 2, 1)  # of the training, over which irregular values are a
 _ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
 
 
-def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ...], list[str]]:
-    """Return the runs that can be compared, and what was left out or changed, a line each.
+class Comparable(NamedTuple):
+    """Runs that can be compared."""
+
+    runs: tuple[Run, ...]
+    notes: list[str]  # what was left out or changed, a line each
+    averaged: frozenset[tuple[str, str]]  # environment and task of the logs with other steps
+
+
+def comparable(reading: Reading, metric: str, scale: str) -> Comparable:
+    """Return the runs that can be compared, and what was left out or changed.
 
     All evaluations of a run, and its absolute metrics, have the same metrics; all evaluations have
     as many values of each. Left out are environments and evaluations without the score ``metric``,
@@ -26,7 +35,7 @@ def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ..
     of logs differ between runs, values are averaged over parts of the training that all runs have
     completed.
     """
-    runs, notes = list[Run](), list(reading.left_out)
+    runs, notes, averaged = list[Run](), list(reading.left_out), set[tuple[str, str]]()
     for environment in dict.fromkeys(run.environment for run in reading.runs):
         members = [run for run in reading.runs if run.environment == environment]
         samples = [part for run in members for _, part in _parts(run)]
@@ -42,17 +51,25 @@ def comparable(reading: Reading, metric: str, scale: str) -> tuple[tuple[Run, ..
             found = _scored([run for run in members if run.task == task], metric, scale, notes)
             if reading.last and found and not _share_steps(found):
                 found = _averaged(found, metric, notes)
+                averaged.add((environment, task))
             runs += _regular(found, shared, metric, reading.last, notes)
-    return tuple(runs), notes
+    return Comparable(tuple(runs), notes, frozenset(averaged))
 
 
-def kind_of(runs: Iterable[Run], last: bool) -> str:
+def kind_of(runs: Sequence[Run], last: bool, averaged: Container[tuple[str, str]]) -> str:
     """Say what runs are judged by, as far as that can be seen; ``last``: by their last evaluation.
 
-    The format does not say it, and other programs write different quantities under one name.
+    The format does not say it, and other programs write different quantities under one name. On
+    ``averaged`` tasks the last evaluation is a mean.
     """
     if last:
-        return "Scores are those of the last evaluation of each run."
+        return _by_averaging(
+            runs,
+            averaged,
+            "Scores are those of the last evaluation of each run{}.",
+            "; where values are averaged, scores are their means over the last part",
+            "Scores are means over the last part of the training that all runs have completed.",
+        )
     tested = [run for run in runs if run.absolute and len(run.evaluations) > 1]
     if tested and all(map(_is_highest, tested)):
         return (
@@ -60,6 +77,32 @@ def kind_of(runs: Iterable[Run], last: bool) -> str:
             "chosen so, it is optimistic: do not compare it with scores of fresh episodes."
         )
     return "Absolute metrics are those of the file, which does not say what they are."
+
+
+def scale_of(runs: Sequence[Run], averaged: Container[tuple[str, str]]) -> str:
+    """Say what 0 and 1 of scores on the scale "minmax" are."""
+    ends = _by_averaging(
+        runs,
+        averaged,
+        "the lowest and highest value of each task in this file{}",
+        ", or the lowest and highest mean over a part of the training where values are averaged",
+        "the lowest and highest mean of each task over a part of the training",
+    )
+    return (
+        f"0 and 1 of normalized scores are {ends}: they move when an algorithm is added, so scores "
+        f"of two files cannot be compared."
+    )
+
+
+def _by_averaging(
+    runs: Sequence[Run], averaged: Container[tuple[str, str]], plain: str, some: str, every: str
+) -> str:
+    """Return the text for runs of which no task is averaged, some are, or all.
+
+    The first two are ``plain`` with nothing or ``some`` for its braces.
+    """
+    means = {(run.environment, run.task) in averaged for run in runs}
+    return every if means == {True} else plain.format(some if True in means else "")
 
 
 def early_ends(runs: Iterable[Run]) -> list[str]:
@@ -181,6 +224,12 @@ def _averaged(members: Sequence[Run], metric: str, notes: list[str]) -> list[Run
         if step < usual / 2
     ]
     last = max(1, min(ends_at[run.label] for run in kept))
+    late = {run.label: run.evaluations[0].step for run in kept if run.evaluations[0].step > last}
+    notes += [
+        f"{label}, which begins at step {step}, after step {last}, where others end"
+        for label, step in late.items()
+    ]
+    kept = [run for run in kept if run.label not in late]  # the others have a value in one part
     for parts in _PARTS:
         ends = np.arange(1, parts + 1) * last // parts
         means = [_means(run, metric, ends) for run in kept]

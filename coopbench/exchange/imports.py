@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from coopbench.episodes.metrics import COMMON
-from coopbench.episodes.names import check_case, one_line
+from coopbench.episodes.names import check_case, check_foreign_name, one_line
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
-from coopbench.exchange.comparable import comparable, early_ends, kind_of
+from coopbench.exchange.comparable import comparable, early_ends, kind_of, scale_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
 from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
 from coopbench.exchange.runs import LABELS, Options, Reading, Run, Samples, check_distinct, visible
@@ -33,10 +33,6 @@ from coopbench_envs.parameters import named
 SCALES = ("minmax", "given")  # of scores, see ``import_results``
 _Key = TypeVar("_Key")
 _ORIGIN = "These results were made elsewhere: no episode was played again, and nothing is verified."
-_MOVING = (
-    "0 and 1 of normalized scores are the lowest and highest value of each task in this file: they "
-    "move when an algorithm is added, so scores of two files cannot be compared."
-)
 _LONGEST = LONGEST - 10  # characters of an id before a number
 _SHOWN = 20  # lines of one kind of notes; of more only the number
 
@@ -55,8 +51,8 @@ def import_results(
     of marl-eval, or of a folder with .json files of marl-eval or event files of TensorBoard.
     ``metric`` is the score that is compared and aggregated. With the ``scale`` "minmax" 0 and 1 are
     the lowest and highest value of each task, (x - lowest) / (highest - lowest + 1e-6) over all
-    algorithms, runs and evaluations (Gorsane et al. 2022); with "given" scores are normalized
-    already.
+    algorithms, runs and evaluations (Gorsane et al. 2022), or the lowest and highest mean where
+    logs are averaged; with "given" scores are normalized already.
     Environments are groups of tasks. ``columns`` of a table are {"algorithm", "task", "run", "step"
     or "episode": its name there}; ``folders`` is the pattern of the folders of TensorBoard. What
     cannot be compared with the rest is left out, and named in the report's notes.
@@ -81,8 +77,8 @@ def import_results(
             f"(polars: frame.to_pandas())."
         )
     _check(reading, metric, place)
-    found, left_out = comparable(reading, metric, scale)
-    runs = _judged(found, left_out)
+    found, left_out, averaged = comparable(reading, metric, scale)
+    runs = _as_wide(_judged(found, left_out), metric, left_out)
     if not runs:
         reasons = "; ".join(left_out[:_SHOWN])
         raise ValueError(f"Nothing is left to compare: {reasons}.")
@@ -98,8 +94,8 @@ def import_results(
         )
         for run in runs
     ]
-    notes = [_ORIGIN, kind_of(runs, reading.last)]
-    notes += [_MOVING] if scale == "minmax" else []
+    notes = [_ORIGIN, kind_of(runs, reading.last, averaged)]
+    notes += [scale_of(runs, averaged)] if scale == "minmax" else []
     notes += _listed("Left out or changed", left_out)
     fixed = _fixed(runs)
     trained = [run for run in runs if run.algorithm not in fixed]
@@ -143,7 +139,7 @@ def _read_folder(folder: Path, options: Options) -> Reading:
 
 
 def _check(reading: Reading, metric: str, place: str) -> None:
-    """Raise for an unknown score, and for names that cannot be told apart."""
+    """Raise for an unknown score, and for names that cannot be told apart, or pass for others."""
     found = dict.fromkeys(name for run in reading.runs for part in run.samples for name in part)
     named("metric", metric, found, place)
     advice = "rename it there, or spell both alike if they are one"
@@ -151,6 +147,8 @@ def _check(reading: Reading, metric: str, place: str) -> None:
     check_case(f"{place}: the tasks", (run.task for run in reading.runs), advice)
     check_case(f"{place}: the algorithms", (run.algorithm for run in reading.runs), advice)
     check_distinct(reading.runs)
+    for name in dict.fromkeys(run.algorithm for run in reading.runs):
+        check_foreign_name(name, f"an algorithm in {place}")
 
 
 def _judged(runs: Sequence[Run], notes: list[str]) -> list[Run]:
@@ -162,6 +160,25 @@ def _judged(runs: Sequence[Run], notes: list[str]) -> list[Run]:
     others = dict.fromkeys(run.algorithm for run in runs if run.algorithm not in judged)
     notes += [f"{name}, whose runs have no absolute metrics" for name in others]
     return [run for run in runs if run.algorithm in judged]
+
+
+def _as_wide(runs: Sequence[Run], metric: str, notes: list[str]) -> list[Run]:
+    """Return runs with no more values of a fixed policy than its score has, which are its episodes.
+
+    Which values of a metric with more of them an episode has is not known: their mean is one value.
+    """
+    fixed, found = _fixed(runs), list[Run]()
+    for run in runs:
+        count = len(run.absolute[metric]) if run.algorithm in fixed and run.absolute else math.inf
+        wider = {name: sample for name, sample in run.absolute.items() if len(sample) > count}
+        notes += [
+            f"{run.label} has {len(sample)} values of {name} and {count} of {metric}: the mean of "
+            f"{name} counts as one value"
+            for name, sample in wider.items()
+        ]
+        means = {name: sample.mean(keepdims=True) for name, sample in wider.items()}
+        found.append(replace(run, absolute={**run.absolute, **means}))
+    return found
 
 
 def _listed(kind: str, texts: Sequence[str]) -> list[str]:
@@ -286,13 +303,13 @@ def _episodes(cell: Cell, absolute: Samples, first: int) -> Episodes:
 def _filled(parts: Sequence[Samples]) -> dict[str, np.ndarray]:
     """Return the metrics of some parts of a run, (parts, values), with equally many values.
 
-    A single value stands for all; values that are missing, and a missing return, are nan.
+    Values that are missing, and a missing return, are nan.
     """
     stacked = {name: np.array([part[name] for part in parts]) for name in parts[0]}
     width = max((values.shape[1] for values in stacked.values()), default=1)
     filled = {name: np.full((len(parts), width), math.nan) for name in ("return", *stacked)}
     for name, values in stacked.items():
-        filled[name][:, : width if values.shape[1] == 1 else values.shape[1]] = values
+        filled[name][:, : values.shape[1]] = values
     return filled
 
 
