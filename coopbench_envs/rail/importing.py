@@ -147,10 +147,14 @@ def _episode(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if "max_speed" in values:
         values.setdefault("init_speed", values["max_speed"])
     if "strikes" not in values and "malf_new" in values:
-        if values["malf_new"].ndim != 2 or values["malf_new"].dtype.kind not in "iub":
-            raise ValueError("'malf_new' must be whole numbers with 2 axes, (steps, trains).")
-        steps, trains = np.nonzero(values["malf_new"])
-        lengths = values["malf_new"][steps, trains]
+        new = values["malf_new"]
+        if new.ndim != 2 or new.dtype.kind not in "iub":
+            raise ValueError(
+                f"'malf_new' must be whole numbers with 2 axes, (steps, trains); given {new.dtype} "
+                f"of shape {new.shape}."
+            )
+        steps, trains = np.nonzero(new)
+        lengths = new[steps, trains]
         values["strikes"] = np.stack([steps + 1, trains, lengths], axis=1)
     missing = [name for name in _FIXED if name not in values]
     if missing:
