@@ -364,6 +364,7 @@ def _set(*path):
 
 RUN = ("QMIX", "seed_1")
 AT = "Hills / up / QMIX / seed_1"
+PART = '{"absolute_metrics": {"return": [1]}}'
 
 
 @pytest.mark.parametrize(
@@ -402,6 +403,9 @@ def test_strict_reading_names_the_place(tmp_path, change, message):
         ("[]", r"json: .* a valid dictionary; JSON of marl-eval has environment /"),
         ('{"e": {"t": {"A": {"r": {}, "r": {}}}}}', "an object has 'r' twice; remove one"),
         ('{"e": {"t": {"A": {"r": {}}}}}', "A / r: .* at least 1 item"),
+        (f'{{"": {{"t": {{"A": {{"r": {PART}}}}}}}}}', "name of the environment is empty; name it"),
+        (f'{{"e": {{" ": {{"A": {{"r": {PART}}}}}}}}}', "name of the task is empty; name it"),
+        (f'{{"e": {{"t": {{"": {{"r": {PART}}}}}}}}}', "name of the algorithm is empty; name it"),
         ("{", r"results\.json is not JSON"),
         ("1" * 5000, "cannot be read: Exceeds the limit"),
     ],

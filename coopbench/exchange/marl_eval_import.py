@@ -119,8 +119,11 @@ def _members_once(members: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _run(labels: tuple[str, str, str, str], parts: Mapping[str, _Part], file: str) -> Run:
-    """Return a run; raise where its steps do not rise, or two parts are absolute metrics."""
+    """Return a run; raise for an empty name, steps that do not rise, or two absolute metrics."""
     where = f"{file}: {' / '.join(labels)}"
+    for what, label in zip(("environment", "task", "algorithm"), labels, strict=False):
+        if not label.strip():
+            raise ValueError(f"{where}: the name of the {what} is empty; name it.")
     final = [name for name in parts if "absolute" in name.lower()]
     if len(final) > 1:
         raise ValueError(
