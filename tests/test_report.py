@@ -222,6 +222,13 @@ def test_aggregates_and_their_gaps(report):
     assert "two-way" in table.columns[2].meaning
 
 
+def test_the_interval_of_an_aggregate_is_called_a_bound_only_where_there_is_one(report):
+    for rows in (report.aggregates, make_report(count=1).aggregates):
+        bounds = {np.isfinite(row.low) for row in rows if "is a bound" in row.flag}
+        assert bounds == ({True} if rows is report.aggregates else set())
+        assert np.isfinite(rows[0].low) == (rows is report.aggregates)
+
+
 def test_ranks_are_shown_with_their_intervals_only(report):
     rows = {row[0].value: row[7] for row in rows_of(aggregate_table(report))}
     assert rows[NOISY].text == "3"

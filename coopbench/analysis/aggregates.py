@@ -217,7 +217,7 @@ def _aggregated(
     ``ends`` are those of the score on the tasks, see ``score_ends``, ``resampled`` the bootstrap
     intervals.
     """
-    confidence, flag, runs = protocol.report.confidence, _flag(matrices), count_runs(matrices)
+    confidence, runs = protocol.report.confidence, count_runs(matrices)
     two_way, by_key = TwoWay([one.grid() for one in matrices]), all_statistics()
     means = two_way.means
     means.flags.writeable = False  # every statistic reads them
@@ -225,6 +225,7 @@ def _aggregated(
     constants = [statistic.constant(means) for statistic in by_key.values()]
     values = (forms @ means + constants).tolist()
     halves = statistics.half_widths(two_way.spread(forms), confidence).tolist()
+    flag = _flag(matrices, has_interval=not any(map(math.isnan, halves)))
     for name, value, half in zip(by_key, values, halves, strict=True):
         low, high = value - half, value + half
         if half == 0.0 and name in _OF_MEANS:
@@ -285,7 +286,7 @@ def _row(
     )
 
 
-def _flag(matrices: Sequence[ScoreMatrix]) -> str:
+def _flag(matrices: Sequence[ScoreMatrix], has_interval: bool) -> str:
     """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
     flags, failed = run_flags(matrices), sum(one.failed for one in matrices)
     if failed:
@@ -293,6 +294,6 @@ def _flag(matrices: Sequence[ScoreMatrix]) -> str:
         flags.insert(0, f"{failed} of {runs} runs failed and count with the floor of their task")
     if are_exact([tuple(matrices)]):
         flags.append(CERTAIN)
-    elif all(np.ptp(one.values) == 0.0 for one in matrices):
+    elif has_interval and all(np.ptp(one.values) == 0.0 for one in matrices):
         flags.append("all values of each task are equal: the interval of the mean is a bound")
     return "; ".join(filter(None, (*flags, *dict.fromkeys(one.note for one in matrices))))
