@@ -14,6 +14,7 @@ from builders import (
     group_protocol,
     make_block,
     make_task,
+    make_training,
     protocol_of,
 )
 from hypothesis import given, settings
@@ -30,6 +31,8 @@ from coopbench.analysis.score_matrix import count_runs, group_matrices, score_ma
 from coopbench.baselines.match import OWN
 from coopbench.episodes.table import DIGEST, Cell, EpisodeTable, Failure, Trace
 from coopbench.report.sections.contexts import context_table, focal_contexts
+from coopbench.report.sections.improvements import improvements
+from coopbench.report.sections.profiles import profile_points
 from coopbench.report.tables.entries import named_count
 
 EPISODES = 40
@@ -270,6 +273,32 @@ def test_runs_above_count_where_the_score_is_defined(protocol, where, counts):
     mine = [dataclasses.replace(b, returns=r) for b, r in zip(blocks, returns, strict=False)]
     (row,) = comparisons(protocol, EpisodeTable((*mine, blocks[5])))
     assert (row.above, row.runs) == counts
+
+
+def test_runs_that_play_all_tasks_are_not_counted_once_for_each_task():
+    """Of two tasks with the same scores the second tells nothing new."""
+    names = {"mine": 5.5, "other": 5.0}
+    blocks = [
+        block
+        for name, level in names.items()
+        for task in ("a-one", "a-two")
+        for block in learner(name, level, FIVE, task, spread=2.0)
+    ]
+    blocks += [block for task in ("a-one", "a-two") for block in fixed("rival", 4.0, task)]
+    widths: dict[str, list[float]] = {}
+    for plays in ("own", "all"):
+        protocol = group_protocol(training=make_training(runs=5, plays=plays), train=tuple(FIVE))
+        report = Findings(protocol, EpisodeTable(tuple(blocks)))
+        chance = next(r for r in improvements(protocol, report.episodes) if r.unit == "runs")
+        points = [p for p in profile_points(protocol, report.episodes) if p.policy == "mine"]
+        band = max(point.high - point.low for point in points)
+        (iqm,) = (r for r in report.aggregates_of("iqm", "a") if r.policy == "mine")
+        widths[plays] = [chance.high - chance.low, band, iqm.high - iqm.low]
+        rows = group_comparisons(protocol, report.episodes)
+        (row,) = (r for r in rows if (r.first, r.second) == ("mine", "rival"))
+        assert row.runs == 10
+        assert np.isnan(row.above_low) == (plays == "all")
+    assert np.all(np.array(widths["all"]) > 1.2 * np.array(widths["own"]))
 
 
 def test_a_family_is_one_pair_on_the_tasks_of_a_group(protocol):

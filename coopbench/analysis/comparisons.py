@@ -4,7 +4,7 @@ The interval of a difference is for new runs and new episodes. p is the level at
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -219,9 +219,10 @@ def _welch(pair: tuple[ScoreMatrix, ScoreMatrix]) -> dict[str, Any]:
 def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
     """Return how many runs of a learner are above a fixed policy, over tasks; {} of other pairs.
 
-    Runs without a defined score do not count, nor tasks on which the fixed policy has none.
+    Runs without a defined score do not count, nor tasks on which the fixed policy has none. Runs
+    that play several of the tasks are not independent there: their share has no interval.
     """
-    above = runs = 0
+    above, runs, labels = 0, 0, list[Hashable]()
     for one, two in pairs:
         if one.fixed == two.fixed:
             return {}
@@ -229,7 +230,10 @@ def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
         gaps = learner.run_means - mean_of_defined(fixed.values)
         above += int(np.sum(gaps > 0.0))
         runs += int(np.isfinite(gaps).sum())
-    low, high = statistics.binomial_interval(above, runs) if runs else (math.nan, math.nan)
+        labels.append(learner.units_label)
+    low = high = math.nan
+    if runs and len(set(labels)) == len(labels):
+        low, high = statistics.binomial_interval(above, runs)
     return {"above": above, "runs": runs, "above_low": low, "above_high": high}
 
 

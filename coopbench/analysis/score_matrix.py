@@ -5,7 +5,7 @@ The unit of inference of a fixed policy is the episode, that of a policy with tr
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -75,6 +75,13 @@ class ScoreMatrix:
         return np.asarray(np.atleast_2d(self.values).mean(axis=0))
 
     @property
+    def units_label(self) -> Hashable:
+        """What tasks of a policy have in common that have the same units; None for own episodes."""
+        if not self.fixed:
+            return self.origin, self.runs
+        return None if self.own_episodes else self.seeds.tobytes()
+
+    @property
     def units(self) -> np.ndarray:
         """Values of the episodes of a fixed policy; ``run_means`` of a learner."""
         return self.values if self.fixed else self.run_means
@@ -109,6 +116,7 @@ class UnitScores(NamedTuple):
     unit: str  # of inference
     tasks: list[np.ndarray]  # (units,) each
     own_episodes: bool  # as in ``ScoreMatrix``
+    labels: list[Hashable]  # of the tasks: equal where these have the same units
 
 
 @dataclass(frozen=True)
@@ -365,8 +373,9 @@ def group_units(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, 
                 scales[task.id].normalise(one.units)
                 for task, one in zip(protocol.groups[group], matrices, strict=True)
             ]
-            head = matrices[0]
-            groups.setdefault(group, {})[policy] = UnitScores(head.unit, scores, head.own_episodes)
+            head, labels = matrices[0], [one.units_label for one in matrices]
+            found = UnitScores(head.unit, scores, head.own_episodes, labels)
+            groups.setdefault(group, {})[policy] = found
     return groups
 
 

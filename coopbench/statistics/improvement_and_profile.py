@@ -1,10 +1,11 @@
 """Intervals in closed form of shares over tasks: probability of improvement, profiles.
 
 Both are means over tasks. A profile takes Student's t: variances add over tasks, degrees of freedom
-follow Satterthwaite 1946.
+follow Satterthwaite 1946. Tasks that the same units have played, runs or episodes, are not
+independent: such units are summed over these tasks first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from coopbench.statistics.estimates import (
 )
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
+from coopbench.statistics.two_way import alike
 
 NO_VARIATION = "no variation at all: a width of zero is not certainty"
 SINGLE = "a task has a single value: no interval exists"
+Labels = Sequence[Hashable]  # one for every task; None: no other task has these units
 
 
 def improvement_interval(
-    x: Scores, y: Scores, confidence: float = 0.95, matched: bool = False
+    x: Scores,
+    y: Scores,
+    confidence: float = 0.95,
+    matched: bool = False,
+    labels: tuple[Labels, Labels] | None = None,
 ) -> Interval:
     """Put an interval around ``probability_of_improvement``, never one of width zero.
 
@@ -32,14 +39,17 @@ def improvement_interval(
     freedom add, and each variance is taken at the mean over tasks: it is concave, so that the sum
     is not too small.
 
-    With ``matched``, value i of both samples on every task comes from one and the same episode: the
-    variance of the sum contains the correlation between the tasks' placements, which without it is
-    taken as 0. Where tasks go opposite ways, the variance of their mean is at least 1 / tasks of
-    what it is for independent tasks.
+    With ``matched``, value i of both samples on every task comes from one and the same episode.
+    ``labels``, of the tasks of x and of those of y, say which tasks have the same units: value i of
+    two tasks with equal labels (not None) comes from the same run. In both cases the variance of
+    the sum contains the correlation between the tasks' placements, which otherwise is taken as 0;
+    degrees of freedom are those of the different runs. Of few runs that all have the same placement
+    on a task the correlation is not known, and is taken as 1. Where tasks go opposite ways, the
+    variance of their mean is at least 1 / tasks of what it is for independent tasks.
 
     Raises:
-        ValueError: if the numbers of tasks differ, or scores are missing; with ``matched`` also if
-            the numbers of values differ.
+        ValueError: if the numbers of tasks differ, or scores are missing; with ``matched`` or equal
+            labels also if the numbers of values differ.
     """
     check_confidence(confidence)
     estimate = probability_of_improvement(x, y)
@@ -49,14 +59,36 @@ def improvement_interval(
     if min(len(column) for pair in pairs for column in pair) < 2:
         return Interval(estimate, np.nan, np.nan, (SINGLE,))
     sizes = np.array([[len(one), len(two)] for one, two in pairs])
-    sharing = float(_correlation(pairs).mean()) * len(pairs) if matched else 1.0
+    sharing, freedom = 1.0, float(np.sum(sizes - 1))
+    if matched:
+        added = [_placements(one, two) - _placements(two, one) for one, two in pairs]
+        sharing = float(_correlation(added, [0] * len(added), 0.0).mean()) * len(pairs)
+    elif labels is not None:
+        sharing, freedom = _of_shared_runs(pairs, labels)
     sharing = max(sharing, 1.0 / len(pairs))  # 0 up to rounding on both sides of a zero-sum game
-    low = _lowest(estimate, sizes, sharing, confidence)
-    high = 1.0 - _lowest(1.0 - estimate, sizes, sharing, confidence)  # of the complement
+    low = _lowest(estimate, sizes, sharing, freedom, confidence)
+    high = 1.0 - _lowest(1.0 - estimate, sizes, sharing, freedom, confidence)  # of the complement
     return Interval(estimate, low, high)
 
 
-def _lowest(estimate: float, sizes: np.ndarray, sharing: float, confidence: float) -> float:
+def _of_shared_runs(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], labels: tuple[Labels, Labels]
+) -> tuple[float, float]:
+    """Return the ``sharing`` of tasks with labels, and the degrees of freedom."""
+    samples = (
+        [_placements(one, two) for one, two in pairs],
+        [_placements(two, one) for one, two in pairs],
+    )
+    freedom = 0
+    for side, names in zip(samples, labels, strict=True):
+        freedom += sum(len(side[members[0]]) - 1 for members in _blocks(side, names))
+    parts = [_correlation(*side, 1.0).mean() for side in zip(samples, labels, strict=True)]
+    return float(np.mean(parts)) * len(pairs), float(freedom)
+
+
+def _lowest(
+    estimate: float, sizes: np.ndarray, sharing: float, freedom: float, confidence: float
+) -> float:
     """Return the lower limit of a mean share over tasks with ``sizes`` (tasks, 2) of samples.
 
     ``sharing`` is by how much the variance of the mean exceeds that of independent tasks.
@@ -64,7 +96,7 @@ def _lowest(estimate: float, sizes: np.ndarray, sharing: float, confidence: floa
     from scipy import special
 
     pairs, totals = sizes.prod(axis=1), sizes.sum(axis=1)
-    quantile = special.stdtrit(float(np.sum(totals - 2)), 0.5 + confidence / 2.0)
+    quantile = special.stdtrit(freedom, 0.5 + confidence / 2.0)
     low, high = 0.0, estimate
     for _ in range(60):  # halves the distance to less than the spacing of floats
         p = (low + high) / 2.0
@@ -75,37 +107,67 @@ def _lowest(estimate: float, sizes: np.ndarray, sharing: float, confidence: floa
     return high
 
 
-def _correlation(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the correlation between tasks of what an episode adds to the estimate, (tasks, tasks).
+def _correlation(added: Sequence[np.ndarray], labels: Labels, unknown: float) -> np.ndarray:
+    """Return the correlation between tasks of what a unit adds to the estimate, (tasks, tasks).
 
-    A task on which placements do not vary is uncorrelated.
+    It is 0 between tasks of different labels, and ``unknown`` where a task does not vary.
     """
-    added = np.array([_placements(one, two) - _placements(two, one) for one, two in pairs])
-    centred = added - added.mean(axis=1, keepdims=True)
-    norms = np.sqrt((centred**2).sum(axis=1))
-    scaled = centred / np.where(norms > 0.0, norms, 1.0)[:, None]
-    result: np.ndarray = scaled @ scaled.T
+    result = np.eye(len(added))
+    for members in _blocks(added, labels):
+        rows = np.array([added[k] for k in members])
+        centred = rows - rows.mean(axis=1, keepdims=True)
+        norms = np.sqrt((centred**2).sum(axis=1))
+        varies = norms > 0.0
+        scaled = centred / np.where(varies, norms, 1.0)[:, None]
+        both = varies[:, None] & varies[None, :]
+        result[np.ix_(members, members)] = np.where(both, scaled @ scaled.T, unknown)
     np.fill_diagonal(result, 1.0)
     return result
 
 
-def profile_interval(scores: Scores, taus: Scores, confidence: float = 0.95) -> Interval:
+def profile_interval(
+    scores: Scores, taus: Scores, confidence: float = 0.95, labels: Labels | None = None
+) -> Interval:
     """Put a pointwise interval around ``performance_profile``, arrays (thresholds,).
 
-    Ends are cut at 0 and 1.
+    Ends are cut at 0 and 1. ``labels`` say which tasks have the same units: value i of two tasks
+    with equal labels (not None) comes from the same run or episode.
 
     Raises:
-        ValueError: for missing scores, or an empty or missing threshold.
+        ValueError: for missing scores, an empty or missing threshold, or different numbers of
+            values of tasks with equal labels.
     """
     check_confidence(confidence)
     tasks, levels = columns_of(as_tasks(scores)), as_vector(taus, "taus")
     estimate = performance_profile(scores, levels)
     total = sum(len(task) for task in tasks)
-    above = [(task[:, None] > levels).astype(np.float64) for task in tasks]
+    blocks = _blocks(tasks, [None] * len(tasks) if labels is None else labels)
+    above = [
+        np.sum([(tasks[k][:, None] > levels).astype(np.float64) for k in members], axis=0)
+        for members in blocks
+    ]
     parts = np.array([_variance(part) * len(part) / total**2 for part in above])
     freedom = np.array([len(part) - 1 for part in above])
     low, high = _ends(estimate, parts, freedom, confidence)
     return Interval(estimate, low, high, _notes(parts, int(freedom.min())))
+
+
+def _blocks(tasks: Sequence[np.ndarray], labels: Labels) -> list[list[int]]:
+    """Group tasks by label; raise ``ValueError`` if those of one have different numbers of units.
+
+    A task without a label is alone.
+    """
+    if len(labels) != len(tasks):
+        raise ValueError(f"{len(labels)} labels for {len(tasks)} tasks; allowed is one for each")
+    blocks = alike(range(len(tasks)), labels)
+    for members in blocks:
+        sizes = sorted({len(tasks[k]) for k in members})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"tasks with the label {labels[members[0]]!r} have {sizes[0]} and {sizes[1]} "
+                "values; allowed are equal numbers, of the same units"
+            )
+    return blocks
 
 
 def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:

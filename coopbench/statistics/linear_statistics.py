@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from coopbench.statistics.estimates import iqm
-from coopbench.statistics.two_way import Grid, Spread, TwoWay
+from coopbench.statistics.two_way import Grid, Spread, TwoWay, alike
 
 CUT = 0.25  # share of values that the interquartile mean drops at each end
 
@@ -54,8 +54,8 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
 
     It answers for the typical run, not for the expectation, and only learners have it. Over runs
     its variance is that of the winsorised run means (Tukey and McLaughlin 1963, Sankhya A 25:
-    331-352), task by task; episodes move all runs of a task at once, by the share of its runs in
-    the middle half.
+    331-352), summed over the tasks that the same runs have played; other tasks are independent.
+    Episodes move all runs of a task at once, by the share of its runs in the middle half.
 
     Raises:
         ValueError: if a grid is of a fixed policy, or not allowed in ``TwoWay``.
@@ -67,14 +67,15 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
     pooled = np.sort(np.concatenate(means))
     cut, size = int(CUT * len(pooled)), len(pooled)
     low, high = pooled[cut], pooled[size - cut - 1]
-    middle, weights = size - 2 * cut, []
-    runs, freedom = np.zeros(len(grids)), np.ones(len(grids))
-    for k, values in enumerate(means):
-        weights.append(np.mean((values >= low) & (values <= high)))
-        count = len(values)
+    middle, blocks = size - 2 * cut, alike(range(len(grids)), [grid.runs for grid in grids])
+    runs, freedom = np.zeros(len(blocks)), np.ones(len(blocks))
+    for k, members in enumerate(blocks):
+        sums = np.sum([np.clip(means[member], low, high) for member in members], axis=0)
+        count = len(sums)
         if count > 1:  # with a single run the interval is nan in any case
-            runs[k] = np.var(np.clip(values, low, high), ddof=1) * count / middle**2
+            runs[k] = np.var(sums, ddof=1) * count / middle**2
             freedom[k] = count - 1.0
+    weights = [np.mean((values >= low) & (values <= high)) for values in means]
     shares = np.array(weights) * [len(values) for values in means]
     spread = two_way.spread(shares / shares.sum())
     total = runs.sum()

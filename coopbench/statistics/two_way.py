@@ -118,14 +118,14 @@ class TwoWay:
         self._magnitude = np.stack([_magnitude(part) for part in series], axis=-1)
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
         everything = range(len(self.grids))
-        by_runs = _alike(learners, [grid.runs for grid in self.grids])
-        by_episodes = _alike(everything, [grid.episodes for grid in self.grids])
+        by_runs = alike(learners, [grid.runs for grid in self.grids])
+        by_episodes = alike(everything, [grid.episodes for grid in self.grids])
         self._runs = [_runs_block(members, series) for members in by_runs]
         self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
         pairs = [(grid.runs, grid.episodes) for grid in self.grids]
         whole = [None if None in pair else pair for pair in pairs]
         self._interaction = [
-            _interaction_block(members, series, self.grids) for members in _alike(learners, whole)
+            _interaction_block(members, series, self.grids) for members in alike(learners, whole)
         ]
 
     def spread(self, weights: np.ndarray) -> Spread:
@@ -288,7 +288,7 @@ def _check(grids: Sequence[Grid]) -> None:
             )
 
 
-def _alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]:
+def alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]:
     """Group grids by label; one without a label is alone."""
     groups: dict[Hashable, list[int]] = {}
     for k in members:

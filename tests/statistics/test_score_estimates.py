@@ -99,6 +99,23 @@ def test_matched_tasks_that_are_equal_tell_nothing_new():
         improvement_interval(twice[0], twice[1][:5], matched=True)
 
 
+def test_tasks_that_the_same_runs_play_tell_nothing_new_if_they_are_equal():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(0.4, 1.0, size=(5, 1)), rng.normal(size=(7, 1))
+    twice = np.tile(x, 2), np.tile(y, 2)
+    interval = improvement_interval(*twice, 0.9, labels=(["a", "a"], ["b", "b"]))
+    assert (interval.low, interval.high) == pytest.approx(
+        (improvement_interval(x, y, 0.9).low, improvement_interval(x, y, 0.9).high)
+    )
+    apart = improvement_interval(*twice, 0.9, labels=(["a", "b"], [None, None]))
+    assert apart == improvement_interval(*twice, 0.9)
+    sure = improvement_interval(twice[0] + 9.0, twice[1], 0.9, labels=(["a"] * 2, ["b"] * 2))
+    assert sure.low == pytest.approx(improvement_interval(x + 9.0, y, 0.9).low)
+    for labels, what in ((["a"], "1 labels for 2 tasks"), (["a", "a"], "'a' have 5 and 7 values")):
+        with pytest.raises(ValueError, match=what):
+            improvement_interval([x[:, 0], y[:, 0]], twice[1], labels=(labels, [None] * 2))
+
+
 def test_tasks_that_go_opposite_ways_leave_an_interval():
     """Both seats of a zero-sum game: the mean of the two shares is 1/2 in every episode."""
     for seed in range(20):
@@ -108,6 +125,16 @@ def test_tasks_that_go_opposite_ways_leave_an_interval():
         assert interval.estimate == pytest.approx(0.5)
         assert interval.low == pytest.approx(1.0 - interval.high)
         assert 0.2 < interval.low < 0.45
+
+
+def test_profiles_sum_units_over_the_tasks_that_these_have_played():
+    once = np.random.default_rng(4).normal(size=(9, 1))
+    twice, levels = np.tile(once, 2), [-0.5, 0.1]
+    shared = profile_interval(twice, levels, 0.9, labels=["a", "a"])
+    alone, apart = profile_interval(once, levels, 0.9), profile_interval(twice, levels, 0.9)
+    for ends in ("low", "high"):
+        assert getattr(shared, ends) == pytest.approx(getattr(alone, ends))
+    assert np.all(apart.high - apart.low < shared.high - shared.low)
 
 
 def test_intervals_of_profiles_pool_the_variances_of_tasks():

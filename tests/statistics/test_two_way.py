@@ -300,6 +300,18 @@ def test_the_iqm_of_runs_is_the_pooled_one():
         iqm_of_runs([Grid(Y[0])])
 
 
+def test_the_iqm_of_runs_that_play_all_tasks_varies_as_their_sums():
+    ability = rng.normal(size=(8, 1))
+    tasks = [ability + 0.1 * rng.normal(size=(8, 40)) for _ in range(6)]
+    shared = iqm_of_runs([Grid(values, runs="models") for values in tasks])[1]
+    means = np.stack([values.mean(axis=1) for values in tasks], axis=1)
+    low, high = np.sort(means.ravel())[[12, 35]]
+    sums = np.clip(means, low, high).sum(axis=1)
+    assert shared.runs[0] == pytest.approx(np.var(sums, ddof=1) * 8 / 24**2)
+    assert shared.runs_df[0] == pytest.approx(7)
+    assert shared.runs[0] > 4 * iqm_of_runs([Grid(values) for values in tasks])[1].runs[0]
+
+
 def test_binomial_interval_is_exact():
     for count, hits in ((5, 5), (10, 10), (10, 0), (7, 3)):
         exact = stats.binomtest(hits, count).proportion_ci(0.95, method="exact")

@@ -285,7 +285,8 @@ def _above_entry(row: Comparison | GroupComparison) -> Entry:
     if not row.runs:
         return Entry(MISSING)
     text = f"{row.above} of {row.runs}"
-    share = f"share {row.above_low:.2f} to {row.above_high:.2f}"
+    known = not math.isnan(row.above_low)
+    share = f"share {row.above_low:.2f} to {row.above_high:.2f}" if known else ""
     return Entry(text, row.above / row.runs, below=share)
 
 

@@ -78,6 +78,7 @@ def _improvement(
         y.tasks,
         confidence=protocol.report.confidence,
         matched=shared and len(set(map(len, (*x.tasks, *y.tasks)))) == 1,
+        labels=None if unit == EPISODES else (x.labels, y.labels),
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     return Improvement(*names, *ends, tasks, count, unit, "; ".join(interval.warnings))
