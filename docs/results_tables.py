@@ -88,7 +88,7 @@ def leaders(name: str, group: str) -> list[str]:
     if script is not None and learner is not None:
         more = stored.number(learner["estimate"]) - stored.number(script["estimate"])
         places = ranks.get(learner["policy"]), ranks.get(script["policy"])
-        difference = f"{more:+.2f}, {'decided' if apart(*places) else 'ranks overlap'}"
+        difference = f"{more:+z.2f}, {'decided' if apart(*places) else 'ranks overlap'}"
     chance = f"{stored.number(rows['random']['estimate']):z.2f}" if "random" in rows else "—"
     return [chance, cell(script, "—"), cell(learner, NONE), difference]
 
@@ -148,7 +148,7 @@ def tasks(name: str, group: str | None = None) -> str:
         if learner is not None:
             pair = task.id, frozenset((script["policy"], learner["policy"]))
             more = value(learner) - value(script)
-            difference = f"{more:+.2f}, {'decided' if pair in decided else 'open'}"
+            difference = f"{more:+z.2f}, {'decided' if pair in decided else 'open'}"
             title, rising = stored.titled(name, learner), stored.rising(name, learner, [task])
             cells.append(f"{title} {value(learner):z.2f}{rising}")
         else:

@@ -8,7 +8,7 @@ import pytest
 import toy_lift
 
 import coopbench
-from coopbench.episodes.table import Cell, EpisodeTable, Progress
+from coopbench.episodes.table import Cell, EpisodeTable, Failure, Progress
 from coopbench.errors import ProtocolError
 from coopbench.protocol.limits import LIMITS
 from coopbench.protocol.loading import load_protocol
@@ -185,6 +185,15 @@ def test_published_returns_are_scaled_by_the_lowest_and_highest_run(tmp_path):
     assert (fixed.iqm, fixed.optimality_gap) == (0.5, 0.5)
     assert np.isnan(fixed.iqm_low)
     assert "one run" in fixed.flag
+    unknown = returns_table({"mine": {"three": {5: 1.0, 6: 3.0}}, "far": {"three": {5: np.nan}}})
+    lost = (Failure(Cell("three", "mine", 7), "out of memory"),)
+    unknown = EpisodeTable(unknown.blocks, failures=lost)
+    rows = published_returns(protocol, unknown)
+    mine, far = published_aggregates(protocol, unknown, rows)
+    assert [row.normalised for row in rows[:2]] == [0.0, 1.0]
+    assert mine.flag.startswith("without 1 run that failed")
+    assert np.isnan(far.iqm)
+    assert far.flag == "the returns of some runs are not stored"
 
 
 def test_every_metric_has_an_interquartile_mean_for_each_setting_and_group():

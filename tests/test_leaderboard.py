@@ -6,14 +6,19 @@ import shutil
 
 import numpy as np
 import pytest
-from builders import Invests, make_task, small_protocol
+from builders import Invests, group_blocks, group_protocol, make_task, small_protocol
 from results_folder import edit_row
 
 import coopbench
+from coopbench.analysis.deviations import deviations
+from coopbench.episodes.table import EpisodeTable, Failure
 from coopbench.playing.contestants import Failed, TrainedRuns
 from coopbench.protocol.loading import ad_hoc
 from coopbench.report.leaderboard import tables
+from coopbench.report.report import Report
+from coopbench.report.sections.checklist import checklist
 from coopbench.results.manifest import NAME
+from coopbench.workflows.leaderboard import _unranked
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +160,22 @@ def test_who_lacks_a_task_has_no_place(folders):
     board = coopbench.leaderboard([one], unverified="mark")
     assert "tit_for_tat" not in {row.policy for row in board.rows}
     assert "tit_for_tat lacks tasks: long" in board.notes
+
+
+def test_a_task_on_which_all_runs_failed_is_not_lacking():
+    protocol = group_protocol()
+    blocks = group_blocks({"mine": 5.0}, runs=(900, 901, 902))
+    lost = tuple(b.cell for b in blocks if b.cell.task == "a-two")
+    table = EpisodeTable(
+        tuple(block for block in blocks if block.cell not in lost),
+        failures=tuple(Failure(cell, "out of memory") for cell in lost),
+    )
+    notes = list(_unranked(protocol, table, ["mine"]))
+    assert [note for note in notes if "lacks" in note] == []
+    assert len(notes) == 3
+    assert not any("lacks" in reason for reason in deviations(protocol, table))
+    known = {item.item: item.known for item in checklist(Report(protocol, table))}
+    assert known["Runs that failed or are missing are listed"] == "3 runs"
 
 
 def test_the_command(folders, tmp_path, command):

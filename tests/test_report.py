@@ -452,6 +452,15 @@ def test_few_pairs_are_drawn_whole_and_many_against_the_best(many, monkeypatch):
     assert (seen.estimate, seen.low, seen.high) == (1.0, 0.75, 1.0)
 
 
+def test_files_of_parts_that_a_report_leaves_out_go(report, tmp_path):
+    kept, stale = tmp_path / "notes.csv", tmp_path / "outside.csv"
+    for file in (kept, stale):
+        file.write_text("of an earlier report\n", encoding="utf-8")
+    report.save(tmp_path)
+    assert kept.exists()
+    assert not stale.exists()
+
+
 def test_tasks_that_nobody_played_are_left_out(many):
     names = [task.id for task in many.protocol.task]
     played = tuple(row for row in many.estimates if row.task in names[:3])
@@ -472,7 +481,7 @@ def test_the_overview_holds_all_scores(many):
             assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
             (estimate,) = (e for e in many.estimates_of(row[0].value, "return") if e.policy == name)
             bounds = many.protocol.task_of(row[0].value).bounds
-            half = (estimate.high - estimate.mean) / (bounds.high - bounds.low)
+            half = (estimate.high - estimate.low) / 2 / (bounds.high - bounds.low)
             varies = np.isfinite(half) and estimate.high > estimate.low
             assert entry.text.partition(" ± ")[2] == (f"{half:.3f}" if varies else "")
 

@@ -428,6 +428,11 @@ def test_scores_with_partners_have_their_context(focal):
     assert np.isnan(alone.gain)
     shown = context_table(Findings(protocol, EpisodeTable((block,))))
     assert shown.columns[1].name == "Share of bound"  # nothing certifies a best response
+    runs = tuple(dataclasses.replace(block, cell=Cell("dilemma", "mine", run)) for run in (50, 51))
+    lost = Failure(Cell("dilemma", "mine", 52), "out of memory")
+    (failed,) = focal_contexts(protocol, EpisodeTable(runs, failures=(lost,)))
+    assert failed.own == pytest.approx((2 * row.own + protocol.task[0].bounds.low) / 3)
+    assert failed.joint == pytest.approx(row.joint)
     assert "best response" not in shown.unit
 
 

@@ -65,7 +65,8 @@ class Report(Findings):
         ``coopbench.report.sections.parts`` lists the parts. Outside of a results folder, which
         holds every episode already, there is ``episodes.csv``, too. The keys are html, md, tex,
         json, the names of parts, and paths such as ``plots/scores.svg``. Files of the same name
-        are replaced, never half written. The same report gives the same bytes.
+        are replaced, never half written; those of parts that this report leaves out, because few
+        reports have them, are removed. The same report gives the same bytes.
 
         Raises ``ValueError`` for a results folder of other results, whose report this would
         replace, and ``OSError`` if the folder cannot be written.
@@ -85,7 +86,10 @@ class Report(Findings):
         }
         if not inside:
             contents["episodes.csv"] = columns_as_csv(self.episodes.columns())
-        return write_all(Path(folder), contents, "report")
+        written = write_all(Path(folder), contents, "report")
+        for name in parts().keys() - written.keys():
+            (Path(folder) / f"{name}.csv").unlink(missing_ok=True)
+        return written
 
     def latex(self) -> str:
         """Return the tables of aggregates and of the score for a paper, as in ``report.tex``."""

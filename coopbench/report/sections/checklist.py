@@ -222,8 +222,9 @@ def _numbers(study: Findings) -> Answers:
     test = {"welch": "independent", "paired": "paired by episodes"}[settings.comparison]
     text = f"{test}, alpha {settings.alpha:g}. {decisions_text(study)}"
     yield "Tests are adjusted for their number", YES, text
-    alike = {(row.task, row.policy, row.state, row.reason) for row in study.missing_runs}
-    text = counted(len(alike), "run") if alike else "there are none"
+    models = {task.id: protocol.model_of(task) for task in protocol.task}
+    missing = {(row.policy, models[row.task], row.run) for row in study.missing_runs}
+    text = counted(len(missing), "run") if missing else "there are none"
     yield "Runs that failed or are missing are listed", YES, text
 
 

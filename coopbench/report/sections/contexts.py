@@ -13,9 +13,8 @@ import numpy as np
 
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
-from coopbench.analysis.score_matrix import has_agreed_bounds
+from coopbench.analysis.score_matrix import has_agreed_bounds, units_of
 from coopbench.episodes.grouping import grouped
-from coopbench.episodes.metrics import values
 from coopbench.episodes.table import Episodes, EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -34,7 +33,11 @@ REFERENCE = "always_defect"  # the policy with which partners' gains are compare
 
 @dataclass(frozen=True, eq=False)
 class FocalContext(ReportRow):
-    """Returns of a policy and of its partners on one task; means over runs and episodes."""
+    """Returns of a policy and of its partners on one task; means over runs and episodes.
+
+    As in the score, a run that failed has the floor of the task; joint return and partners' are
+    those of the runs that have played.
+    """
 
     group: str
     task: str
@@ -54,12 +57,15 @@ def focal_contexts(protocol: Protocol, table: EpisodeTable) -> tuple[FocalContex
     for task in (task for task in protocol.task if task.partners):
         blocks = {p: table.runs(task.id, p) for p in table.policies_on(task.id)}
         defecting = _partner(blocks[REFERENCE]) if REFERENCE in blocks else math.nan
-        rows += [_row(task, policy, runs, defecting) for policy, runs in blocks.items()]
+        for policy, runs in blocks.items():
+            scores = units_of(protocol, table, task, policy, protocol.report.score)
+            rows.append(_row(task, policy, float(scores.mean()), runs, defecting))
     return tuple(rows)
 
 
-def _row(task: Task, policy: str, runs: Sequence[Episodes], defecting: float) -> FocalContext:
-    own = float(np.mean([values(block, "own_return").mean() for block in runs]))
+def _row(
+    task: Task, policy: str, own: float, runs: Sequence[Episodes], defecting: float
+) -> FocalContext:
     joint = float(np.mean([block.team_returns.mean() for block in runs]))
     partner = _partner(runs)
     share = own / task.bounds.high if task.bounds.high > 0.0 else math.nan

@@ -261,7 +261,8 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
     """
     if row is None or scale is None:
         return Entry(MISSING)
-    entry, half = number_entry((row.mean - scale.low) / scale.width, Scale(3)), row.high - row.mean
+    entry = number_entry((row.mean - scale.low) / scale.width, Scale(3))
+    half = (row.high - row.low) / 2.0  # an end may be cut at the bounds, and nearer to the mean
     if not math.isfinite(half) or is_point(row.low, row.high):
         return entry
     return replace(entry, text=f"{entry.text} ± {Scale(3)(half / scale.width)}")

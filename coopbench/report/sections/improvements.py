@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from coopbench import statistics
-from coopbench.analysis.aggregates import Aggregate
 from coopbench.analysis.contrasts import family_pairs
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
@@ -111,12 +112,14 @@ def drawn_pairs(findings: Findings, group: str) -> list[Improvement]:
     rows = [row for row in rows if math.isfinite(row.estimate)]
     if len(rows) <= PAIRS:
         return rows
-    best = dict[str, Aggregate]()
-    for row in findings.aggregates_of("mean", group):
-        leader = best.setdefault(row.unit, row)
-        best[row.unit] = row if row.estimate > leader.estimate else leader
-    swapped = [r if r.first == best[r.unit].policy else _swapped(r) for r in rows]
-    return [row for row in swapped if row.first == best[row.unit].policy]
+    scores = group_units(findings.protocol, findings.episodes)[group]
+    means = {name: np.mean([np.mean(task) for task in one.tasks]) for name, one in scores.items()}
+    best = {
+        unit: max((name for name in scores if scores[name].unit == unit), key=means.__getitem__)
+        for unit in {row.unit for row in rows}
+    }
+    swapped = [r if r.first == best[r.unit] else _swapped(r) for r in rows]
+    return [row for row in swapped if row.first == best[row.unit]]
 
 
 def _swapped(row: Improvement) -> Improvement:

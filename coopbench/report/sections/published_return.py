@@ -13,12 +13,14 @@ from coopbench.analysis.rows import ReportRow
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
+from coopbench.report.answers import counted
 from coopbench.report.numbers import Scale, level_text
 from coopbench.report.section import ReportSection
 from coopbench.report.tables.entries import Field, table_of
 from coopbench.report.tables.model import Table
 
 _EQUAL = "all returns of the report are equal: there is nothing to normalize by"
+_UNKNOWN = "the returns of some runs are not stored"
 _ONE_RUN = "one run: nothing is known of its spread between runs"
 
 
@@ -59,7 +61,8 @@ def published_returns(protocol: Protocol, table: EpisodeTable) -> tuple[Publishe
         return ()
     blocks = [block for task, policy in table.pairs for block in table.runs(task, policy)]
     means = np.array([block.team_returns.mean() for block in blocks])
-    low, width = means.min(), np.ptp(means)
+    known = means[np.isfinite(means)]
+    low, width = (known.min(), np.ptp(known)) if len(known) else (math.nan, math.nan)
     shares = (means - low) / width if width > 0 else np.full(len(means), np.nan)
     return tuple(
         PublishedReturn(b.cell.task, b.cell.policy, b.cell.run, float(mean), float(share))
@@ -76,23 +79,31 @@ def published_aggregates(
     matrix of runs and tasks, their intervals from the stratified bootstrap over runs (Agarwal et
     al. 2021), the method "percentile".
     """
-    runs = grouped(((row.policy, row.task), row.normalised) for row in published)
-    return tuple(
-        _aggregate(protocol, group, policy, columns)
-        for group, tasks in protocol.groups.items()
-        for policy in dict.fromkeys(policy for policy, _ in runs)
-        if (columns := [np.array(runs[policy, t.id]) for t in tasks if (policy, t.id) in runs])
-    )
+    runs = grouped(((row.policy, row.task), row) for row in published)
+    rows = []
+    for group, tasks in protocol.groups.items():
+        for policy in dict.fromkeys(policy for policy, _ in runs):
+            played = [runs[policy, task.id] for task in tasks if (policy, task.id) in runs]
+            failed = sum(len(table.failed(task.id, policy)) for task in tasks)
+            if played:
+                rows.append(_aggregate(protocol, group, policy, played, failed))
+    return tuple(rows)
 
 
 def _aggregate(
-    protocol: Protocol, group: str, policy: str, columns: list[np.ndarray]
+    protocol: Protocol,
+    group: str,
+    policy: str,
+    played: Sequence[Sequence[PublishedReturn]],
+    failed: int,
 ) -> PublishedAggregate:
-    """Return the statistics of the runs on some tasks, one array for each."""
+    """Return the statistics of the runs on some tasks, a sequence for each; some have failed."""
     settings, both = protocol.report, (statistics.iqm, statistics.optimality_gap)
+    columns = [np.array([row.normalised for row in rows]) for rows in played]
     sizes = [len(column) for column in columns]
     if not np.isfinite(np.concatenate(columns)).all():
-        ends, flag = [(math.nan,) * 3] * 2, _EQUAL
+        unknown = any(math.isnan(row.mean) for rows in played for row in rows)
+        ends, flag = [(math.nan,) * 3] * 2, _UNKNOWN if unknown else _EQUAL
     elif max(sizes) == 1:
         ends, flag = [(statistic(columns), math.nan, math.nan) for statistic in both], _ONE_RUN
     else:
@@ -102,6 +113,8 @@ def _aggregate(
         )
         ends = [(float(one.estimate), float(one.low), float(one.high)) for one in drawn]
         flag = "; ".join(drawn[0].warnings)
+    if failed:
+        flag = "; ".join(filter(None, (f"without {counted(failed, 'run')} that failed", flag)))
     return PublishedAggregate(group, policy, *ends[0], *ends[1], len(columns), min(sizes), flag)
 
 

@@ -1,7 +1,7 @@
 """Standing: the mean score and the rank of every policy in every group, and what is decided."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from coopbench.analysis.aggregates import Aggregate
@@ -54,20 +54,23 @@ def _decided(findings: Findings, group: str) -> str:
     tasks = {task.id for task in findings.protocol.groups[group]}
     played = {block.cell.policy for block in findings.episodes.blocks if block.cell.task in tasks}
     unranked = [name for name in findings.episodes.policies if name in played - ranks.keys()]
-    parts = [_lead(findings, leaders, unranked)]
+    parts = [_lead(findings, {name: ranks[name] for name in leaders}, unranked)]
     parts += [_place(name, ranks[name]) for name in own_policies(findings) if name in ranks]
     return f"{where}{'; '.join(parts)}."
 
 
-def _lead(findings: Findings, leaders: Sequence[str], unranked: Sequence[str]) -> str:
+def _lead(findings: Findings, leaders: Mapping[str, Rank], unranked: Sequence[str]) -> str:
     """Say who leads; ``unranked`` are policies that have played, but not enough for a rank."""
     others = "policy"
     if unranked:
         others = f"ranked policy (without a rank: {_names(findings, unranked)})"
-    if len(leaders) == 1:
-        return f"{_names(findings, leaders)} has the highest mean, above every other {others}"
     rest = f"; without a rank: {_names(findings, unranked)}" if unranked else ""
-    return f"the highest mean is not decided between {_names(findings, leaders)}{rest}"
+    if len(leaders) > 1:
+        return f"the highest mean is not decided between {_names(findings, list(leaders))}{rest}"
+    ((leader, rank),) = leaders.items()
+    if rank.high > 1:  # some pairs have no test, such as models of one method
+        return f"no policy is decided to be above {policy_text(findings, leader)}{rest}"
+    return f"{policy_text(findings, leader)} has the highest mean, above every other {others}"
 
 
 def _names(findings: Findings, policies: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbench.analysis.findings import Findings
+from coopbench.analysis.score_matrix import floor_of
 from coopbench.episodes.metrics import known_metrics, missing_metric, values
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
@@ -52,10 +53,7 @@ def _rows(findings: Findings, task: Task, names: tuple[str, ...]) -> tuple[tuple
     """Return the rows of one task, the best value of the first column in bold."""
     table, rows = findings.episodes, []
     samples = {
-        policy: [
-            np.concatenate([values(block, name) for block in table.runs(task.id, policy)])
-            for name in names
-        ]
+        policy: [_sample(findings, task, policy, name) for name in names]
         for policy in table.policies_on(task.id)
     }
     defined = {p: [one[np.isfinite(one)] for one in columns] for p, columns in samples.items()}
@@ -74,6 +72,16 @@ def _rows(findings: Findings, task: Task, names: tuple[str, ...]) -> tuple[tuple
             )
         )
     return tuple(rows)
+
+
+def _sample(findings: Findings, task: Task, policy: str, name: str) -> np.ndarray:
+    """Return a metric in all episodes of all runs; a run that failed has the floor of the score."""
+    protocol, table = findings.protocol, findings.episodes
+    played = [values(block, name) for block in table.runs(task.id, policy)]
+    if name == protocol.report.score:
+        floor = floor_of(protocol, table, task)
+        played += [np.full(len(played[0]), floor) for _ in table.failed(task.id, policy)]
+    return np.concatenate(played)
 
 
 def _mean(defined: np.ndarray) -> float:
