@@ -70,6 +70,19 @@ def test_a_setting_that_one_run_alone_has_is_a_mixture(protocol):
     assert what not in deviations(protocol, EpisodeTable(tuple(blocks), settings=alike))
 
 
+def test_tasks_with_fewer_episodes_share_the_luck_of_their_seeds():
+    """The second task repeats the first: fewer of its episodes do not make it another one."""
+    protocol = group_protocol()
+    luck = np.random.default_rng(2).normal(5.0, 2.0, EPISODES)
+    widths = []
+    for count in (EPISODES, EPISODES - 1):
+        blocks = group_block("a-one", "mine", luck), group_block("a-two", "mine", luck[:count])
+        rows = aggregates(protocol, EpisodeTable(blocks))
+        row = next(row for row in rows if (row.group, row.statistic) == ("a", "mean"))
+        widths.append(row.high - row.low)
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+
+
 # -- strata ---------------------------------------------------------------------------------------
 
 

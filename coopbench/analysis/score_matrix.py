@@ -101,13 +101,14 @@ class ScoreMatrix:
         whole = self if finite.all() else self.on(finite.any(axis=0))
         # Tasks share the luck of a seed, also those of different games: their episodes with equal
         # seeds draw the same numbers, and a correlation of .90 between two games was measured.
-        episodes = (whole.seeds.tobytes(), "" if paired else whole.policy)
+        episodes = "seeds" if paired else ("seeds", whole.policy)
         filled = complete_grid(whole.values)
         rows = len(np.atleast_2d(filled))
         runs = None if self.fixed else (self.policy, self.origin, self.runs, rows)
         label = None if whole.own_episodes else episodes
         nested = whole.own_episodes and not self.fixed
-        return Grid(filled, label, runs, _usable(whole.strata), nested)
+        seeds = None if whole.own_episodes else whole.seeds
+        return Grid(filled, label, runs, _usable(whole.strata), nested, seeds=seeds)
 
 
 class UnitScores(NamedTuple):

@@ -32,8 +32,9 @@ class Grid:
     """Scores of one contestant on one task.
 
     ``values`` is (runs, episodes) for a learner and (episodes,) for a fixed policy, which has no
-    runs. Two grids with equal ``episodes`` (not None) have played the same ones, column by column;
-    two with equal ``runs`` (not None) come from the same training runs, row by row. ``strata``
+    runs. Two grids with equal ``episodes`` (not None) have played the same ones: columns with equal
+    ``seeds`` (episodes,) or, without seeds, column by column. Two with equal ``runs`` (not None)
+    come from the same training runs, row by row. ``strata``
     (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
     episodes may have other strata, as different games do. ``nested`` says that every run of a
     learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose variance
@@ -48,6 +49,7 @@ class Grid:
     strata: np.ndarray | None = None
     nested: bool = False
     many: bool = False
+    seeds: np.ndarray | None = None
 
     @property
     def fixed(self) -> bool:
@@ -119,11 +121,19 @@ class TwoWay:
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
         everything = range(len(self.grids))
         by_runs = alike(learners, [grid.runs for grid in self.grids])
-        by_episodes = alike(everything, [grid.episodes for grid in self.grids])
+        seeds = [b"" if grid.seeds is None else grid.seeds.tobytes() for grid in self.grids]
+        by_episodes = [
+            part
+            for members in alike(everything, [grid.episodes for grid in self.grids])
+            for part in _sharing(members, self.grids, seeds)
+        ]
         self._runs = [_runs_block(members, series) for members in by_runs]
         self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
         pairs = [(grid.runs, grid.episodes) for grid in self.grids]
-        whole = [None if None in pair else pair for pair in pairs]
+        whole = [
+            None if None in pair else (*pair, content)
+            for pair, content in zip(pairs, seeds, strict=True)
+        ]
         self._interaction = [
             _interaction_block(members, series, self.grids) for members in alike(learners, whole)
         ]
@@ -250,41 +260,57 @@ def _magnitude(part: _Series) -> np.ndarray:
 
 def _check(grids: Sequence[Grid]) -> None:
     """Raise unless all grids are finite and those that share something have its size."""
-    sizes: dict[tuple[str, Hashable], int] = {}
+    shared: dict[tuple[str, Hashable], tuple[int, bool]] = {}
     for k, grid in enumerate(grids):
-        if grid.values.ndim - grid.many not in (1, 2) or grid.values.size == 0:
-            raise ValueError(
-                f"grid {k} has shape {grid.values.shape}; allowed is (runs, episodes) or, for a "
-                "fixed policy, (episodes,), neither empty"
-            )
-        if not np.isfinite(floats(grid.values)).all():
-            raise ValueError(
-                f"grid {k} has missing or infinite values; allowed are finite numbers: every run "
-                "must have every episode"
-            )
-        if grid.many and len(grids) > 1:
-            raise ValueError(
-                f"grid {k} of {len(grids)} is of many metrics; allowed is such a grid alone, see "
-                "half_widths_apart"
-            )
+        _check_grid(k, grid, len(grids))
         runs, episodes = grid.matrix.shape[-2:]
-        labels = (("runs", grid.runs, runs), ("episodes", grid.episodes, episodes))
-        for what, label, size in labels:
-            if label is None or (what == "runs" and grid.fixed):
+        seeded = grid.seeds is not None
+        labels = [("runs", grid.runs, runs, False)] if not grid.fixed else []
+        # Numbers of episodes may differ where seeds say which ones are the same.
+        labels.append(("episodes", grid.episodes, -1 if seeded else episodes, seeded))
+        for what, label, size, by_seed in labels:
+            if label is None:
                 continue
-            if sizes.setdefault((what, label), size) != size:
+            other = shared.setdefault((what, label), (size, by_seed))
+            if other[1] != by_seed:
                 raise ValueError(
-                    f"grid {k} has {size} {what} and shares them with one of "
-                    f"{sizes[what, label]}; allowed are equal numbers"
+                    f"grid {k} and another share episodes, and one of them has no seeds; allowed "
+                    "are seeds of both or of none"
                 )
-        if grid.nested and (grid.fixed or episodes != 1):
+            if other[0] != size:
+                raise ValueError(
+                    f"grid {k} has {size} {what} and shares them with one of {other[0]}; allowed "
+                    "are equal numbers"
+                )
+
+
+def _check_grid(k: int, grid: Grid, count: int) -> None:
+    """Raise unless grid ``k`` of ``count`` is one that is allowed."""
+    if grid.values.ndim - grid.many not in (1, 2) or grid.values.size == 0:
+        raise ValueError(
+            f"grid {k} has shape {grid.values.shape}; allowed is (runs, episodes) or, for a "
+            "fixed policy, (episodes,), neither empty"
+        )
+    if not np.isfinite(floats(grid.values)).all():
+        raise ValueError(
+            f"grid {k} has missing or infinite values; allowed are finite numbers: every run "
+            "must have every episode"
+        )
+    if grid.many and count > 1:
+        raise ValueError(
+            f"grid {k} of {count} is of many metrics; allowed is such a grid alone, see "
+            "half_widths_apart"
+        )
+    episodes = grid.matrix.shape[-1]
+    if grid.nested and (grid.fixed or episodes != 1):
+        raise ValueError(
+            f"grid {k} is nested and has shape {grid.values.shape}; allowed is (runs, 1): the "
+            "means of runs that have played episodes of their own"
+        )
+    for name, column in (("strata", grid.strata), ("seeds", grid.seeds)):
+        if column is not None and np.shape(column) != (episodes,):
             raise ValueError(
-                f"grid {k} is nested and has shape {grid.values.shape}; allowed is (runs, 1): the "
-                "means of runs that have played episodes of their own"
-            )
-        if grid.strata is not None and np.shape(grid.strata) != (episodes,):
-            raise ValueError(
-                f"grid {k} has strata of shape {np.shape(grid.strata)}; allowed is ({episodes},)"
+                f"grid {k} has {name} of shape {np.shape(column)}; allowed is ({episodes},)"
             )
 
 
@@ -296,6 +322,20 @@ def alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]
     return list(groups.values())
 
 
+def _sharing(members: list[int], grids: Sequence[Grid], seeds: Sequence[bytes]) -> list[list[int]]:
+    """Divide grids with equal ``episodes`` into those that share seeds, directly or by others."""
+    if len({seeds[k] for k in members}) == 1:
+        return [members]
+    parts = list[tuple[list[int], set[Hashable]]]()
+    for k in members:
+        numbers, own = [k], set[Hashable](np.asarray(grids[k].seeds).tolist())
+        for other, theirs in parts:
+            if not own.isdisjoint(theirs):
+                numbers, own = other + numbers, own | theirs
+        parts = [part for part in parts if own.isdisjoint(part[1])] + [(numbers, own)]
+    return [sorted(numbers) for numbers, _ in parts]
+
+
 def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
     deviations = np.stack([series[k].runs for k in members], axis=-2)
     size = deviations.shape[-1]
@@ -305,19 +345,32 @@ def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
 
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
-    size = series[members[0]].episodes.shape[-1]
     if all(grids[k].nested for k in members):
         return _Block(members, np.zeros((len(members),) * 2), np.inf)
-    strata = [_strata(grids[k], size) for k in members]
+    sizes = np.array([series[k].episodes.shape[-1] for k in members])
+    strata = [_strata(grids[k], size) for k, size in zip(members, sizes.tolist(), strict=True)]
     if min(part.smallest for part in strata) < 2:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
     rows = [
         part.centred(series[k].episodes) * part.scale
         for k, part in zip(members, strata, strict=True)
     ]
+    seeds = [np.asarray(grids[k].seeds) for k in members]
+    if not all(np.array_equal(own, seeds[0]) for own in seeds[1:]):
+        rows = _by_seed(rows, seeds)
     centred = np.stack(rows, axis=-2)
-    df = size - max(len(part.counts) for part in strata)
-    return _Block(members, _products(centred) / size**2, float(df))
+    df = min(size - len(part.counts) for size, part in zip(sizes, strata, strict=True))
+    return _Block(members, _products(centred) / np.outer(sizes, sizes), float(df))
+
+
+def _by_seed(rows: Sequence[np.ndarray], seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return rows with one column for every seed of any of them; 0 where a row lacks the seed."""
+    union, placed = np.unique(np.concatenate(seeds)), []
+    for row, numbers in zip(rows, seeds, strict=True):
+        columns = np.zeros((len(union), *row.shape[:-1]))
+        np.add.at(columns, np.searchsorted(union, numbers), np.moveaxis(row, -1, 0))
+        placed.append(np.moveaxis(columns, 0, -1))
+    return placed
 
 
 def _interaction_block(

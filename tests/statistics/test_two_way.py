@@ -285,6 +285,31 @@ def test_the_variance_of_a_mean_over_defined_episodes_is_that_of_a_ratio():
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.1)
 
 
+def test_episodes_are_matched_by_their_seeds():
+    """Tasks share the luck of a seed, however many others each has; others are independent."""
+    luck = rng.normal(size=40)
+    one, few, far = np.arange(40), np.arange(10, 40)[::-1], np.arange(40, 80)
+    forms = np.full(3, 1 / 3)
+    parts = [("x", luck, one), ("x", luck[few], few), ("x", luck, far)]
+    spread = TwoWay([Grid(values, label, seeds=seeds) for label, values, seeds in parts]).spread(
+        forms
+    )
+    first, second = luck - luck.mean(), luck[few] - luck[few].mean()
+    variances = np.var(luck, ddof=1) / 40, np.var(luck[few], ddof=1) / 30
+    shared = np.sum(first[few] * second) / (40 * 30) * np.sqrt(40 / 39 * 30 / 29)
+    expected = (2 * variances[0] + variances[1] + 2 * shared) / 9
+    assert spread.episodes[0] == pytest.approx(expected)
+    pair = (variances[0] + variances[1] + 2 * shared) / 9, variances[0] / 9
+    freedom = sum(pair) ** 2 / (pair[0] ** 2 / 29 + pair[1] ** 2 / 39)
+    assert spread.episodes_df[0] == pytest.approx(freedom)
+    alike = [Grid(luck, "x", seeds=one), Grid(luck, "x", seeds=one)]
+    plain = [Grid(luck, "x"), Grid(luck, "x")]
+    assert TwoWay(alike).spread([0.5, 0.5]) == TwoWay(plain).spread([0.5, 0.5])
+    for seeds, what in ((None, "seeds of both or of none"), (few, "has seeds of shape")):
+        with pytest.raises(ValueError, match=what):
+            TwoWay([alike[0], Grid(luck, "x", seeds=seeds)])
+
+
 def test_the_iqm_of_runs_is_the_pooled_one():
     """Of four tasks far apart the runs of the middle two count, those of the others not at all."""
     grids = [Grid(rng.normal(9.0 * k, 0.3, size=(8, 1)) + rng.normal(size=50)) for k in range(4)]
