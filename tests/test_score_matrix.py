@@ -314,6 +314,18 @@ def test_runs_that_play_all_tasks_are_not_counted_once_for_each_task():
     assert np.all(np.array(widths["all"]) > 1.2 * np.array(widths["own"]))
 
 
+def test_effect_and_runs_above_are_over_the_episodes_of_the_difference(protocol):
+    """The script wins all episodes that the learner has not played."""
+    mine = learner("mine", 5.0, FIVE)
+    returns = np.concatenate([mine[0].returns[:, 0] - 1.0, np.full(EPISODES, 90.0)])
+    rival = group_block("b-one", "rival", returns)
+    (row,) = comparisons(protocol, EpisodeTable((*mine, rival)))
+    assert row.flag == f"over the {EPISODES} episodes that both have played"
+    assert row.difference > 0.0
+    assert row.hedges_g > 0.0
+    assert (row.above, row.runs) == (5, 5)
+
+
 def test_a_family_is_one_pair_on_the_tasks_of_a_group(protocol):
     blocks = [b for t in ("a-one", "a-two", "b-one") for b in fixed("one", 3.0, t)]
     rng = np.random.default_rng(1)

@@ -18,6 +18,7 @@ from coopbench.analysis.score_matrix import (
     EPISODES,
     RUNS,
     ScoreMatrix,
+    common_episodes,
     group_matrices,
     same_episodes,
     score_ends,
@@ -183,6 +184,7 @@ def _row(
     nan, learners = math.nan, any(not one.fixed for one in pair)
     means = [mean_of_defined(one.units) for one in pair]
     gap = contrast.difference if contrast.note else means[0] - means[1]  # of the printed means
+    shared = (common_episodes(*pair) or pair) if contrast.note else pair  # what the gap is over
     return Comparison(
         task=task.id,
         first=contrast.first,
@@ -194,13 +196,13 @@ def _row(
         p_holm=nan,  # until the family is known
         decided=False,
         basis=contrast.basis,
-        hedges_g=_effect(protocol, pair) if contrast.basis == TEST else nan,
+        hedges_g=_effect(protocol, shared) if contrast.basis == TEST else nan,
         flag="; ".join(filter(None, (contrast.reason, contrast.note))),
         method=protocol.report.comparison,
         correlation=_correlation(pair),
         unit=RUNS if learners else EPISODES,
         p_equivalence=p_equivalence,
-        **_above([pair]),
+        **_above([shared]),
         **_welch(pair),
     )
 
