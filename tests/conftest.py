@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So it is behind a shell's "&", and in all processes from there on; tests send that signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ("results_folder", "studies.checks.tiers")
+pytest_plugins = ("results_folder", "stored_tables", "studies.checks.tiers")
 
 GOLDEN = Path(__file__).parent / "golden"
 

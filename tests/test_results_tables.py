@@ -1,17 +1,14 @@
 """Tables and figures of the pages of results: read from stored reports, nothing decided here."""
 
 import csv
-from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 import scipy.stats
+from stored_tables import DOCS, ends_of_ranks, prose, scores_of, shares, verdicts_on
 
 from coopbench.statistics.two_samples import holm
 from studies.reference import BATTLERS
-
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def write(file, rows):
@@ -128,108 +125,9 @@ def test_a_mean_over_some_of_the_episodes_states_their_share(tables):
     assert defined(some | {"mean": ""}) == defined(some | {"flag": ""}) == ""
 
 
-@pytest.fixture
-def stored(monkeypatch):
-    """The stored tables of the package."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    return import_module("stored_results")
-
-
-def shares(stored, name, metric, task, policy):
-    """Mean of a metric in a stored table, as percentage."""
-    (row,) = [
-        row
-        for row in stored.read(name, "estimates.csv")
-        if (row["metric"], row["task"], row["policy"]) == (metric, task, policy)
-    ]
-    return 100 * float(row["mean"])
-
-
-def ends_of_ranks(stored, name):
-    """First and last rank of every policy of a stored table, by group and policy."""
-    return {
-        (row["group"], row["policy"]): (int(row["low"]), int(row["high"]))
-        for row in stored.read(name, "ranks.csv")
-    }
-
-
-def scores_of(stored, name, metric):
-    """Normalized mean of a metric in a stored table, by task and policy."""
-    protocol = stored.protocol_of(name)
-    return {
-        (row["task"], row["policy"]): float(
-            protocol.task_of(row["task"]).bounds.normalise(float(row["mean"]))
-        )
-        for row in stored.read(name, "estimates.csv")
-        if row["metric"] == metric
-    }
-
-
-def test_sentences_on_battles_are_those_of_the_stored_table(stored):
-    pages = [DOCS / "results.md", DOCS / "results" / "skirmish-published.md"]
-    for page in pages:
-        text = " ".join(page.read_text(encoding="utf-8").split())
-        here = partial(shares, stored, "skirmish-published", "win")
-        won = [here("2c_vs_64zg", policy) for policy in ("qmix_shared", "random", "kite")]
-        for value in (*won, here("10m_vs_11m", "qmix_shared"), here("mmm2", "qmix_shared")):
-            assert f"{value:.0f} %" in text, (page.name, value)
-        most = max(here(task, policy) for task in ("10m_vs_11m", "mmm2") for policy in BATTLERS[1:])
-        assert f"at most {most:.1g} %" in text
-    pairs = {
-        row["first"] if row["second"] == "qmix_shared" else row["second"]: row
-        for row in stored.read("skirmish-small", "comparisons.csv")
-        if row["task"] == "3m-drawn" and "qmix_shared" in (row["first"], row["second"])
-    }
-    scripts = [pairs[name] for name in BATTLERS[1:]]
-    assert all(row["decided"] == "True" for row in scripts)
-    below = abs(float(pairs["smac_heuristic_free"]["difference"]))
-    above = sorted(abs(float(row["difference"])) for row in scripts)[1:]
-    said = f"{min(above):.2f} to {max(above):.2f} above the others; all of these differences are"
-    for page in (DOCS / "results.md", DOCS / "results" / "skirmish-small.md"):
-        text = " ".join(page.read_text(encoding="utf-8").split())
-        assert f"`qmix_shared` is {below:.2f} below" in text
-        assert said in text
-    ends = ends_of_ranks(stored, "skirmish-small")
-    first, last = ends["v1", "smac_heuristic_free"]
-    for learner in ("qmix_shared", "mappo_shared", "vdn_shared"):
-        low, high = ends["v1", learner]
-        assert low <= last
-        assert first <= high
-        for script in ("attack_nearest", "kite"):
-            assert (high < ends["v1", script][0]) == (learner != "vdn_shared")
-    text = " ".join((DOCS / "published.md").read_text(encoding="utf-8").split())
-    learners = ("qmix_shared", "vdn_shared", "iql_shared", "coma_shared")
-    drawn = [shares(stored, "skirmish-small", "win", "3m-drawn", name) / 100 for name in learners]
-    said = "each win {:.2f} (QMIX), {:.2f} (VDN), {:.2f} (IQL) and {:.2f} (COMA) of"
-    assert said.format(*drawn) in text
-
-
-def test_sentences_on_battles_from_shifted_starts_are_those_of_the_stored_table(stored):
-    name, learner = "skirmish-standard", "mappo_shared"
-    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
-    means = {(row["group"], row["policy"]): float(row["estimate"]) for row in stored.means(name)}
-    drawn, shifted = (means[group, learner] for group in ("maps", "shifted"))
-    scripts = max(means["maps", policy] for policy in BATTLERS)
-    assert drawn > 2.0 * scripts
-    assert f"wins {drawn:.2f} of the battles from drawn starts, twice as many as the" in text
-    assert f"From shifted starts it wins {shifted:.2f}, and its rank overlaps" in text
-    won = {
-        task: shares(stored, name, "win", task, learner) / 100
-        for each in ("8m", "2s_vs_1sc", "2s3z", "3s_vs_5z")
-        for task in (each, f"{each}.shifted")
-    }
-    assert all(won[task] > won[f"{task}.shifted"] for task in won if "." not in task)
-    assert f"on `8m` {won['8m.shifted']:.2f} instead of {won['8m']:.2f}" in text
-    said = f"it wins {won['2s_vs_1sc']:.2f} and {won['2s_vs_1sc.shifted']:.2f}."
-    assert f"where of the others only `open_loop` wins battles, {said}" in text
-    each = {policy: shares(stored, name, "win", "2s_vs_1sc", policy) for policy in BATTLERS}
-    assert not any(each.values())
-    assert shares(stored, name, "win", "2s_vs_1sc", "open_loop")
-
-
 def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
     name, learners = "marl-standard", ("mappo_shared", "ippo_shared")
-    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    text = prose(f"results/{name}.md")
     ends = ends_of_ranks(stored, name)
 
     def above(group, first, second):  # decided, as the text says
@@ -260,7 +158,7 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
     first, second = ([scores[task, learner] for task in games] for learner in learners)
     assert (min(second), max(second)) == (second[0], second[2])
     said = "In games `mappo_shared` scores {:.2f} to {:.2f}, and `ippo_shared` from {:.2f} in"
-    overview = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    overview = prose("results.md")
     assert said.format(min(first), max(first), min(second)) in overview
     assert f"in `recovery-race` to {max(second):.2f} in `trust-dilemma`." in overview
     for policy, said in (
@@ -302,10 +200,15 @@ DECIDED = [
             ("best_script", "ippo_recurrent", ("slcd", "renault-nissan")),
         )
     ),
-    ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc", "3s_vs_5z")),
-    ("skirmish-standard", "mappo_shared", "focus_fire", ("2s_vs_1sc.shifted", "3s_vs_5z.shifted")),
-    ("skirmish-standard", "focus_fire", "mappo_shared", ("8m.shifted", "2s3z.shifted")),
-    ("skirmish-standard", "open_loop", "mappo_shared", ("8m.shifted",)),
+    *(
+        ("skirmish-standard", *pair)
+        for learner in ("mappo_shared", "qmix_shared")
+        for pair in (
+            (learner, "focus_fire", ("2s_vs_1sc", "3s_vs_5z")),
+            (learner, "focus_fire", ("2s_vs_1sc.shifted", "3s_vs_5z.shifted")),
+            ("focus_fire", learner, ("8m.shifted", "2s3z.shifted")),
+        )
+    ),
     ("marl-standard", "focus_fire", "mappo_shared", ("3m", "8m")),
     ("marl-standard", "mappo_shared", "focus_fire", ("2s3z",)),
     (
@@ -317,19 +220,6 @@ DECIDED = [
         tuple(f"trains_{number}" for number in (25, 50, 100, 200, 400)),
     ),
 ]
-
-
-def verdicts_on(stored, name: str, policy: str) -> dict[str, dict[str, bool | None]]:
-    """Return {task: {rival: whether the policy scores more}}, None where that is open."""
-    verdicts: dict[str, dict[str, bool | None]] = {}
-    for row in stored.read(name, "comparisons.csv"):
-        if policy in (row["first"], row["second"]):
-            rival = row["second"] if row["first"] == policy else row["first"]
-            sign = 1.0 if row["first"] == policy else -1.0
-            higher = sign * float(row["difference"]) > 0.0
-            ahead = verdicts.setdefault(row["task"], {})
-            ahead[rival] = higher if row["decided"] == "True" else None
-    return verdicts
 
 
 @pytest.mark.parametrize(("name", "better", "worse", "tasks"), DECIDED)
@@ -345,12 +235,10 @@ def test_what_pages_call_open_is(stored):
         (row["task"], frozenset((row["first"], row["second"])))
         for row in (
             *stored.read("skirmish-published", "comparisons.csv"),
-            *stored.read("skirmish-standard", "comparisons.csv"),
             *stored.read("coopetition-standard", "comparisons.csv"),
         )
         if row["decided"] == "False"
     }
-    assert ("8m", frozenset(("focus_fire", "mappo_shared"))) in open_pairs
     for game in ("partner-selection", "synergy-search"):
         assert (f"{game}.focal", frozenset(("best_script", "ippo_recurrent"))) in open_pairs
     for game in ("partner-hold-up", "platform-ecosystem", "renault-nissan"):
@@ -360,29 +248,9 @@ def test_what_pages_call_open_is(stored):
             assert (task, frozenset((policy, "qmix_shared"))) in open_pairs
 
 
-def test_most_of_the_lead_in_battles_comes_from_two_maps(stored):
-    name = "skirmish-standard"
-    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
-    leads = {
-        task: shares(stored, name, "win", task, "mappo_shared")
-        - shares(stored, name, "win", task, "focus_fire")
-        for task in ("2s_vs_1sc", "3s_vs_5z", "2s3z", "8m")
-    }
-    of_two = (leads["2s_vs_1sc"] + leads["3s_vs_5z"]) / sum(leads.values())
-    assert f"Of this lead {100 * of_two:.0f} % comes from `2s_vs_1sc` and `3s_vs_5z`" in text
-    blind = shares(stored, name, "win", "8m.shifted", "open_loop") / 100
-    assert f"There `open_loop`, which cannot react, wins {blind:.2f}, which is more" in text
-    overview = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
-    won = [
-        shares(stored, name, "win", "8m.shifted", policy) / 100
-        for policy in ("mappo_shared", "focus_fire")
-    ]
-    assert "on `8m` ({:.2f} instead of {:.2f})".format(*won) in overview
-
-
 def test_sentences_on_pathfinding_are_those_of_the_stored_table(stored):
     name = "routing-standard"
-    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    text = prose(f"results/{name}.md")
     ends = ends_of_ranks(stored, name)
     tasks = [task.id for task in stored.protocol_of(name).task]
     for policy in ("astar_pibt", "potential_field"):
@@ -420,7 +288,7 @@ def test_the_reward_of_the_team_changes_every_game():
 
 def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
     """Means over groups that sentences of the page of results name."""
-    text = " ".join((DOCS / "results.md").read_text(encoding="utf-8").split())
+    text = prose("results.md")
     for sentence, *places in (
         (
             "`greedy` brings more home: {} on random grids, {} in mazes and {} in cities",
@@ -455,7 +323,7 @@ def test_sentences_on_groups_are_those_of_the_stored_tables(stored):
 
 def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
     name = "coopetition-standard"
-    text = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    text = prose(f"results/{name}.md")
     means = {(row["group"], row["policy"]): float(row["estimate"]) for row in stored.means(name)}
     best = [means[group, "best_script"] for group in ("focal", "shifted", "focal-held-out")]
     said = "It scores {:.2f} with the partners for which it was chosen, {:.2f} in shifted ranges"
@@ -506,7 +374,7 @@ def test_ranks_of_learners_of_coopetition_are_as_the_pages_say(stored):
     means = {row["group"]: row for row in stored.means(name) if row["policy"] == learner}
     below = {group for group, row in means.items() if float(row["high"]) < 0.0}
     assert below == {"focal-held-out", "focal-unmet"}
-    page = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    page = prose(f"results/{name}.md")
     curve = {
         int(row["step"]): float(row["estimate"])
         for row in stored.read(name, "learning.csv")
@@ -537,7 +405,7 @@ def test_one_difference_between_ippo_and_mappo_is_decided(stored):
     decided = {task: v["ippo"] for task, v in verdicts.items() if v["ippo"] is not None}
     assert decided == {"trust-dilemma.shifted": False}
     scores = scores_of(stored, name, "own_return")
-    page = " ".join((DOCS / "results" / f"{name}.md").read_text(encoding="utf-8").split())
+    page = prose(f"results/{name}.md")
     two = (scores["trust-dilemma.shifted", policy] for policy in ("ippo", "mappo_shared"))
     said = "decided in one, `trust-dilemma.shifted`, where `ippo` scores more ({:.2f} and {:.2f})"
     assert f"Of the {len(verdicts)} tasks" in page
