@@ -72,7 +72,8 @@ def team_reward() -> str:
 def leaders(name: str, group: str) -> list[str]:
     """Return the scores of random play, of the best script and of the best learner in a group.
 
-    The last cell has how much the learner scores more, and whether ranks decide it.
+    A star: ranks do not decide that it is the best of its kind. The last cell has how much the
+    learner scores more, and whether ranks decide it.
     """
     rows = {row["policy"]: row for row in stored.means(name) if row["group"] == group}
     ranks = {row["policy"]: row for row in stored.read(name, "ranks.csv") if row["group"] == group}
@@ -81,8 +82,15 @@ def leaders(name: str, group: str) -> list[str]:
     def cell(row: stored.Row | None, otherwise: str) -> str:
         if row is None:
             return otherwise
-        where = stored.protocol_of(name).groups.get(group, ())
-        return f"{stored.titled(name, row)} {stored.score(row)}{stored.rising(name, row, where)}"
+        policy, where = row["policy"], stored.protocol_of(name).groups.get(group, ())
+        rivals = [
+            other
+            for other, its in rows.items()
+            if other not in (policy, "random") and its["unit"] == row["unit"]
+        ]
+        led = all(apart(ranks.get(policy), ranks.get(other)) for other in rivals)
+        score = stored.score(row) + ("" if led else "*")
+        return f"{stored.titled(name, row)} {score}{stored.rising(name, row, where)}"
 
     difference = "—"
     if script is not None and learner is not None:

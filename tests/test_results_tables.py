@@ -73,6 +73,21 @@ def test_the_overview_tells_scripts_from_learners(tables):
     assert tables.stored.titled("routing-medium", model).endswith("1 run at 0.02 of the budget")
 
 
+def test_a_star_marks_the_best_of_a_kind_whose_ranks_overlap(tables, tmp_path):
+    """Ranks shared with the other kind, or with random play, give none."""
+    scores, ranks = (tables.stored.read("mine", f"{name}.csv") for name in ("aggregates", "ranks"))
+    second = next(row for row in scores if row["policy"] == "best")
+    write(tmp_path / "mine" / "aggregates.csv", [*scores, second | {"policy": "second"}])
+    shared = {"group": "one", "low": "2", "high": "3"}
+    ranks += [shared | {"policy": "learner"}, shared | {"policy": "second", "low": "3"}]
+    for last, star in (("2", ""), ("3", "*")):
+        ranks[0]["high"] = last
+        write(tmp_path / "mine" / "ranks.csv", ranks)
+        script, learner = tables.leaders("mine", "one")[1:3]
+        assert script == f"`best` 0.90 [0.80,\N{NO-BREAK SPACE}1.00]{star}"
+        assert learner == "`learner`, 2 runs 0.50"
+
+
 def test_policies_differ_where_they_share_no_rank(tables):
     first, second = {"low": "1", "high": "2"}, {"low": "3", "high": "5"}
     assert tables.apart(first, second)
