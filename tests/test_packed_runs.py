@@ -14,6 +14,7 @@ from coopbench.baselines.networks.network import NetworkPolicy
 from coopbench.episodes.table import Cell, EpisodeTable, Progress
 from coopbench.errors import OtherProtocolError
 from coopbench.protocol.loading import load_protocol
+from coopbench.protocol.registration import read_registration
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.serialise import as_json
 from coopbench.results import packed_runs, packed_scores
@@ -123,6 +124,14 @@ def test_runs_that_were_packed_before_stay_in_the_file(made, tmp_path):
     assert {name: values.tobytes() for name, values in unpack(again).items()} == {
         name: values.tobytes() for name, values in two.items()
     }
+
+
+def test_a_study_of_stored_runs_is_registered_under_their_name(made, tmp_path, command):
+    _, results, file = made
+    for place in (results, file):
+        words = ["plan", "register", results.parent / "small.toml", "-p", f"ippo:{place}"]
+        command(*words, "--hypothesis", "ippo > random", "--out", tmp_path / place.stem)
+        assert read_registration(tmp_path / place.stem).contestants == ("ippo", "random")
 
 
 def test_a_file_of_runs_plays_the_same_episodes_bit_for_bit(made, tmp_path, command):

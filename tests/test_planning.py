@@ -7,7 +7,15 @@ import math
 
 import numpy as np
 import pytest
-from builders import group_blocks, group_protocol, make_block, make_task, make_training, protocol_of
+from builders import (
+    group_blocks,
+    group_protocol,
+    make_block,
+    make_task,
+    make_training,
+    protocol_file,
+    protocol_of,
+)
 
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.planning import (
@@ -344,6 +352,46 @@ def test_deviations_are_named(findings, protocol, table):
     assert json.loads(as_json(without))["registration"] is None
 
 
+def test_a_learner_is_registered_as_its_models():
+    """Where each of them plays all tasks; reports compare them, and not the learner."""
+    training = make_training(runs=3, plays="all")
+    protocol = group_protocol(training=training, selection=(200, 2))
+    models = [f"ippo:{task.id}" for task in protocol.task]
+    study = registration(protocol, ["ippo", "low"], [f"{models[0]} > low on a"], DATE)
+    assert study.contestants == (*models, "low")
+    blocks = group_blocks({"low": 3.0}) + group_blocks(dict.fromkeys(models, 8.0), runs=TEN)
+    table = EpisodeTable(tuple(blocks))
+    metadata = {block.cell: {"created": DATE} for block in table}
+    assert study_deviations(study, protocol, table, metadata) == ()
+    (row,) = outcomes(Report(protocol, table, (), metadata, registration=study))
+    assert row.outcome == "supported"
+    earlier = study.model_copy(update={"contestants": ("ippo", "low")})
+    assert study_deviations(earlier, protocol, table, metadata) == ()
+    for text, message in (
+        ("ippo > low on a", "contestant 'ippo'"),
+        (f"{models[0]} > {models[1]} on a", "compares ippo with itself; name two methods"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            registration(protocol, ["ippo", "low"], [text], DATE)
+
+
+def test_hypotheses_that_no_report_can_show_are_refused():
+    """On a place of two meanings, of a baseline that does not play there, or twice."""
+    tasks = [make_task("a", group="a"), make_task("b", group="a", horizon=7)]
+    tasks.append(make_task("c", group="d", horizon=8))
+    domain = {"d": {"metrics": [], "curve": "mean_trust", "baselines": ["cooperator"]}}
+    protocol = protocol_of(tasks=tasks, domain=domain)
+    names, other = ["random", "cooperator", "mine"], "does not play 'b'; name a place"
+    for texts, message in (
+        (["mine > random on a"], "'a' is a task of small-v1 and a group; rename one"),
+        (["mine > cooperator on b"], f"cooperator is a baseline of other groups, and {other}"),
+        (["mine > random on b", "mine >random on  b"], "'mine > random on b' is registered twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            registration(protocol, names, texts, DATE)
+    assert registration(protocol, names, ["mine > cooperator on d"], DATE).hypotheses
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -358,6 +406,7 @@ def test_deviations_are_named(findings, protocol, table):
         ("mine > the low on c", "task or group 'c'"),
         ("mine > the low", "name one"),
         ("constnt:fraction=0.5 > the lwo on c", "contestant 'constnt:fraction=0.5'"),
+        ("mine > mine on a", "compares mine with itself; name two methods"),
     ],
 )
 def test_hypotheses_that_are_refused(protocol, text, message):
@@ -380,7 +429,7 @@ NAMES = ["mine", "mine without memory", "low", "low on a", "constant:fraction=0.
         ("low on a > low on a", ("low on a", ">", "low", "a")),
         ("constant:fraction=0.5=mine on a-one", ("constant:fraction=0.5", "=", "mine", "a-one")),
         ("mine > constant:fraction=0.5 on a", ("mine", ">", "constant:fraction=0.5", "a")),
-        ("a > b > a > b on a", ("a > b", ">", "a > b", "a")),
+        ("a > b > = = on a", ("a > b", ">", "= =", "a")),
         ("a > b = = = on a-one", ("a > b", "=", "= =", "a-one")),
     ],
 )
@@ -430,7 +479,14 @@ def test_the_command_register(tmp_path, command):
     assert whole["hypotheses"][0]["where"] == "trust-dilemma"
     code = "def half(observations):\n    return 0.5 + 0.0 * observations[:, :, :1]\n"
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
-    words = ["plan", "register", "coopetition-standard", "-p", "my one=mine.py:half"]
-    command(*words, "--hypothesis", "my one > random on trust-dilemma", "--out", tmp_path / "2")
+    words = ["plan", "register", protocol_file(tmp_path), "-p", "my one=mine.py:half"]
+    command(*words, "--hypothesis", "my one > random on dilemma", "--out", tmp_path / "2")
     (hypothesis,) = json.loads((tmp_path / "2" / FILE).read_text())["hypotheses"]
     assert (hypothesis["first"], hypothesis["second"]) == ("my one", "random")
+    for refused, message in (
+        (["-p", "best_constnt"], "Unknown policy 'best_constnt'"),
+        (["--only"], "--only plays the policies of -p alone; name one with -p."),
+    ):
+        words = ["plan", "register", "coopetition-standard", *refused]
+        assert message in command(*words, "--out", tmp_path / "3", status=2).message
+    assert not (tmp_path / "3").exists()

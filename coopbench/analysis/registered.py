@@ -19,15 +19,17 @@ def study_deviations(
 ) -> tuple[str, ...]:
     """Return how results deviate from their registration; empty if they keep to it.
 
-    Policies whose runs are ``shipped`` may take part unregistered: they were fixed before.
+    Policies whose runs are ``shipped`` may take part unregistered: they were fixed before. A method
+    that is registered covers its models of single tasks.
     """
     reasons = []
     if registration.digest != protocol.content_digest:
         reasons.append(f"it is of {registration.protocol} with another content")
     present = table.policies
-    lacking = [name for name in registration.contestants if name not in present]
+    methods = {protocol.family(name)[0] for name in present}
+    lacking = [name for name in registration.contestants if name not in methods | {*present}]
     allowed = shipped | set(registration.contestants)
-    further = [name for name in present if name not in allowed]
+    further = [name for name in present if allowed.isdisjoint((name, protocol.family(name)[0]))]
     for what, names in (("are missing", lacking), ("were not registered", further)):
         if names:
             reasons.append(f"{', '.join(names)} {what}")

@@ -176,6 +176,12 @@ def chosen(policy: list[str] | None, protocol: Any) -> list[Any]:
     return [spelled(text) for text in policy or protocol.report.fixed]
 
 
+def check_alone(policy: list[str] | None, only: bool) -> None:
+    """Raise ``ValueError`` for --only without policies that play alone."""
+    if only and not policy:
+        raise ValueError("--only plays the policies of -p alone; name one with -p.")
+
+
 def contestants(policy: list[str] | None, protocol: Any, only: bool) -> list[Any]:
     """Return the policies of 'evaluate': those of -p and, unless they play alone, baselines."""
     from coopbench.playing.contestants import with_baselines

@@ -230,7 +230,8 @@ def _columns(
     if training.plays == "own":
         played = {task.id: trained[task.origin] for task in protocol.task}
         return [(policy.name, played)]
-    return [(f"{policy.name}:{t}", dict.fromkeys(tasks, trained[t])) for t in tasks]
+    names = protocol.models_called(policy.name)
+    return [(n, dict.fromkeys(tasks, trained[t])) for n, t in zip(names, tasks, strict=True)]
 
 
 def _by_seed(models: TrainedRuns) -> bool:

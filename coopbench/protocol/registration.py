@@ -4,6 +4,7 @@ The file holds the digest of the protocol's content, the contestants, the hypoth
 report checks itself against it.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from coopbench.baselines.registry import learners
 from coopbench.errors import DamagedResultError
 from coopbench.files import make_folder, parsed, read_bounded, write_text
 from coopbench.protocol.base import Strict, as_tuple
@@ -73,8 +75,8 @@ def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) 
 
     Raises:
         ValueError: for another form, an unknown place, a name that is no contestant, a text that
-            can be split in several ways, or "=" where the protocol has no margin or the place is a
-            group.
+            can be split in several ways, a place that is both a task and a group, two that reports
+            do not compare there, or "=" where the protocol has no margin or the place is a group.
     """
     first, relation, second, where = _reading(text, protocol, contestants)
     for name in (first, second):
@@ -83,12 +85,32 @@ def parse_hypothesis(text: str, protocol: Protocol, contestants: Sequence[str]) 
         raise ValueError(f"{text!r} names no place; {protocol.name} has several groups: name one")
     place = next(iter(protocol.groups)) if where is None else where
     kind = named("task or group", place, _places(protocol), protocol.name)
+    if kind == "task" and place in protocol.groups:
+        raise ValueError(
+            f"{text!r}: {place!r} is a task of {protocol.name} and a group; rename one of them in "
+            f"the protocol, or name another place"
+        )
     if relation == "=" and (kind == "group" or protocol.report.margin is None):
         raise ValueError(
             f"{text!r}: equality is tested on single tasks of protocols that declare a margin; "
             "name a task of such a protocol, or use '>'"
         )
+    _check_compared(text, protocol, (first, second), place)
     return Hypothesis(first=first, relation=relation, second=second, where=place)
+
+
+def _check_compared(text: str, protocol: Protocol, names: tuple[str, str], place: str) -> None:
+    """Raise ``ValueError`` for two contestants that no report compares at a place."""
+    one, two = (protocol.family(name)[0] for name in names)
+    if one == two:
+        raise ValueError(f"{text!r} compares {one} with itself; name two methods")
+    for task in protocol.groups.get(place) or [protocol.task_of(place)]:
+        for name in names:
+            if not protocol.report.has_play(name, task):
+                raise ValueError(
+                    f"{text!r}: {name} is a baseline of other groups, and does not play "
+                    f"{task.id!r}; name a place that both play"
+                )
 
 
 def _places(protocol: Protocol) -> dict[str, str]:
@@ -143,19 +165,26 @@ def registration(
 ) -> Registration:
     """Return the registration of a study; ``date`` is that of ``provenance.now``.
 
+    A learner stands for its models, ``learner:task`` where each of them plays all tasks.
+
     Raises:
-        ValueError: if a hypothesis is not allowed, see ``parse_hypothesis``, or there are no
-            contestants.
+        ValueError: if a hypothesis is not allowed, see ``parse_hypothesis``, or stands twice, or
+            there are no contestants.
     """
-    names = tuple(dict.fromkeys(contestants))
+    models = [protocol.models_called(n) if n in learners() else (n,) for n in contestants]
+    names = tuple(dict.fromkeys(itertools.chain.from_iterable(models)))
     if not names:
         raise ValueError("A registration needs contestants; name them with --policy")
+    claims = [parse_hypothesis(text, protocol, names) for text in hypotheses]
+    for claim in claims:
+        if claims.count(claim) > 1:
+            raise ValueError(f"'{claim}' is registered twice; give each hypothesis once")
     return Registration(
         schema=1,
         protocol=protocol.name,
         digest=protocol.content_digest,
         contestants=names,
-        hypotheses=tuple(parse_hypothesis(text, protocol, names) for text in hypotheses),
+        hypotheses=tuple(claims),
         date=date,
     )
 

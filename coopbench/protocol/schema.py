@@ -176,10 +176,21 @@ class Protocol(Strict):
         A model is called ``name:task``. The task is empty for all other policies.
         """
         name, task = parse_name(policy)
-        models = self.training is not None and (self.training.on, self.training.plays)
-        if models == ("each", "all") and task in {t.id for t in self.task}:
+        if self._has_model_columns and task in {t.id for t in self.task}:
             return name, task
         return policy, ""
+
+    def models_called(self, learner: str) -> tuple[str, ...]:
+        """Return the policies that a learner's models are: one, or ``learner:task`` of each."""
+        if self._has_model_columns:
+            return tuple(f"{learner}:{task.id}" for task in self.task)
+        return (learner,)
+
+    @property
+    def _has_model_columns(self) -> bool:
+        """Whether there is a model for each task, and each of them plays all tasks."""
+        training = self.training
+        return training is not None and (training.on, training.plays) == ("each", "all")
 
     @property
     def trained_tasks(self) -> tuple[Task, ...]:

@@ -292,6 +292,19 @@ def planned(
     return Plan(cells, scored, (*told, *notes))
 
 
+def contestants(protocol: Protocol, policies: PolicyArguments) -> list[str]:
+    """Return the policies of an evaluation as its results name them.
+
+    A learner's name alone is what it trains later. Raises ``ValueError`` for policies that cannot
+    be played, like ``evaluate``.
+    """
+    given = policy_list(policies)
+    trained = [policy for policy in given if isinstance(policy, str) and policy in learners()]
+    others = [p for p in given if not isinstance(p, str) or p not in trained]
+    cells = plan(protocol, [_expanded(protocol, p) for p in others]) if others else []
+    return list(dict.fromkeys([*trained, *(cell.policy for cell, _ in cells)]))
+
+
 def _expanded(protocol: Protocol, policy: PolicyArgument) -> PolicyArgument:
     """Expand ``learner:PLACE`` into all runs that a results folder, or a file of runs, holds."""
     if not isinstance(policy, str):

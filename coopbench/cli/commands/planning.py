@@ -8,7 +8,15 @@ from typing import Any
 import typer
 
 from coopbench.cli.console import console, say
-from coopbench.cli.options import Only, Policies, ProtocolName, contestants, option, to_folder
+from coopbench.cli.options import (
+    Only,
+    Policies,
+    ProtocolName,
+    check_alone,
+    contestants,
+    option,
+    to_folder,
+)
 
 EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
 EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
@@ -151,14 +159,16 @@ def register(
 ) -> None:
     """Register a study before it is evaluated; its report checks itself against the file.
 
-    Its contestants are those of 'evaluate': required baselines, too, unless --only is given.
+    Its contestants are those of 'evaluate': required baselines, too, unless --only is given. -p
+    LEARNER is what that learner trains later.
     """
-    from coopbench.playing.contestants import loaded_policy, name_of
     from coopbench.protocol.loading import load_protocol
     from coopbench.protocol.registration import registration, write_registration
     from coopbench.provenance import now
+    from coopbench.workflows.evaluation import contestants as named
 
+    check_alone(policy, only)
     loaded = load_protocol(protocol)
-    names = [name_of(loaded_policy(name)) for name in contestants(policy, loaded, only)]
+    names = named(loaded, contestants(policy, loaded, only))
     study = registration(loaded, names, hypothesis or (), now())
     say(f"Registered: {write_registration(out, study)}")

@@ -15,6 +15,7 @@ from coopbench.cli.options import (
     Workers,
     argument,
     assignment,
+    check_alone,
     chosen,
     contestants,
     environment_parameters,
@@ -95,8 +96,7 @@ def evaluate(
     from coopbench.protocol.loading import names_environment
     from coopbench.workflows.evaluation import evaluate as run
 
-    if only and not policy:
-        raise ValueError("--only plays the policies of -p alone; name one with -p.")
+    check_alone(policy, only)
     source: Any = target
     numbered = episodes is not None or seed is not None  # 0 is a number, too
     if dry_run and (names_environment(target) or shard or numbered or param or partner):
