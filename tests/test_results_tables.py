@@ -224,8 +224,24 @@ DECIDED = [
             ("focus_fire", learner, ("8m.shifted", "2s3z.shifted")),
         )
     ),
+    *(
+        ("coopetition-standard", *pair, tasks)
+        for other in ("ippo", "mappo_shared")
+        for *pair, tasks in (
+            (other, "ippo_recurrent", ("partner-selection.shifted", "slcd.shifted")),
+            (other, "ippo_recurrent", ("renault-nissan",)),
+            ("ippo_recurrent", other, ("platform-ecosystem",)),
+        )
+    ),
+    ("coopetition-standard", "ippo_recurrent", "ippo", ("recovery-race.unmet",)),
+    ("coopetition-published", "isac", "ippo", ("recovery-race",)),
+    ("coopetition-published", "ippo", "isac", ("dynamic-partner-selection", "slcd")),
     ("marl-standard", "focus_fire", "mappo_shared", ("3m", "8m")),
     ("marl-standard", "mappo_shared", "focus_fire", ("2s3z",)),
+    ("marl-standard", "attack_nearest", "mappo_shared", ("8m",)),
+    ("marl-standard", "smac_heuristic", "mappo_shared", ("8m",)),
+    *(("marl-standard", "ippo_shared", policy, ("3m",)) for policy in ("kite", "attack_nearest")),
+    ("marl-standard", "cooperator", "mappo_shared", ("slcd",)),
     (
         *("rail-scaling", "deadlock_avoidance", "ippo_shared"),
         tuple(f"trains_{number}" for number in (10, 25, 50, 100, 200, 400)),
@@ -251,11 +267,14 @@ def test_what_pages_call_open_is(stored):
         for row in (
             *stored.read("skirmish-published", "comparisons.csv"),
             *stored.read("coopetition-standard", "comparisons.csv"),
+            *stored.read("marl-standard", "comparisons.csv"),
         )
         if row["decided"] == "False"
     }
     for game in ("partner-selection", "synergy-search"):
         assert (f"{game}.focal", frozenset(("best_script", "ippo_recurrent"))) in open_pairs
+    for game in ("trust-dilemma", "recovery-race"):
+        assert (game, frozenset(("cooperator", "mappo_shared"))) in open_pairs
     for game in ("partner-hold-up", "platform-ecosystem", "renault-nissan"):
         assert (f"{game}.focal", frozenset(("ippo", "ippo_recurrent"))) in open_pairs
     for task in ("2c_vs_64zg", "10m_vs_11m", "mmm2"):
@@ -354,6 +373,59 @@ def test_sentences_on_scripts_are_those_of_the_stored_table(stored):
         if group != "self-play"
     ]
     assert f"`reciprocator` scores {min(more):.2f} to {max(more):.2f} more" in text
+
+
+def test_means_over_new_partners_hide_what_is_decided(stored):
+    name, group = "coopetition-standard", "focal-unmet"
+    protocol, page = stored.protocol_of(name), prose(f"results/{name}.md")
+    scores, tasks = scores_of(stored, name, "own_return"), protocol.groups[group]
+    leaders = {}
+    for task in tasks:
+        rows = [
+            row
+            for row in stored.read(name, "estimates.csv")
+            if (row["task"], row["metric"]) == (task.id, "own_return") and row["unit"] == "episodes"
+        ]
+        leader = max(rows, key=lambda row: float(row["mean"]))
+        assert task.bounds.normalise(float(leader["low"])) > 0.0
+        leaders[task.id] = leader["policy"]
+    best = [scores[pair] for pair in leaders.items()]
+    said = f"the best script scores {min(best):.2f} to {max(best):.2f}"
+    assert f"In each of its games {said}, with its whole interval above 0: `matcher` in" in page
+    assert f"in each of its games {said}." in prose("results.md")
+    others = {task: policy for task, policy in leaders.items() if policy != "matcher"}
+    assert others == {
+        "platform-ecosystem.unmet": "best_script",
+        "partner-selection.unmet": "reciprocator",
+    }
+    every = "partner-hold-up", "platform-ecosystem"
+    for learner, more, less in (
+        ("mappo_shared", ("trust-dilemma", "recovery-race", "renault-nissan"), every),
+        ("ippo", ("trust-dilemma", "renault-nissan"), every),
+        ("ippo_recurrent", ("recovery-race", "renault-nissan"), (*every, "partner-selection")),
+    ):
+        verdicts, games = verdicts_on(stored, name, learner), {}
+        for task in (task.id for task in tasks):
+            if (higher := verdicts[task]["best_script"]) is not None:
+                ahead = scores[task, learner] - scores[task, "best_script"]
+                games.setdefault(higher, {})[task.removesuffix(".unmet")] = ahead
+        assert (set(games[True]), set(games[False])) == ({*more}, {*less})
+        assert page.count(f"`{learner}` scores more")
+        for game, ahead in (games[True] | games[False]).items():
+            assert f"`{game}` ({ahead:+.2f})" in page
+
+
+def test_isac_shares_the_ranks_of_ippo_in_published_games(stored):
+    name = "coopetition-published"
+    ends, scores = ends_of_ranks(stored, name), scores_of(stored, name, "return")
+    assert ends["games", "isac"] == ends["games", "ippo"]
+    games = [task.id for task in stored.protocol_of(name).groups["games"]]
+    verdicts = verdicts_on(stored, name, "isac")
+    decided = {game for game in games if verdicts[game]["ippo"] is not None}
+    assert decided == {"recovery-race", "dynamic-partner-selection", "slcd"}
+    text = prose(f"results/{name}.md")
+    for game in decided:
+        assert f"`{game}` ({scores[game, 'isac'] - scores[game, 'ippo']:+.2f})" in text
 
 
 def test_ranks_of_learners_of_coopetition_are_as_the_pages_say(stored):
