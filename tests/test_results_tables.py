@@ -242,6 +242,28 @@ DECIDED = [
     ("marl-standard", "smac_heuristic", "mappo_shared", ("8m",)),
     *(("marl-standard", "ippo_shared", policy, ("3m",)) for policy in ("kite", "attack_nearest")),
     ("marl-standard", "cooperator", "mappo_shared", ("slcd",)),
+    *(
+        (
+            "rail-published-1",
+            "never_depart",
+            policy,
+            tuple(f"test_{k:02}" for k in range(first, 13)),
+        )
+        for policy, first in (("random", 2), ("shortest_path", 3))
+    ),
+    *(
+        ("rail-published-2", "never_depart", policy, tuple(f"test_{k:02}" for k in range(first, 9)))
+        for policy, first in (("random", 2), ("shortest_path", 3))
+    ),
+    *(
+        (name, "prioritised_replan", "prioritised", tuple(f"trains_{k}" for k in tasks))
+        for name, tasks in (
+            ("rail-standard", (20, "20_malfunctions")),
+            ("rail-scaling", (25, 50, 100, 200, 400)),
+        )
+    ),
+    ("routing-easy", "greedy", "ippo_shared", ("labmaze_a32_c0.4",)),
+    ("routing-learned", "greedy", "ippo", ("random_grid_a8_o20",)),
     (
         *("rail-scaling", "deadlock_avoidance", "ippo_shared"),
         tuple(f"trains_{number}" for number in (10, 25, 50, 100, 200, 400)),
@@ -260,26 +282,41 @@ def test_what_pages_call_decided_is(stored, name, better, worse, tasks):
         assert verdicts[task][worse] is True, task
 
 
-def test_what_pages_call_open_is(stored):
-    """Among them three runs of QMIX, which win a map always or never."""
-    open_pairs = {
-        (row["task"], frozenset((row["first"], row["second"])))
-        for row in (
-            *stored.read("skirmish-published", "comparisons.csv"),
-            *stored.read("coopetition-standard", "comparisons.csv"),
-            *stored.read("marl-standard", "comparisons.csv"),
+# Pairs that they call open: protocol, two policies, tasks.
+OPEN = [
+    *(
+        ("coopetition-standard", policy, "ippo_recurrent", tuple(f"{game}.focal" for game in games))
+        for policy, games in (
+            ("best_script", ("partner-selection", "synergy-search")),
+            ("ippo", ("partner-hold-up", "platform-ecosystem", "renault-nissan")),
         )
-        if row["decided"] == "False"
-    }
-    for game in ("partner-selection", "synergy-search"):
-        assert (f"{game}.focal", frozenset(("best_script", "ippo_recurrent"))) in open_pairs
-    for game in ("trust-dilemma", "recovery-race"):
-        assert (game, frozenset(("cooperator", "mappo_shared"))) in open_pairs
-    for game in ("partner-hold-up", "platform-ecosystem", "renault-nissan"):
-        assert (f"{game}.focal", frozenset(("ippo", "ippo_recurrent"))) in open_pairs
-    for task in ("2c_vs_64zg", "10m_vs_11m", "mmm2"):
-        for policy in BATTLERS:
-            assert (task, frozenset((policy, "qmix_shared"))) in open_pairs
+    ),
+    ("marl-standard", "cooperator", "mappo_shared", ("trust-dilemma", "recovery-race")),
+    *(
+        ("skirmish-published", policy, "qmix_shared", ("2c_vs_64zg", "10m_vs_11m", "mmm2"))
+        for policy in BATTLERS  # three runs of QMIX, which win a map always or never
+    ),
+    (
+        *("routing-easy", "greedy", "ippo_shared"),
+        tuple(
+            f"labmaze_{kind}"
+            for kind in ("a8_c0.4", "a8_c0.65", "a8_c1.0", "a32_c0.65", "a32_c1.0")
+        ),
+    ),
+    ("routing-learned", "greedy", "ippo", ("random_grid_a8_o0",)),
+    (
+        *("rail-standard", "prioritised", "prioritised_replan"),
+        ("trains_7", "trains_7_malfunctions"),
+    ),
+    ("rail-scaling", "prioritised", "prioritised_replan", ("trains_10",)),
+]
+
+
+@pytest.mark.parametrize(("name", "one", "other", "tasks"), OPEN)
+def test_what_pages_call_open_is(stored, name, one, other, tasks):
+    verdicts = verdicts_on(stored, name, one)
+    for task in tasks:
+        assert verdicts[task][other] is None, task
 
 
 def test_sentences_on_pathfinding_are_those_of_the_stored_table(stored):
