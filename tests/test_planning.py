@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ from coopbench.protocol.registration import (
     registration,
     write_registration,
 )
+from coopbench.report import loading
 from coopbench.report.facts import registration_text
 from coopbench.report.report import Report
 from coopbench.report.sections.registered import outcomes, registered_table
@@ -95,6 +97,8 @@ def test_the_variation_of_a_pilot(protocol, table):
     assert variation(protocol, fixed, 0.2) == {}
     alone = variation(protocol, EpisodeTable(tuple(group_blocks({"mine": 8.0}, runs=TEN))), 0.2)
     assert alone["a-one"].from_script == 0.2
+    assert spreads["a-one"].assumed == ("between",)
+    assert alone["a-one"].assumed == ("from_script", "between")
 
 
 def test_stored_spreads_are_those_of_the_tasks_of_a_protocol():
@@ -195,7 +199,7 @@ def test_spreads_that_are_given_replace_those_of_their_kind_alone():
     assert runs == {
         task.id: dataclasses.replace(known[task.id], runs=0.07)
         if task.id in known
-        else Variation(0.07, 0.2, 0.2)
+        else Variation(0.07, 0.2, 0.2, ("from_script", "between"))
         for task in protocol.task
     }
     assert "0.07 for run means." in source
@@ -222,6 +226,30 @@ def test_the_source_of_spreads_is_said_where_they_are_used(protocol):
     ):
         _, source = _spreads(where, tasks, None, *sds)
         assert [text for text in (*texts, *absent) if text in source] == [*texts], source
+
+
+def test_spreads_that_a_pilot_does_not_show_are_said_to_be_assumed(protocol, table, monkeypatch):
+    """A pilot of a learner alone shows no differences, and one with a script those from it."""
+    alone = EpisodeTable(tuple(group_blocks({"mine": 8.0}, runs=TEN)))
+    episodes = "Where no results show one it is 0.2 for differences from episode to episode"
+    for pilot, sds, expected in (
+        (alone, (None, None), f"Spreads of runs are those of pilot. {episodes}."),
+        (alone, (0.1, None), f"Given standard deviations: 0.1 for run means. {episodes}."),
+        (
+            table,
+            (None, None),
+            f"Spreads of runs and episodes are those of pilot. {episodes} between learners.",
+        ),
+        (
+            table,
+            (0.1, None),
+            "Given standard deviations: 0.1 for run means. Others are those of pilot. "
+            f"{episodes} between learners.",
+        ),
+    ):
+        report = Report(protocol, pilot)
+        monkeypatch.setattr(loading, "load_report", lambda folder, report=report: report)
+        assert _spreads(protocol, ["a-one", "b-one"], Path("pilot"), *sds)[1] == expected
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ class Variation:
     runs: float  # of the means of the runs of one learner
     from_script: float  # of the difference from a fixed policy, from episode to episode
     between: float  # of the difference between two learners, from episode to episode
+    assumed: tuple[str, ...] = ()  # which of these no results show, by name
 
 
 class _Runs(NamedTuple):
@@ -93,7 +94,7 @@ def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> dict[
     """Return the variation of the results of a pilot, pooled over learners, by task.
 
     Where results show no difference from a fixed policy, or between learners, its standard
-    deviation from episode to episode is assumed to be ``episodes``.
+    deviation from episode to episode is ``episodes``, and its name is among those ``assumed``.
     """
     found: dict[str, Variation] = {}
     for group, members in group_matrices(protocol, table).items():
@@ -102,15 +103,17 @@ def variation(protocol: Protocol, table: EpisodeTable, episodes: float) -> dict[
             learned = [one for one in played.values() if len(one.runs) > 1]
             if not learned:
                 continue
-            squares: dict[bool, list[float]] = {True: [], False: []}
+            squares: dict[str, list[float]] = {"from_script": [], "between": []}
             for one in learned:
                 for other in played.values():
                     if other is not one and same_episodes((one, other)):
                         gaps = one.values.mean(axis=0) - np.atleast_2d(other.values).mean(axis=0)
-                        squares[other.fixed].append(float(np.var(gaps, ddof=1)))
+                        kind = "from_script" if other.fixed else "between"
+                        squares[kind].append(float(np.var(gaps, ddof=1)))
             runs = float(np.sqrt(np.mean([np.var(one.run_means, ddof=1) for one in learned])))
-            sds = [np.sqrt(np.mean(squares[k])) if squares[k] else episodes for k in (True, False)]
-            found[task.id] = Variation(runs, float(sds[0]), float(sds[1]))
+            sds = {k: float(np.sqrt(np.mean(s))) if s else episodes for k, s in squares.items()}
+            assumed = tuple(kind for kind, some in squares.items() if not some)
+            found[task.id] = Variation(runs, **sds, assumed=assumed)
     return found
 
 

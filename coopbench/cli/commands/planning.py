@@ -1,7 +1,7 @@
 """Commands before a study: what runs can show, and its registration."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from coopbench.cli.options import (
 
 EFFECTS = (0.1, 0.2, 0.3, 0.4, 0.5)  # true differences of which the power is simulated
 EPISODE_SD = 0.2  # of differences from episode to episode, where no results show it
+_PAIRS = {"from_script": "from a script", "between": "between learners"}  # of these differences
 
 plan = typer.Typer(
     help="Plan a study: estimate its power, or register it.",
@@ -106,25 +107,36 @@ def _spreads(
     from coopbench.analysis.planning import Variation
 
     known, origin = _stored_spreads(protocol, results)
-    if run_sd is None and episode_sd is None:
-        return known, f"Spreads of runs and episodes are those of {origin}."
     sd, found = EPISODE_SD if episode_sd is None else episode_sd, dict[str, Any]()
     for task in tasks:
-        if task in known:
-            one = known[task]
+        if task in known or run_sd is not None:
+            one = known.get(task, Variation(math.nan, sd, sd, tuple(_PAIRS)))
             sds = (one.from_script, one.between) if episode_sd is None else (sd, sd)
-            found[task] = Variation(one.runs if run_sd is None else run_sd, *sds)
-        elif run_sd is not None:
-            found[task] = Variation(run_sd, sd, sd)
+            assumed = one.assumed if episode_sd is None else ()
+            found[task] = Variation(one.runs if run_sd is None else run_sd, *sds, assumed)
+    return found, _source(found, origin, run_sd, episode_sd)
+
+
+def _source(
+    found: Mapping[str, Any], origin: str, run_sd: float | None, episode_sd: float | None
+) -> str:
+    """Say which spreads are given, which are those of the ``origin``, and which are assumed."""
     of_runs, of_episodes = "for run means", "for differences from episode to episode"
     given = ((run_sd, of_runs), (episode_sd, of_episodes))
     texts = [f"{value:g} {what}" for value, what in given if value is not None]
-    source = [f"Given standard deviations: {', '.join(texts)}."]
-    if None in (run_sd, episode_sd) and found.keys() & known:
-        source.append(f"Others are those of {origin}.")
-    if episode_sd is None and found.keys() - known:
-        source.append(f"Where no results show one it is {sd:g} {of_episodes}.")
-    return found, " ".join(source)
+    source = [f"Given standard deviations: {', '.join(texts)}."] if texts else []
+    lacking = [one.assumed for one in found.values()]
+    shown = ["runs"] if run_sd is None else []
+    if episode_sd is None and any(assumed != tuple(_PAIRS) for assumed in lacking):
+        shown.append("episodes")
+    if found and shown:
+        what = "Others" if texts else f"Spreads of {' and '.join(shown)}"
+        source.append(f"{what} are those of {origin}.")
+    kinds = [text for name, text in _PAIRS.items() if any(name in some for some in lacking)]
+    if kinds:
+        which = f" {kinds[0]}" if len(kinds) == 1 else ""
+        source.append(f"Where no results show one it is {EPISODE_SD:g} {of_episodes}{which}.")
+    return " ".join(source)
 
 
 def _stored_spreads(protocol: Any, results: Path | None) -> tuple[dict[str, Any], str]:
