@@ -82,9 +82,8 @@ def shipped_variation(protocol: Protocol) -> dict[str, Variation]:
     with SHIPPED.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["protocol"] == protocol.protocol.name]
     known = {task.id for task in protocol.task}
-    columns = ("runs", "from_script", "between")
     return {
-        row["task"]: Variation(*(float(row[column]) for column in columns))
+        row["task"]: Variation(float(row["runs"]), float(row["from_script"]), float(row["between"]))
         for row in rows
         if row["task"] in known
     }

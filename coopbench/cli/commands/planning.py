@@ -113,7 +113,8 @@ def _spreads(
             one = known.get(task, Variation(math.nan, sd, sd, tuple(_PAIRS)))
             sds = (one.from_script, one.between) if episode_sd is None else (sd, sd)
             assumed = one.assumed if episode_sd is None else ()
-            found[task] = Variation(one.runs if run_sd is None else run_sd, *sds, assumed)
+            of_runs = one.runs if run_sd is None else run_sd
+            found[task] = Variation(of_runs, sds[0], sds[1], assumed)
     return found, _source(found, origin, run_sd, episode_sd)
 
 
