@@ -160,6 +160,10 @@ def test_shipped_runs_of_required_learners_are_played(shipped, tmp_path):
     assert own.shipped == set()
     assert "Runs of ippo ship with coopbench: 50, 51." in report.notes
     assert "ippo (shipped)" in str(coopbench.load_report(tmp_path / "out"))
+    cells = [cell for cell in report.metadata if cell.policy == "ippo"]
+    for cell in (cells[0], cells[-1]):  # one run of another origin makes the policy another one
+        changed = {cell: {"policy": "ippo", "training": {}}}
+        assert replace(report, metadata={**report.metadata, **changed}).shipped == set()
 
 
 def test_shipped_runs_can_be_left_out(shipped, tmp_path, command):

@@ -23,6 +23,7 @@ from coopbench.analysis.rankings import ranks
 from coopbench.analysis.registered import study_deviations
 from coopbench.analysis.score_matrix import EPISODES, RUNS, score_scales, units_of
 from coopbench.baselines.registry import entry_of
+from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.protocol.registration import Registration
 from coopbench.protocol.schema import Protocol
@@ -138,10 +139,10 @@ class Findings:
 
     @cached_property
     def shipped(self) -> frozenset[str]:
-        """The policies whose runs ship with the package."""
+        """The policies whose runs all ship with the package."""
         name = self.protocol.protocol.name
-        runs = {cell.policy: is_shipped(name, meta) for cell, meta in self.metadata.items()}
-        return frozenset(policy for policy, ships in runs.items() if ships)
+        runs = grouped((cell.policy, is_shipped(name, m)) for cell, m in self.metadata.items())
+        return frozenset(policy for policy, ships in runs.items() if all(ships))
 
     @cached_property
     def learned(self) -> tuple[str, ...]:
