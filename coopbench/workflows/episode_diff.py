@@ -45,6 +45,15 @@ def compared(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterat
         yield Discrepancy("'drawn' is false, but random numbers are drawn, or starts differ")
 
 
+def stated(block: Episodes, again: Episodes) -> Iterator[Discrepancy]:
+    """Yield what is stated of the actions of a policy and is not so when it plays again."""
+    for name in ("outside", "rescaled", "nearest"):
+        one, two = getattr(block, name), getattr(again, name)
+        if one != two:
+            text = f"{name!r} is {one!r}; played again it is {two!r}"
+            yield Discrepancy(text, close=name == "outside")  # rounded, one may cross its bound
+
+
 def _recorded(block: Episodes, again: Episodes, numbers: Sequence[int]) -> Iterator[Discrepancy]:
     """Yield differences of the actions and rewards of the recorded episodes."""
     one, two = block.own_trace.recorded, again.own_trace.recorded

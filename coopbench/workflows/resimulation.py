@@ -35,7 +35,7 @@ from coopbench.workflows.consistency import (
     metadata_discrepancies,
     recorded_discrepancies,
 )
-from coopbench.workflows.episode_diff import agreement, compared, part
+from coopbench.workflows.episode_diff import agreement, compared, part, stated
 from coopbench.workflows.players import expected_policy
 from coopbench.workflows.verdicts import (
     BY_INTERVAL,
@@ -106,7 +106,7 @@ class CheckJob(CellJob):
             actor = self._keyed(policy)
             if again is None:
                 again, _ = _again(protocol, block, actor, range(len(block)), tell)
-            differing = list(compared(block, again, range(len(block))))
+            differing = [*compared(block, again, range(len(block))), *stated(block, again)]
             close = where and all(discrepancy.close for discrepancy in differing)
             if isinstance(actor, Keyed) and differing and not close:
                 by_interval, differing = self._by_chance(actor, again, differing)
