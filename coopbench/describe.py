@@ -14,7 +14,13 @@ from coopbench.baselines.registry import entries, learners
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import known_agent_metrics, known_metrics
 from coopbench.playing.rollout import engine_of
-from coopbench.protocol.loading import ad_hoc, load_protocol, protocol_files, protocols_with_task
+from coopbench.protocol.loading import (
+    ad_hoc,
+    check_present,
+    load_protocol,
+    protocol_files,
+    protocols_with_task,
+)
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.seeds import Evaluation
 from coopbench.protocol.task import Task
@@ -55,7 +61,9 @@ def describe(name: str) -> str:
     if name in entries():
         return describe_policy(entries()[name])
     if name in protocol_files() or name.endswith(".toml"):
-        return describe_protocol(load_protocol(name))
+        protocol = load_protocol(name)
+        check_present(protocol)
+        return describe_protocol(protocol)
     if ".py:" in name:
         return _describe_code(name)
     if name.endswith(".py"):

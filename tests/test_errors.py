@@ -336,3 +336,33 @@ def test_a_task_that_is_to_be_described_is_called_a_task():
         ValueError, match=r"'3m-drawn' is a task of skirmish-small; 'coopbench show"
     ):
         describe("3m-drawn")
+
+
+def test_what_a_protocol_names_and_is_not_here_is_listed_when_it_is_shown(tmp_path):
+    """Only then: others may have evaluated it with policies of packages of theirs."""
+    text = """
+    extends = "routing-easy"
+    protocol = { name = "mine" }
+    report = { baselines = ["greddy"], learned = ["ippo_shard"], chart = [], reproduces = {} }
+    [[task]]
+    id = "one"
+    env = "coopbench/Routing-v0"
+    parameters = { num_agents = 2 }
+    bounds = { low = 0.0, high = 1.0 }
+    instances = { file = "none.npz", sha256 = "%s" }
+    """
+    protocol = builders.loaded(tmp_path, text % ("0" * 64))
+    with pytest.raises(errors.ProtocolError) as error:
+        describe(str(tmp_path / "small.toml"))
+    head, *lines = str(error.value).splitlines()
+    assert head == f"{protocol.name} names what is not here:"
+    for line, words in zip(
+        lines,
+        (
+            "report.baselines: Unknown policy 'greddy'. Did you mean 'greedy'",
+            "report.learned: Unknown learner 'ippo_shard'. Did you mean 'ippo_shared'",
+            "task.instances: Task 'one': there is no instance file none.npz",
+        ),
+        strict=True,
+    ):
+        assert words in line

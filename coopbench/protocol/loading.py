@@ -12,18 +12,19 @@ import numpy as np
 from pydantic import ValidationError
 
 import coopbench_envs
+from coopbench.baselines.registry import hyperparameters, learners
 from coopbench.errors import ProtocolError
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.report import measured_by
 from coopbench.protocol.schema import Protocol
-from coopbench.protocol.task import LONGEST
+from coopbench.protocol.task import LONGEST, instance_content
 from coopbench_envs.choices import as_played
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.probing import info_names
 from coopbench_envs.foreign_names import is_foreign, parse_foreign, permit
-from coopbench_envs.parameters import check_count, named, nearest
+from coopbench_envs.parameters import check_count, named, nearest, unknown
 from coopbench_envs.reading import read_regular
 
 _LARGEST = 1 << 24  # bytes of a protocol file
@@ -74,6 +75,30 @@ def _permitted(protocol: Protocol) -> Protocol:
         if is_foreign(task.env):
             permit(task.env)
     return protocol
+
+
+def check_present(protocol: Protocol) -> None:
+    """Raise ``ProtocolError`` for required policies, learners and instances that are not here.
+
+    Reading a protocol does not ask for them: others may have evaluated it with their packages.
+    """
+    problems, report = list[str](), protocol.report
+    for name in report.fixed:
+        try:
+            hyperparameters(name)
+        except ValueError as error:
+            problems.append(f"report.baselines: {error}")
+    for name in report.learned:
+        if name not in learners():
+            problems.append(f"report.learned: {unknown('learner', name, learners())}")
+    for task in protocol.task:
+        try:
+            instance_content(task)
+        except ProtocolError as error:
+            problems.append(f"task.instances: {error}")
+    if problems:
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        raise ProtocolError(f"{protocol.name} names what is not here:{lines}")
 
 
 def find_protocol(source: str | Path | Protocol) -> Protocol:

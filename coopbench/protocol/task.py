@@ -386,15 +386,7 @@ def instance_state(
     spec = coopbench_envs.spec(task.env)
     if spec.instances is None:
         raise ProtocolError(f"Task {task.id!r}: {spec.id} takes no instances; remove the key.")
-    path = task.instances.file
-    try:
-        content = instance_file(path)
-    except FileNotFoundError:
-        raise ProtocolError(f"Task {task.id!r}: there is no instance file {path}.") from None
-    if hashlib.sha256(content).hexdigest() != task.instances.sha256:
-        raise ProtocolError(
-            f"Task {task.id!r}: {path} is not the file of the protocol (its checksum differs)."
-        )
+    content, path = instance_content(task), task.instances.file
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     shortest = min(len(array) for array in arrays.values())
@@ -404,6 +396,25 @@ def instance_state(
         )
     chosen = slice(episodes) if rows is None else list(rows)
     return spec.instances(constants, {name: array[chosen] for name, array in arrays.items()})
+
+
+def instance_content(task: Task) -> bytes:
+    """Return the file of a task's instances; nothing for a task without any.
+
+    Raises ``ProtocolError`` if the file is missing, or is not the one of the protocol.
+    """
+    if task.instances is None:
+        return b""
+    path = task.instances.file
+    try:
+        content = instance_file(path)
+    except FileNotFoundError:
+        raise ProtocolError(f"Task {task.id!r}: there is no instance file {path}.") from None
+    if hashlib.sha256(content).hexdigest() != task.instances.sha256:
+        raise ProtocolError(
+            f"Task {task.id!r}: {path} is not the file of the protocol (its checksum differs)."
+        )
+    return content
 
 
 def instance_file(name: str) -> bytes:
