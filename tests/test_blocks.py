@@ -22,7 +22,7 @@ from coopbench.report.blocks import (
     Verdict,
 )
 from coopbench.report.latex import as_latex
-from coopbench.report.markdown import as_markdown
+from coopbench.report.markdown import as_markdown, escaped
 from coopbench.report.page import as_html, as_notebook
 from coopbench.report.plots.drawing import IntervalChart
 from coopbench.report.plots.style import Picture, styles
@@ -103,8 +103,9 @@ def test_markdown_has_all_but_what_only_a_page_shows(document):
     for words in (*SHOWN, *IN_FILES, "![caption of it](plots/drawing.svg)"):
         assert words in text
     assert "On a page" not in text
-    assert "| a\\|b & \\<i\\>\\*\\_\\[bold\\] | **-1.5** | -2 to -1 (a) |" in text
+    assert "| a\\|b \\& \\<i\\>\\*\\_\\[bold\\] | **-1.5** | -2 to -1 (a) |" in text
     assert "(a) few episodes" in text
+    assert escaped("~~R&amp;D~~") == r"\~\~R\&amp;D\~\~"
 
 
 def test_a_terminal_leaves_out_what_is_folded_or_in_files(document):

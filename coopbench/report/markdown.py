@@ -68,7 +68,7 @@ def rows_table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 def escaped(text: str) -> str:
     """Escape the characters that mean something in Markdown."""
-    return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in text)
+    return "".join(f"\\{char}" if char in "\\&~`*_[]<>|#" else char for char in text)
 
 
 def markdown_table(table: Table) -> str:
