@@ -101,7 +101,7 @@ def test_everything_is_listed_shown_and_planned(command):
     assert "Digest" in command("show", "routing-easy").out
     planned = command("evaluate", "coopetition-standard", "-p", "random", "--only", "--dry-run").out
     assert planned.count("random") == len(coopbench.load_protocol("coopetition-standard").task)
-    given = (["--episodes", "5"], ["--seed", "0"])  # of an environment
+    given = (["--episodes", "5"], ["--seed", "0"], ["--backend", "serial"], ["--workers", "0"])
     for words in (["TrustDilemma-v1"], *(["coopetition-standard", *option] for option in given)):
         refused = command("evaluate", *words, "--dry-run", status=2)
         assert "--dry-run lists the cells of a protocol" in refused.err
@@ -153,6 +153,8 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", "coopetition-standard", "--episodes", "3"], "go with the id of an env"),
         (["evaluate", "coopetition-standard", "--param", "a=1"], "--param goes with an env"),
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
+        (["evaluate", *SMALL, "--param", "horizon=4"], "--param gives horizon twice"),
+        (["evaluate", *SMALL, "--play-shipped"], "none do for an environment; leave it out"),
         (["evaluate", *SMALL, "--shard", "1/2"], "A shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
         (["timed", "rail-standard", "-p", "random"], "rail-standard-v1 has no [limits]"),

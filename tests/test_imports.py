@@ -108,6 +108,17 @@ def test_every_label_has_a_column_of_its_own(file, command):
     assert "lacks 'scor'. Did you mean 'score'? Given" in refused("run=scor")
 
 
+def test_options_of_another_kind_of_source_are_refused(file, tmp_path):
+    (tmp_path / "x.json").write_text("{}")
+    for source, options, message in (
+        (file, {"folders": "{task}/{run}"}, "scores.csv is no folder; leave them out"),
+        (tmp_path / "x.json", {"columns": {"run": "seed"}}, "x.json is neither; leave them out"),
+        (tmp_path, {"columns": {"run": "seed"}}, "columns go with a .csv file or a data frame"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            import_results(source, "score", **options)
+
+
 def test_a_column_stands_for_one_label_alone(file):
     """Numbers of episodes can be the steps of a training log."""
     rows = [f"a,t,{run},{episode},{episode + run}" for run in range(2) for episode in range(3)]

@@ -689,6 +689,8 @@ def test_the_command_writes_what_is_asked_for(results, tmp_path, command):
     options = ("--out", "e.gif", "--stride", "50")
     assert "stride 50" in command("replay", address, "--out", "e.npz", *options).out
     assert {file.name for file in tmp_path.iterdir()} == {"e.npz", "e.gif"}
+    unused = ("--out", "e.html", "--stride", "5")
+    assert "--stride is of animations" in command("replay", "e.npz", *unused, status=2).message
     command("replay", "e.npz")
     assert (tmp_path / "routes-greedy-episode-3.html").stat().st_size > 30_000
 

@@ -203,7 +203,7 @@ def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
     """Read ``--param NAME=VALUE`` by the types of an environment's parameters.
 
     NAME.KEY=VALUE is of a parameter that is a mapping. Raises ``ValueError`` for text of another
-    form.
+    form, and for two values of one parameter.
     """
     from coopbench_envs.parameters import describe as describe_parameters
     from coopbench_envs.registration import spec
@@ -211,9 +211,12 @@ def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
     if not texts:
         return {}
     params = spec(env).params
-    fields, values = describe_parameters(params), dict[str, Any]()
+    fields, values, given = describe_parameters(params), dict[str, Any](), set[str]()
     for text in texts:
         name, value = assignment(text, "--param", params)
+        if name in given:
+            raise ValueError(f"--param gives {name} twice; give each parameter once.")
+        given.add(name)
         head, dot, key = name.partition(".")
         if dot and head in fields and fields[head][0] == "dict":
             value = {**values.get(head, {}), key: value}

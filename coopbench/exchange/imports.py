@@ -68,6 +68,7 @@ def import_results(
         named("column", label, dict.fromkeys((*LABELS, *PLACES)))
     options = Options(metric, columns or {}, folders)
     if hasattr(source, "to_csv"):
+        _check_options(options, "a data frame", is_table=True, is_folder=False)
         place, reading = "data frame", read_frame(source, options)
     elif isinstance(source, (str, PathLike)):
         place, reading = str(source), _read(Path(source), options)
@@ -108,17 +109,33 @@ def _read(place: Path, options: Options) -> Reading:
     """Read a file or a folder by its kind."""
     if not place.exists():
         raise FileNotFoundError(f"There is no file {place} to import.")
-    if place.is_dir():
+    is_folder, kind = place.is_dir(), place.suffix.lower()
+    is_table = kind == ".csv" and not is_folder
+    _check_options(options, str(place), is_table=is_table, is_folder=is_folder)
+    if is_folder:
         return _read_folder(place, options)
-    if place.suffix.lower() == ".csv":
+    if is_table:
         return read_csv(place, options)
-    if place.suffix.lower() == ".json":
+    if kind == ".json":
         return read_marl_eval(place)
     raise ValueError(
         f"{place} is of no kind that can be imported; allowed: .csv in long form, .json of "
         f"marl-eval, and folders with such .json files or with event files of TensorBoard. For "
         f"other programs, docs/exchange.md makes a data frame by their own readers."
     )
+
+
+def _check_options(options: Options, source: str, *, is_table: bool, is_folder: bool) -> None:
+    """Raise ``ValueError`` for an option that goes with another kind of source."""
+    if options.columns and not is_table:
+        raise ValueError(
+            f"columns go with a .csv file or a data frame, and {source} is neither; leave them out."
+        )
+    if options.folders != Options.folders and not is_folder:
+        raise ValueError(
+            f"folders are those of event files of TensorBoard, and {source} is no folder; leave "
+            f"them out."
+        )
 
 
 def _read_folder(folder: Path, options: Options) -> Reading:

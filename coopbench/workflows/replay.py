@@ -154,6 +154,10 @@ def show(address: str, files: Sequence[Path], stride: int | None, sight: bool) -
         recording.check_place(path)
         if path.suffix not in (".html", ".gif", ".npz"):
             raise ReplayError(f"{path} is to end in .html, .gif or .npz, which says what to write.")
+    if stride is not None and not any(path.suffix == ".gif" for path in files):
+        raise ReplayError(
+            "--stride is of animations; name one with --out FILE.gif, or leave it out."
+        )
     check_options(1, stride)
     episode = find_episode(address)
     chosen_options(episode, sight)

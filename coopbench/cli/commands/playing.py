@@ -99,12 +99,18 @@ def evaluate(
     check_alone(policy, only)
     source: Any = target
     numbered = episodes is not None or seed is not None  # 0 is a number, too
-    if dry_run and (names_environment(target) or shard or numbered or param or partner):
+    played = shard or numbered or param or partner or workers is not None or backend != "auto"
+    if dry_run and (names_environment(target) or played):
         raise ValueError(
             "--dry-run lists the cells of a protocol; allowed with it: --policy, --task, --only, "
-            "--maps and --out."
+            "--play-shipped, --maps and --out."
         )
     if names_environment(target):
+        if play_shipped:
+            raise ValueError(
+                "--play-shipped plays runs that ship for a protocol, and none do for an "
+                "environment; leave it out."
+            )
         if maps is not None:
             raise ValueError(
                 "--maps goes with a protocol; of an environment use --param map_params.path=FOLDER"
