@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import loaded
+from builders import loaded, make_task, protocol_of
 
 import coopbench
 from coopbench.baselines.game import Game
@@ -110,6 +110,9 @@ def test_a_digest_depends_on_content_not_on_comments(tmp_path):
         ("horizon = 9", "horzion = 9", r"Unknown parameter 'horzion'.*Did you mean 'horizon'"),
         ("low = 0.0, high = 4000.0", "low = 0.0", r"task.0.bounds.high: is missing"),
         ("low = 0.0, high = 4000.0", "low = 9.0, high = 4.0", r"low must lie below high"),
+        ("high = 4000.0", f"high = 1{401 * '0'}", r"task.0.bounds.high: is too large for a float"),
+        ('id = "one"', f'id = "one"\naxes = {{ n = 1{401 * "0"} }}', r"task.0.axes: is too large"),
+        ('score = "return"', 'score = "return"\nmargin = inf', r"report.margin: .* finite number"),
         ("bounds = { low = 0.0, high = 4000.0 }", "", r"has no bounds, .* or set normalisation"),
         ("horizon = 9 }", "horizon = 9 }\nepisodes = 6", r"wants 6 episodes, but there are only 5"),
         ('"random"]', '"random"]\nlearned = ["random"]', r"'random' is listed in baselines and"),
@@ -269,6 +272,34 @@ def test_missing_files_and_files_that_are_not_toml_are_refused(tmp_path):
             load_protocol(name)
     with pytest.raises(ProtocolError, match="not valid TOML"):
         _load(tmp_path, "[protocol\n")
+
+
+def test_tasks_of_other_packages_differ_by_their_limits_of_steps_and_what_they_measure():
+    task = partial(make_task, env="gymnasium:CartPole-v1", parameters={})
+    first = {"steps": 10, "info": ["x"]}
+    parts = {"metrics": ["return"], "curve": "x", "baselines": None}
+    for second in ({"steps": 20}, {"info": {"x": "mean"}}):
+        tasks = [task("one", **first), task("two", **first | second)]
+        assert len(protocol_of(tasks=tasks, **parts).task) == 2
+    with pytest.raises(ValueError, match="'one' and 'two' are the same"):
+        protocol_of(tasks=[task("one", **first), task("two", **first)], **parts)
+
+
+def test_charts_have_a_panel_for_every_value():
+    """Also where values agree in the six digits that names have otherwise."""
+    places = [(n, day) for day in (0.5, 20240101, 20240102) for n in (1, 2)]
+    tasks = [
+        make_task(f"t{k}", horizon=6 + k, axes={"n": n, "day": day})
+        for k, (n, day) in enumerate(places)
+    ]
+    chart = {"metric": "return", "x": "n", "per": "day"}
+    protocol = protocol_of(tasks=tasks, chart=[chart])
+    panels = protocol.report.chart[0].panels(protocol.task)
+    assert {name: [task.id for task in panel] for name, panel in panels.items()} == {
+        "return-by-n-day-0.5": ["t0", "t1"],
+        "return-by-n-day-20240101": ["t2", "t3"],
+        "return-by-n-day-20240102": ["t4", "t5"],
+    }
 
 
 def test_changed_instances_are_refused():

@@ -20,6 +20,14 @@ def later(**facts: Any) -> Any:
     return Field(default=None, exclude_if=_unset, **facts)
 
 
+def as_float(value: Any) -> Any:
+    """Turn a whole number into a float, for which strict checks ask."""
+    try:
+        return float(value) if type(value) is int else value
+    except OverflowError:
+        raise ValueError("is too large for a float; allowed: up to 1.8e308") from None
+
+
 def as_tuple(value: Any) -> Any:
     """Turn the lists of TOML and JSON into tuples."""
     return tuple(value) if isinstance(value, list) else value

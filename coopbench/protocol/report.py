@@ -34,9 +34,14 @@ class Chart(Strict):
         for task in tasks:
             axes = {self.x, self.per} - {""}
             if axes <= set(task.axes) and self.group in ("", task.group):
-                suffix = f"-{self.per}-{task.axes[self.per]:g}" if self.per else ""
+                suffix = f"-{self.per}-{_exact(task.axes[self.per])}" if self.per else ""
                 panels.setdefault(stem + suffix, []).append(task)
         return {name: tuple(members) for name, members in panels.items()}
+
+
+def _exact(number: float) -> str:
+    """Return the shortest text of a number that no other one has."""
+    return short if float(short := f"{number:g}") == number else f"{number:.17g}"
 
 
 class Domain(Strict):
@@ -106,7 +111,9 @@ class Reporting(Strict):
     effect: Literal["cohens_d"] | None = later()  # shown in comparisons in addition to Hedges' g
     # Scale of scores: by default the tasks' bounds; minmax: the report's extreme episodes.
     normalisation: Literal["minmax"] | None = later()
-    margin: float | None = later(gt=0.0)  # normalized difference that counts as none
+    margin: float | None = later(
+        gt=0.0, allow_inf_nan=False
+    )  # normalized difference that counts as none
     domain: dict[str, Domain] | None = later()  # metrics, curve and baselines by group of tasks
     chart: tuple[Chart, ...] = ()
     # Sections and methods of the publication that the protocol reproduces.

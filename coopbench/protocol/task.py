@@ -21,7 +21,7 @@ from coopbench.baselines.match import seating_by_role
 from coopbench.baselines.registry import granted, make_policy, reads_file
 from coopbench.errors import ProtocolError
 from coopbench.protocol import map_files
-from coopbench.protocol.base import Strict, as_tuple, later
+from coopbench.protocol.base import Strict, as_float, as_tuple, later
 from coopbench.protocol.seeds import Seeds
 from coopbench_envs.choices import as_played, resolved
 from coopbench_envs.core import POLICY, EnvSpec
@@ -104,10 +104,9 @@ class Bounds(Strict):
         """Score of a run that failed, and the highest score."""
         return self.low if self.floor is None else self.floor, self.high
 
-    @field_validator("low", "high", "floor", "low_error", "high_error", mode="before")
-    @classmethod
-    def _number(cls, value: Any) -> Any:
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    _numbers = field_validator("low", "high", "floor", "low_error", "high_error", mode="before")(
+        as_float
+    )
 
     def normalise(self, scores: np.ndarray) -> np.ndarray:
         """Map low to 0 and high to 1; scores beyond the bounds are not clipped."""
@@ -199,7 +198,7 @@ class Task(Strict):
     def _numbers(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {k: float(v) if type(v) is int else v for k, v in value.items()}
+        return {k: as_float(v) for k, v in value.items()}
 
     @field_validator("info", mode="before")
     @classmethod
@@ -446,7 +445,8 @@ def _check_different(tasks: Sequence[Task], seeds: Seeds) -> None:
     contents: dict[str, str] = {}
     for task in tasks:
         instances = task.instances and task.instances.sha256
-        content = json.dumps([task.env, task.parameters, instances, task.partners], sort_keys=True)
+        played = [task.env, task.parameters, instances, task.maps, task.partners]
+        content = json.dumps([*played, task.steps, task.info], sort_keys=True)
         if task.id in contents:
             raise ValueError(f"two tasks are called {task.id!r}; rename one")
         for other, same in contents.items():
