@@ -111,9 +111,8 @@ class Reporting(Strict):
     effect: Literal["cohens_d"] | None = later()  # shown in comparisons in addition to Hedges' g
     # Scale of scores: by default the tasks' bounds; minmax: the report's extreme episodes.
     normalisation: Literal["minmax"] | None = later()
-    margin: float | None = later(
-        gt=0.0, allow_inf_nan=False
-    )  # normalized difference that counts as none
+    # Normalized difference that counts as none.
+    margin: float | None = later(gt=0.0, allow_inf_nan=False)
     domain: dict[str, Domain] | None = later()  # metrics, curve and baselines by group of tasks
     chart: tuple[Chart, ...] = ()
     # Sections and methods of the publication that the protocol reproduces.
