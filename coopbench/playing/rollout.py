@@ -204,7 +204,10 @@ def play_again(
     )
     watch = _Watch(engine, Game.of(engine), cell, seats, prints, longest)
     _watched(match, [watch], progress)
-    episodes = watch.episodes([rows.index(k) for k in recorded])
+    places = [rows.index(k) for k in recorded]
+    own = [player for player in players if isinstance(player, Player)]
+    whole = len(own) == len(players)  # what is stated of policies is not known of given actions
+    episodes = watch.evaluated(protocol, own, places) if whole else watch.episodes(places)
     episodes = replace(episodes, drawn=episodes.drawn or task.instances is not None)
     played = None
     if isinstance(actor, Actions):
