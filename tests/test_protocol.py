@@ -300,6 +300,7 @@ def test_charts_have_a_panel_for_every_value():
         "return-by-n-day-20240101": ["t2", "t3"],
         "return-by-n-day-20240102": ["t4", "t5"],
     }
+    assert protocol.report.chart[0].value_of(protocol.task[4]) == "20240102"
 
 
 def test_changed_instances_are_refused():

@@ -34,14 +34,14 @@ class Chart(Strict):
         for task in tasks:
             axes = {self.x, self.per} - {""}
             if axes <= set(task.axes) and self.group in ("", task.group):
-                suffix = f"-{self.per}-{_exact(task.axes[self.per])}" if self.per else ""
+                suffix = f"-{self.per}-{self.value_of(task)}" if self.per else ""
                 panels.setdefault(stem + suffix, []).append(task)
         return {name: tuple(members) for name, members in panels.items()}
 
-
-def _exact(number: float) -> str:
-    """Return the shortest text of a number that no other one has."""
-    return short if float(short := f"{number:g}") == number else f"{number:.17g}"
+    def value_of(self, task: Task) -> str:
+        """Return the number of a task on the axis ``per`` as a text that no other number has."""
+        number = task.axes[self.per]
+        return short if float(short := f"{number:g}") == number else f"{number:.17g}"
 
 
 class Domain(Strict):

@@ -99,7 +99,7 @@ def chart(findings: Findings, name: str) -> LineChart:
     """
     spec, panel = charts_of(findings)[name]
     rows = grouped((row.policy, row) for row in findings.rows(CHARTS) if row.chart == name)
-    per = f"{spec.per} = {panel[0].axes[spec.per]:g}" if spec.per else ""
+    per = f"{spec.per} = {spec.value_of(panel[0])}" if spec.per else ""
     return LineChart(
         lines_of(findings, rows, "at"),
         ", ".join(filter(None, (spec.group, per))) or "all tasks",
