@@ -42,10 +42,11 @@ def improvement_interval(
     With ``matched``, value i of both samples on every task comes from one and the same episode.
     ``labels``, of the tasks of x and of those of y, say which tasks have the same units: value i of
     two tasks with equal labels (not None) comes from the same run. In both cases the variance of
-    the sum contains the correlation between the tasks' placements, which otherwise is taken as 0;
-    degrees of freedom are those of the different runs. Of few runs that all have the same placement
-    on a task the correlation is not known, and is taken as 1. Where tasks go opposite ways, the
-    variance of their mean is at least 1 / tasks of what it is for independent tasks.
+    the sum contains the correlation between the tasks' placements, which otherwise is taken as 0.
+    With ``labels`` degrees of freedom are those of the different runs, and where all runs have the
+    same placement on a task, the correlation, which is not known, is taken as 1. Where tasks go
+    opposite ways, the variance of their mean is at least 1 / tasks of what it is for independent
+    tasks.
 
     Raises:
         ValueError: if the numbers of tasks differ, or scores are missing; with ``matched`` or equal
