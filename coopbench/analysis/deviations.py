@@ -258,7 +258,7 @@ def _absent(protocol: Protocol, table: EpisodeTable, present: tuple[str, ...]) -
     missing, reasons = [], []
     for policy in dict.fromkeys((*protocol.report.fixed, *present)):
         asked = [task.id for task in protocol.task if protocol.report.has_play(policy, task)]
-        lacking = [task for task in asked if policy not in table.contestants(task)]
+        lacking = [task for task in asked if not table.has_begun(task, policy)]
         if len(lacking) == len(asked):
             missing.append(policy)
         elif lacking:

@@ -260,6 +260,10 @@ class EpisodeTable:
         """Return the training seeds of the runs of a policy on a task that failed, in order."""
         return self._failed.get((task, policy), ())
 
+    def has_begun(self, task: str, policy: str) -> bool:
+        """Say whether a policy has played a task, or a run of it has failed there."""
+        return bool(self.runs(task, policy) or self.failed(task, policy))
+
     def contestants(self, task: str) -> list[str]:
         """Return the policies that have played a task, then those all of whose runs failed on it.
 

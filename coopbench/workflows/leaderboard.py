@@ -326,7 +326,7 @@ def _unranked(protocol: Protocol, table: EpisodeTable, names: Sequence[str]) -> 
     """Yield why policies are left out of a group, and which runs failed."""
     for group, tasks in protocol.groups.items():
         for name in names:
-            lacking = [task.id for task in tasks if name not in table.contestants(task.id)]
+            lacking = [task.id for task in tasks if not table.has_begun(task.id, name)]
             if lacking:
                 where = f" of {group}" if group else ""
                 yield printable(f"{name} lacks tasks{where}: {', '.join(lacking)}")
