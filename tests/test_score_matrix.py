@@ -314,6 +314,44 @@ def test_runs_that_play_all_tasks_are_not_counted_once_for_each_task():
     assert np.all(np.array(widths["all"]) > 1.2 * np.array(widths["own"]))
 
 
+def test_a_run_that_fails_on_one_of_its_tasks_is_the_same_run_on_the_others():
+    """The first of five runs fails on the second task: as if it had played with the floor."""
+    protocol = group_protocol(training=make_training(runs=5, plays="all"), train=tuple(FIVE))
+    whole = [learner(name, 5.5, FIVE, "a-one", spread=2.0) for name in ("mine", "other")]
+    part = [
+        *(learner(name, 5.5, FIVE[1:], "a-two", spread=2.0) for name in ("mine", "other")),
+        *(fixed("rival", 4.0, task) for task in ("a-one", "a-two")),
+    ]
+    blocks = [block for some in (*whole, *part) for block in some]
+    failed = [failures(name, FIVE[:1], "a-two") for name in ("mine", "other")]
+    table = EpisodeTable(tuple(blocks), failures=tuple(f for some in failed for f in some))
+    floors = [group_block("a-two", name, np.zeros(EPISODES), FIVE[0]) for name in ("mine", "other")]
+    played = EpisodeTable((*blocks, *floors))
+    for made in (improvements, profile_points, group_comparisons):
+        assert made(protocol, table) == made(protocol, played)
+    rows = group_comparisons(protocol, table)
+    assert all(np.isnan(row.above_low) for row in rows)
+
+
+def test_tasks_of_which_one_has_fewer_episodes_are_not_independent(protocol):
+    """The second task has the same scores, in all episodes or in all but one."""
+    widths = []
+    for fewer in (0, 1):
+        rng = np.random.default_rng(4)
+        blocks = []
+        for name, level in (("one", 5.0), ("two", 5.2)):
+            returns = level + rng.normal(0.0, 1.0, EPISODES)
+            blocks += [
+                group_block("a-one", name, returns),
+                group_block("a-two", name, returns[: EPISODES - fewer]),
+            ]
+        table = EpisodeTable(tuple(blocks))
+        (chance,) = improvements(protocol, table)
+        points = [p for p in profile_points(protocol, table) if p.policy == "one"]
+        widths.append([chance.high - chance.low, max(p.high - p.low for p in points)])
+    assert np.array(widths[1]) == pytest.approx(np.array(widths[0]), rel=0.03)
+
+
 def test_effect_and_runs_above_are_over_the_episodes_of_the_difference(protocol):
     """The script wins all episodes that the learner has not played."""
     mine = learner("mine", 5.0, FIVE)

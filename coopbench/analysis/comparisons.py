@@ -4,7 +4,7 @@ The interval of a difference is for new runs and new episodes. p is the level at
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from coopbench.analysis.score_matrix import (
     same_episodes,
     score_ends,
     score_matrix,
+    shared_units,
 )
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import EpisodeTable
@@ -224,7 +225,7 @@ def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
     Runs without a defined score do not count, nor tasks on which the fixed policy has none. Runs
     that play several of the tasks are not independent there: their share has no interval.
     """
-    above, runs, labels = 0, 0, list[Hashable]()
+    above, runs, learners = 0, 0, list[ScoreMatrix]()
     for one, two in pairs:
         if one.fixed == two.fixed:
             return {}
@@ -232,9 +233,9 @@ def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
         gaps = learner.run_means - mean_of_defined(fixed.values)
         above += int(np.sum(gaps > 0.0))
         runs += int(np.isfinite(gaps).sum())
-        labels.append(learner.units_label)
+        learners.append(learner)
     low = high = math.nan
-    if runs and len(set(labels)) == len(labels):
+    if runs and len(statistics.connected(shared_units(learners))) == len(learners):
         low, high = statistics.binomial_interval(above, runs)
     return {"above": above, "runs": runs, "above_low": low, "above_high": high}
 

@@ -44,7 +44,7 @@ class ScoreMatrix:
     own_episodes: bool = False  # whether no task, policy or run shares them; see EpisodeTable
     # Of runs with episodes of their own: in how many of all these the metric is defined.
     own_count: int = 0
-    failed: int = 0  # runs that failed: their rows, the last ones, hold the floor of the score
+    failed: int = 0  # runs that failed: their rows hold the floor of the score
     # Episodes that differ by construction, if the environment draws nothing and every run always
     # plays alike: one for each seating. 0: episodes are drawn, of the environment or the policy.
     distinct: int = 0
@@ -73,13 +73,6 @@ class ScoreMatrix:
     def episode_means(self) -> np.ndarray:
         """Mean of every episode over the runs, (episodes,)."""
         return np.asarray(np.atleast_2d(self.values).mean(axis=0))
-
-    @property
-    def units_label(self) -> Hashable:
-        """What tasks of a policy have in common that have the same units; None for own episodes."""
-        if not self.fixed:
-            return self.origin, self.runs
-        return None if self.own_episodes else self.seeds.tobytes()
 
     @property
     def units(self) -> np.ndarray:
@@ -117,7 +110,7 @@ class UnitScores(NamedTuple):
     unit: str  # of inference
     tasks: list[np.ndarray]  # (units,) each
     own_episodes: bool  # as in ``ScoreMatrix``
-    labels: list[Hashable]  # of the tasks: equal where these have the same units
+    units: list[np.ndarray]  # (units,) each: equal entries of two tasks are the same unit
 
 
 @dataclass(frozen=True)
@@ -177,8 +170,11 @@ def score_matrices(
             yield matrix
             continue
         rows = np.full((len(failed), len(matrix.seeds)), floor_of(protocol, table, task))
-        both = np.concatenate([np.atleast_2d(matrix.values), rows])
-        yield replace(matrix, values=both, runs=(*matrix.runs, *failed), failed=len(failed))
+        both, runs = np.concatenate([np.atleast_2d(matrix.values), rows]), (*matrix.runs, *failed)
+        # In the order of seeds, as on tasks on which these runs have not failed.
+        order = sorted(range(len(runs)), key=lambda k: runs[k] or 0)
+        ordered = tuple(runs[k] for k in order)
+        yield replace(matrix, values=both[order], runs=ordered, failed=len(failed))
 
 
 def floor_of(protocol: Protocol, table: EpisodeTable, task: Task) -> float:
@@ -374,10 +370,35 @@ def group_units(protocol: Protocol, table: EpisodeTable) -> dict[str, dict[str, 
                 scales[task.id].normalise(one.units)
                 for task, one in zip(protocol.groups[group], matrices, strict=True)
             ]
-            head, labels = matrices[0], [one.units_label for one in matrices]
-            found = UnitScores(head.unit, scores, head.own_episodes, labels)
+            head = matrices[0]
+            found = UnitScores(head.unit, scores, head.own_episodes, shared_units(matrices))
             groups.setdefault(group, {})[policy] = found
     return groups
+
+
+def shared_units(matrices: Sequence[ScoreMatrix]) -> list[np.ndarray]:
+    """Return the units of a policy on some tasks, (units,) each: equal entries are the same unit.
+
+    They are seeds of episodes, equal for all policies, or numbers of runs. Episodes that no task
+    shares have numbers of their own.
+    """
+    if matrices[0].fixed and not matrices[0].own_episodes:
+        return [one.seeds for one in matrices]
+    numbers = dict[Hashable, int]()
+    return [
+        np.array([numbers.setdefault(name, len(numbers)) for name in _unit_names(k, one)], np.int64)
+        for k, one in enumerate(matrices)
+    ]
+
+
+def _unit_names(task: int, one: ScoreMatrix) -> Iterator[Hashable]:
+    """Iterate over names of runs, or of the episodes that only this task has."""
+    if one.fixed:
+        yield from ((task, place) for place in range(len(one.values)))
+    # Of models without a training seed only the place is known.
+    yield from (
+        (one.origin, (place, run) if run is None else run) for place, run in enumerate(one.runs)
+    )
 
 
 def _groups(

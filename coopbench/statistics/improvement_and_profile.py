@@ -2,10 +2,10 @@
 
 Both are means over tasks. A profile takes Student's t: variances add over tasks, degrees of freedom
 follow Satterthwaite 1946. Tasks that the same units have played, runs or episodes, are not
-independent: such units are summed over these tasks first.
+independent: what such a unit adds is summed over these tasks first.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,19 +16,19 @@ from coopbench.statistics.estimates import (
 )
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
-from coopbench.statistics.two_way import alike
+from coopbench.statistics.shared_units import Units, align, connected
 
 NO_VARIATION = "no variation at all: a width of zero is not certainty"
 SINGLE = "a task has a single value: no interval exists"
-Labels = Sequence[Hashable]  # one for every task; None: no other task has these units
+ROUNDING = 1e-12  # relative size below which a spread comes from rounding only
 
 
 def improvement_interval(
     x: Scores,
     y: Scores,
     confidence: float = 0.95,
+    units: tuple[Units, Units] | None = None,
     matched: bool = False,
-    labels: tuple[Labels, Labels] | None = None,
 ) -> Interval:
     """Put an interval around ``probability_of_improvement``, never one of width zero.
 
@@ -39,51 +39,54 @@ def improvement_interval(
     freedom add, and each variance is taken at the mean over tasks: it is concave, so that the sum
     is not too small.
 
-    With ``matched``, value i of both samples on every task comes from one and the same episode.
-    ``labels``, of the tasks of x and of those of y, say which tasks have the same units: value i of
-    two tasks with equal labels (not None) comes from the same run. In both cases the variance of
-    the sum contains the correlation between the tasks' placements, which otherwise is taken as 0.
-    With ``labels`` degrees of freedom are those of the different runs, and where all runs have the
-    same placement on a task, the correlation, which is not known, is taken as 1. Where tasks go
-    opposite ways, the variance of their mean is at least 1 / tasks of what it is for independent
-    tasks.
+    ``units``, of x and of y, are an array (values,) for every task: values of two tasks with equal
+    entries come from the same run or episode. The variance of the sum then contains the correlation
+    between the tasks' placements, which otherwise is taken as 0; degrees of freedom are those of
+    the different units, and where all units have the same placement on a task, the correlation,
+    which is not known, is taken as 1. With ``matched``, value i of both samples on every task comes
+    from one and the same episode: degrees of freedom add over tasks, and a correlation that is not
+    known is taken as 0, since episodes are many. Where tasks go opposite ways, the variance of
+    their mean is at least 1 / tasks of what it is for independent tasks.
 
     Raises:
-        ValueError: if the numbers of tasks differ, or scores are missing; with ``matched`` or equal
-            labels also if the numbers of values differ.
+        ValueError: if the numbers of tasks differ, scores are missing, units are not one for each
+            value, or with ``matched`` those of x and y differ.
     """
     check_confidence(confidence)
     estimate = probability_of_improvement(x, y)
     pairs = list(zip(columns_of(as_tasks(x, "x")), columns_of(as_tasks(y, "y")), strict=True))
-    if matched and len({len(column) for pair in pairs for column in pair}) > 1:
-        raise ValueError("matched samples need one value per episode; their numbers differ")
+    if units is not None:
+        for side, names in enumerate(units):
+            _check_units([pair[side] for pair in pairs], names)
+    if matched and (units is None or not all(map(np.array_equal, *units))):
+        raise ValueError("matched samples need the units of both, and these must be the same")
     if min(len(column) for pair in pairs for column in pair) < 2:
         return Interval(estimate, np.nan, np.nan, (SINGLE,))
     sizes = np.array([[len(one), len(two)] for one, two in pairs])
     sharing, freedom = 1.0, float(np.sum(sizes - 1))
-    if matched:
+    if units is not None and matched:
         added = [_placements(one, two) - _placements(two, one) for one, two in pairs]
-        sharing = float(_correlation(added, [0] * len(added), 0.0).mean()) * len(pairs)
-    elif labels is not None:
-        sharing, freedom = _of_shared_runs(pairs, labels)
+        sharing = float(_correlation(added, units[0], 0.0).mean()) * len(pairs)
+    elif units is not None:
+        sharing, freedom = _of_shared_units(pairs, units)
     sharing = max(sharing, 1.0 / len(pairs))  # 0 up to rounding on both sides of a zero-sum game
     low = _lowest(estimate, sizes, sharing, freedom, confidence)
     high = 1.0 - _lowest(1.0 - estimate, sizes, sharing, freedom, confidence)  # of the complement
     return Interval(estimate, low, high)
 
 
-def _of_shared_runs(
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]], labels: tuple[Labels, Labels]
+def _of_shared_units(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], units: tuple[Units, Units]
 ) -> tuple[float, float]:
-    """Return the ``sharing`` of tasks with labels, and the degrees of freedom."""
+    """Return the ``sharing`` of tasks whose units are given, and the degrees of freedom."""
     samples = (
         [_placements(one, two) for one, two in pairs],
         [_placements(two, one) for one, two in pairs],
     )
     freedom = 0
-    for side, names in zip(samples, labels, strict=True):
-        freedom += sum(len(side[members[0]]) - 1 for members in _blocks(side, names))
-    parts = [_correlation(*side, 1.0).mean() for side in zip(samples, labels, strict=True)]
+    for side, names in zip(samples, units, strict=True):
+        freedom += sum(min(len(side[k]) for k in members) - 1 for members in connected(names))
+    parts = [_correlation(*side, 1.0).mean() for side in zip(samples, units, strict=True)]
     return float(np.mean(parts)) * len(pairs), float(freedom)
 
 
@@ -108,18 +111,18 @@ def _lowest(
     return high
 
 
-def _correlation(added: Sequence[np.ndarray], labels: Labels, unknown: float) -> np.ndarray:
+def _correlation(added: Sequence[np.ndarray], units: Units, unknown: float) -> np.ndarray:
     """Return the correlation between tasks of what a unit adds to the estimate, (tasks, tasks).
 
-    It is 0 between tasks of different labels, and ``unknown`` where a task does not vary.
+    It is 0 between tasks that share no unit, and ``unknown`` where a task does not vary.
     """
     result = np.eye(len(added))
-    for members in _blocks(added, labels):
-        rows = np.array([added[k] for k in members])
-        centred = rows - rows.mean(axis=1, keepdims=True)
-        norms = np.sqrt((centred**2).sum(axis=1))
+    for members in connected(units):
+        centred = [added[k] - added[k].mean() for k in members]
+        rows = np.stack(align(centred, [units[k] for k in members]))
+        norms = np.sqrt((rows**2).sum(axis=1))
         varies = norms > 0.0
-        scaled = centred / np.where(varies, norms, 1.0)[:, None]
+        scaled = rows / np.where(varies, norms, 1.0)[:, None]
         both = varies[:, None] & varies[None, :]
         result[np.ix_(members, members)] = np.where(both, scaled @ scaled.T, unknown)
     np.fill_diagonal(result, 1.0)
@@ -127,48 +130,43 @@ def _correlation(added: Sequence[np.ndarray], labels: Labels, unknown: float) ->
 
 
 def profile_interval(
-    scores: Scores, taus: Scores, confidence: float = 0.95, labels: Labels | None = None
+    scores: Scores, taus: Scores, confidence: float = 0.95, units: Units | None = None
 ) -> Interval:
     """Put a pointwise interval around ``performance_profile``, arrays (thresholds,).
 
-    Ends are cut at 0 and 1. ``labels`` say which tasks have the same units: value i of two tasks
-    with equal labels (not None) comes from the same run or episode.
+    Ends are cut at 0 and 1. ``units`` are an array (values,) for every task: values of two tasks
+    with equal entries come from the same run or episode.
 
     Raises:
-        ValueError: for missing scores, an empty or missing threshold, or different numbers of
-            values of tasks with equal labels.
+        ValueError: for missing scores, an empty or missing threshold, or units that are not one for
+            each value.
     """
     check_confidence(confidence)
     tasks, levels = columns_of(as_tasks(scores)), as_vector(taus, "taus")
     estimate = performance_profile(scores, levels)
-    total = sum(len(task) for task in tasks)
-    blocks = _blocks(tasks, [None] * len(tasks) if labels is None else labels)
-    above = [
-        np.sum([(tasks[k][:, None] > levels).astype(np.float64) for k in members], axis=0)
+    sizes = [len(task) for task in tasks]
+    if units is None:
+        units = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    _check_units(tasks, units)
+    above = [(task > levels[:, None]).astype(np.float64) for task in tasks]
+    blocks = connected(units)
+    parts = [
+        _variance([above[k] for k in members], [units[k] for k in members]) / sum(sizes) ** 2
         for members in blocks
     ]
-    parts = np.array([_variance(part) * len(part) / total**2 for part in above])
-    freedom = np.array([len(part) - 1 for part in above])
-    low, high = _ends(estimate, parts, freedom, confidence)
-    return Interval(estimate, low, high, _notes(parts, int(freedom.min())))
+    freedom = np.array([min(sizes[k] for k in members) - 1 for members in blocks])
+    low, high = _ends(estimate, np.array(parts), freedom, confidence)
+    return Interval(estimate, low, high, _notes(np.array(parts), int(freedom.min())))
 
 
-def _blocks(tasks: Sequence[np.ndarray], labels: Labels) -> list[list[int]]:
-    """Group tasks by label; raise ``ValueError`` if those of one have different numbers of units.
-
-    A task without a label is alone.
-    """
-    if len(labels) != len(tasks):
-        raise ValueError(f"{len(labels)} labels for {len(tasks)} tasks; allowed is one for each")
-    blocks = alike(range(len(tasks)), labels)
-    for members in blocks:
-        sizes = sorted({len(tasks[k]) for k in members})
-        if len(sizes) > 1:
-            raise ValueError(
-                f"tasks with the label {labels[members[0]]!r} have {sizes[0]} and {sizes[1]} "
-                "values; allowed are equal numbers, of the same units"
-            )
-    return blocks
+def _check_units(tasks: Sequence[np.ndarray], units: Units) -> None:
+    """Raise ``ValueError`` unless every value of every task has its unit."""
+    sizes, given = [len(task) for task in tasks], [np.shape(names) for names in units]
+    if given != [(size,) for size in sizes]:
+        raise ValueError(
+            f"units have the shapes {given}, and tasks {sizes} values; allowed is one array for "
+            "each task, with one entry for each value"
+        )
 
 
 def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:
@@ -176,11 +174,21 @@ def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return np.asarray(twice_below(one, two) / (2.0 * len(two)))
 
 
-def _variance(columns: np.ndarray) -> np.ndarray:
-    """Return the variance of every column, ddof 1; nan for a single row."""
-    if len(columns) < 2:
-        return np.full(columns.shape[1], np.nan)
-    return np.asarray(columns.var(axis=0, ddof=1))
+def _variance(rows: Sequence[np.ndarray], units: Units) -> np.ndarray:
+    """Return the variance of the sum of rows (columns, values) over values and tasks, (columns,).
+
+    nan where a task has a single value.
+    """
+    if min(row.shape[1] for row in rows) < 2:
+        return np.full(len(rows[0]), np.nan)
+    centred = [
+        (row - row.mean(axis=1, keepdims=True)) * np.sqrt(row.shape[1] / (row.shape[1] - 1.0))
+        for row in rows
+    ]
+    aligned = align(centred, units)
+    variance = np.sum(np.sum(aligned, axis=0) ** 2, axis=1)
+    scale = np.sum(np.sum(np.abs(aligned), axis=0) ** 2, axis=1)
+    return np.asarray(np.where(variance <= ROUNDING**2 * scale, 0.0, variance))
 
 
 def _ends(

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbench.statistics.scores import check_confidence, floats
+from coopbench.statistics.shared_units import align, connected
 
 FEWEST = 3  # runs of a learner: with two, nothing is known of the spread of its spread
 ROUNDING = 1e-12  # relative size below which a spread comes from rounding only
@@ -121,15 +122,15 @@ class TwoWay:
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
         everything = range(len(self.grids))
         by_runs = alike(learners, [grid.runs for grid in self.grids])
-        seeds = [b"" if grid.seeds is None else grid.seeds.tobytes() for grid in self.grids]
         by_episodes = [
             part
             for members in alike(everything, [grid.episodes for grid in self.grids])
-            for part in _sharing(members, self.grids, seeds)
+            for part in _sharing(members, self.grids)
         ]
         self._runs = [_runs_block(members, series) for members in by_runs]
         self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
         pairs = [(grid.runs, grid.episodes) for grid in self.grids]
+        seeds = [None if grid.seeds is None else grid.seeds.tobytes() for grid in self.grids]
         whole = [
             None if None in pair else (*pair, content)
             for pair, content in zip(pairs, seeds, strict=True)
@@ -322,18 +323,15 @@ def alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]
     return list(groups.values())
 
 
-def _sharing(members: list[int], grids: Sequence[Grid], seeds: Sequence[bytes]) -> list[list[int]]:
+def _sharing(members: list[int], grids: Sequence[Grid]) -> list[list[int]]:
     """Divide grids with equal ``episodes`` into those that share seeds, directly or by others."""
-    if len({seeds[k] for k in members}) == 1:
-        return [members]
-    parts = list[tuple[list[int], set[Hashable]]]()
-    for k in members:
-        numbers, own = [k], set[Hashable](np.asarray(grids[k].seeds).tolist())
-        for other, theirs in parts:
-            if not own.isdisjoint(theirs):
-                numbers, own = other + numbers, own | theirs
-        parts = [part for part in parts if own.isdisjoint(part[1])] + [(numbers, own)]
-    return [sorted(numbers) for numbers, _ in parts]
+    seeds = _seeds(members, grids)
+    return [[members[k] for k in part] for part in connected(seeds)] if seeds else [members]
+
+
+def _seeds(members: list[int], grids: Sequence[Grid]) -> list[np.ndarray]:
+    """Return the seeds of grids with equal ``episodes``; nothing if they match by column."""
+    return [np.asarray(own) for own in (grids[k].seeds for k in members) if own is not None]
 
 
 def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
@@ -355,22 +353,10 @@ def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequen
         part.centred(series[k].episodes) * part.scale
         for k, part in zip(members, strata, strict=True)
     ]
-    seeds = [np.asarray(grids[k].seeds) for k in members]
-    if not all(np.array_equal(own, seeds[0]) for own in seeds[1:]):
-        rows = _by_seed(rows, seeds)
-    centred = np.stack(rows, axis=-2)
+    seeds = _seeds(members, grids)
+    centred = np.stack(align(rows, seeds) if seeds else rows, axis=-2)
     df = min(size - len(part.counts) for size, part in zip(sizes, strata, strict=True))
     return _Block(members, _products(centred) / np.outer(sizes, sizes), float(df))
-
-
-def _by_seed(rows: Sequence[np.ndarray], seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return rows with one column for every seed of any of them; 0 where a row lacks the seed."""
-    union, placed = np.unique(np.concatenate(seeds)), []
-    for row, numbers in zip(rows, seeds, strict=True):
-        columns = np.zeros((len(union), *row.shape[:-1]))
-        np.add.at(columns, np.searchsorted(union, numbers), np.moveaxis(row, -1, 0))
-        placed.append(np.moveaxis(columns, 0, -1))
-    return placed
 
 
 def _interaction_block(

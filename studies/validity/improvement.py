@@ -23,7 +23,7 @@ def improvement(arguments: argparse.Namespace) -> Iterator[list[str]]:
         rng, numbers = np.random.default_rng([22, tasks, runs]), list[float]()
         for share, shared in ((0.0, 0.0), (FAILING, 0.0), (0.0, SHARED)):
             hits = width = 0.0
-            labels = ([0] * tasks, [0] * tasks) if shared else None
+            units = ([np.arange(runs)] * tasks,) * 2 if shared else None
             # Both fail, one of them, or none; a tie counts one half, and so does it if both fail.
             actual = (1 - share) ** 2 * truth + (1 - share) * share + share**2 / 2
             for _ in range(arguments.trials):
@@ -34,7 +34,7 @@ def improvement(arguments: argparse.Namespace) -> Iterator[list[str]]:
                 first += np.sqrt(2.0) * ndtri(truth)
                 failed = rng.uniform(size=(2, runs, tasks)) < share
                 x, y = np.where(failed[0], -99.0, first), np.where(failed[1], -99.0, second)
-                interval = improvement_interval(x, y, labels=labels)
+                interval = improvement_interval(x, y, units=units)
                 hits += interval.low <= actual <= interval.high
                 width += interval.high - interval.low
             numbers += [hits / arguments.trials, width / arguments.trials]

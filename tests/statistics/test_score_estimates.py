@@ -91,29 +91,52 @@ def test_matched_tasks_that_are_equal_tell_nothing_new():
     rng = np.random.default_rng(3)
     x, y = rng.normal(0.4, 1.0, size=(12, 1)), rng.normal(size=(12, 1))
     twice = np.tile(x, 2), np.tile(y, 2)
-    interval = improvement_interval(*twice, 0.9, matched=True)
+    units = [np.arange(12)] * 2
+    interval = improvement_interval(*twice, 0.9, (units, units), matched=True)
     half = newcombes(interval.low, [(12, 12)] * 2, df=4 * 11, sharing=2.0)
     assert interval.estimate - interval.low == pytest.approx(half)
     assert improvement_interval(*twice, 0.9).low > interval.low
-    with pytest.raises(ValueError, match="one value per episode"):
-        improvement_interval(twice[0], twice[1][:5], matched=True)
+    others = [units[0], units[1] + 1]
+    for wrong in (None, (units, others)):
+        with pytest.raises(ValueError, match="must be the same"):
+            improvement_interval(*twice, 0.9, wrong, matched=True)
+
+
+def test_matched_tasks_share_the_episodes_that_both_have():
+    """Of a second task, a part of whose episodes is new; then of one with the others' luck."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(0.4, 1.0, 40), rng.normal(size=40)
+    seeds = np.arange(40)
+
+    def interval(first, second, units):
+        return improvement_interval(*([one[first], one[second]] for one in (x, y)), 0.9, *units)
+
+    equal = interval(seeds, seeds, (([seeds] * 2,) * 2, True))
+    fewer = interval(seeds, seeds[:39], (([seeds, seeds[:39]],) * 2, True))
+    apart = interval(seeds, seeds[:39], (([seeds, seeds[:39] + 40],) * 2, True))
+    turned = interval(seeds, seeds[::-1], (([seeds, seeds[::-1]],) * 2, True))
+    widths = [one.high - one.low for one in (equal, fewer, apart, turned)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.02)
+    assert widths[2] == pytest.approx(widths[0] / np.sqrt(2.0), rel=0.02)
+    assert widths[3] == pytest.approx(widths[0])
 
 
 def test_tasks_that_the_same_runs_play_tell_nothing_new_if_they_are_equal():
     rng = np.random.default_rng(3)
     x, y = rng.normal(0.4, 1.0, size=(5, 1)), rng.normal(size=(7, 1))
     twice = np.tile(x, 2), np.tile(y, 2)
-    interval = improvement_interval(*twice, 0.9, labels=(["a", "a"], ["b", "b"]))
+    units = [np.arange(5)] * 2, [np.arange(7)] * 2
+    interval = improvement_interval(*twice, 0.9, units)
     assert (interval.low, interval.high) == pytest.approx(
         (improvement_interval(x, y, 0.9).low, improvement_interval(x, y, 0.9).high)
     )
-    apart = improvement_interval(*twice, 0.9, labels=(["a", "b"], [None, None]))
-    assert apart == improvement_interval(*twice, 0.9)
-    sure = improvement_interval(twice[0] + 9.0, twice[1], 0.9, labels=(["a"] * 2, ["b"] * 2))
+    different = [np.arange(5), np.arange(5) + 5], [np.arange(7), np.arange(7) + 7]
+    assert improvement_interval(*twice, 0.9, different) == improvement_interval(*twice, 0.9)
+    sure = improvement_interval(twice[0] + 9.0, twice[1], 0.9, units)
     assert sure.low == pytest.approx(improvement_interval(x + 9.0, y, 0.9).low)
-    for labels, what in ((["a"], "1 labels for 2 tasks"), (["a", "a"], "'a' have 5 and 7 values")):
-        with pytest.raises(ValueError, match=what):
-            improvement_interval([x[:, 0], y[:, 0]], twice[1], labels=(labels, [None] * 2))
+    for wrong in (units[0][:1], [np.arange(5), np.arange(7)]):
+        with pytest.raises(ValueError, match=r"tasks \[5, 5\] values; allowed is one array"):
+            improvement_interval(*twice, 0.9, (wrong, units[1]))
 
 
 def test_tasks_that_go_opposite_ways_leave_an_interval():
@@ -121,7 +144,8 @@ def test_tasks_that_go_opposite_ways_leave_an_interval():
     for seed in range(20):
         won = np.random.default_rng(seed).integers(2, size=24).astype(float)
         seats = np.stack([won, 1.0 - won], axis=1)
-        interval = improvement_interval(seats, 1.0 - seats, matched=True)
+        units = [np.arange(24)] * 2
+        interval = improvement_interval(seats, 1.0 - seats, units=(units, units), matched=True)
         assert interval.estimate == pytest.approx(0.5)
         assert interval.low == pytest.approx(1.0 - interval.high)
         assert 0.2 < interval.low < 0.45
@@ -130,11 +154,34 @@ def test_tasks_that_go_opposite_ways_leave_an_interval():
 def test_profiles_sum_units_over_the_tasks_that_these_have_played():
     once = np.random.default_rng(4).normal(size=(9, 1))
     twice, levels = np.tile(once, 2), [-0.5, 0.1]
-    shared = profile_interval(twice, levels, 0.9, labels=["a", "a"])
+    shared = profile_interval(twice, levels, 0.9, [np.arange(9)] * 2)
     alone, apart = profile_interval(once, levels, 0.9), profile_interval(twice, levels, 0.9)
     for ends in ("low", "high"):
         assert getattr(shared, ends) == pytest.approx(getattr(alone, ends))
     assert np.all(apart.high - apart.low < shared.high - shared.low)
+    turned = profile_interval(
+        [once[:, 0], once[::-1, 0]], levels, 0.9, [np.arange(9), np.arange(9)[::-1]]
+    )
+    assert turned.low == pytest.approx(shared.low)
+
+
+def test_profiles_sum_the_units_that_tasks_of_different_sizes_share():
+    """Variances of both shares, and twice the covariance over the common units."""
+    rng = np.random.default_rng(5)
+    few, many = np.array([7, 3, 4, 9, 0, 8]), np.arange(10)
+    luck = rng.normal(size=10)
+    scores = [luck[few] + rng.normal(0.0, 0.3, 6), luck + rng.normal(0.0, 0.3, 10)]
+    interval = profile_interval(scores, [0.1], 0.9, [few, many])
+    first, second = (scores[0] > 0.1) * 1.0, (scores[1] > 0.1) * 1.0
+    centred = first - first.mean(), (second - second.mean())[few]
+    scales = 6 / 5, 10 / 9
+    variance = np.sum(centred[0] ** 2) * scales[0] + np.var(second) * 10 * scales[1]
+    variance += 2.0 * np.sum(centred[0] * centred[1]) * np.sqrt(scales[0] * scales[1])
+    half = stats.t.ppf(0.95, 5) * np.sqrt(variance) / 16
+    assert interval.high[0] == pytest.approx(np.mean([*first, *second]) + half)
+    seats = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    certain = profile_interval([seats, 1.0 - seats], [0.5], 0.9, [np.arange(5)] * 2)
+    assert (certain.low[0], certain.high[0]) == (0.5, 0.5)
 
 
 def test_intervals_of_profiles_pool_the_variances_of_tasks():

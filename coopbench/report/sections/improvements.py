@@ -78,8 +78,8 @@ def _improvement(
         x.tasks,
         y.tasks,
         confidence=protocol.report.confidence,
-        matched=shared and len(set(map(len, (*x.tasks, *y.tasks)))) == 1,
-        labels=None if unit == EPISODES else (x.labels, y.labels),
+        units=(x.units, y.units),
+        matched=shared and all(map(np.array_equal, x.units, y.units)),
     )
     ends = float(interval.estimate), float(interval.low), float(interval.high)
     return Improvement(*names, *ends, tasks, count, unit, "; ".join(interval.warnings))

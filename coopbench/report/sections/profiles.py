@@ -71,7 +71,7 @@ def _profile(
     protocol: Protocol, names: tuple[str, str], scores: UnitScores, taus: np.ndarray
 ) -> list[ProfilePoint]:
     interval = statistics.profile_interval(
-        scores.tasks, taus, confidence=protocol.report.confidence, labels=scores.labels
+        scores.tasks, taus, confidence=protocol.report.confidence, units=scores.units
     )
     origin = scores.unit, "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
