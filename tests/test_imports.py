@@ -111,7 +111,7 @@ def test_every_label_has_a_column_of_its_own(file, command):
 def test_options_of_another_kind_of_source_are_refused(file, tmp_path):
     (tmp_path / "x.json").write_text("{}")
     for source, options, message in (
-        (file, {"folders": "{task}/{run}"}, "scores.csv is no folder; leave them out"),
+        (file, {"folders": "{task}/{run}"}, "scores.csv is not read for such files; leave"),
         (tmp_path / "x.json", {"columns": {"run": "seed"}}, "x.json is neither; leave them out"),
         (tmp_path, {"columns": {"run": "seed"}}, "columns go with a .csv file or a data frame"),
     ):
@@ -342,6 +342,8 @@ def test_what_a_folder_has_beside_runs_is_named(tmp_path):
     assert "cut.json is not JSON" in text
     assert "metrics.json, which is hidden" in text
     copy = folder / "copy.JSON"
+    with pytest.raises(ValueError, match="is not read for such files"):
+        import_results(folder, "return", folders="{task}/{run}")
     copy.write_text((folder / "a" / "t" / "0" / "metrics.json").read_text())
     with pytest.raises(ValueError, match=r"metrics\.json and .*copy\.JSON both hold the run arena"):
         import_results(folder, "score", **options)

@@ -68,7 +68,7 @@ def import_results(
         named("column", label, dict.fromkeys((*LABELS, *PLACES)))
     options = Options(metric, columns or {}, folders)
     if hasattr(source, "to_csv"):
-        _check_options(options, "a data frame", is_table=True, is_folder=False)
+        _check_options(options, "a data frame", is_table=True)
         place, reading = "data frame", read_frame(source, options)
     elif isinstance(source, (str, PathLike)):
         place, reading = str(source), _read(Path(source), options)
@@ -111,7 +111,7 @@ def _read(place: Path, options: Options) -> Reading:
         raise FileNotFoundError(f"There is no file {place} to import.")
     is_folder, kind = place.is_dir(), place.suffix.lower()
     is_table = kind == ".csv" and not is_folder
-    _check_options(options, str(place), is_table=is_table, is_folder=is_folder)
+    _check_options(options, str(place), is_table=is_table, has_logs=is_folder)
     if is_folder:
         return _read_folder(place, options)
     if is_table:
@@ -125,16 +125,18 @@ def _read(place: Path, options: Options) -> Reading:
     )
 
 
-def _check_options(options: Options, source: str, *, is_table: bool, is_folder: bool) -> None:
+def _check_options(
+    options: Options, source: str, *, is_table: bool = False, has_logs: bool = False
+) -> None:
     """Raise ``ValueError`` for an option that goes with another kind of source."""
     if options.columns and not is_table:
         raise ValueError(
             f"columns go with a .csv file or a data frame, and {source} is neither; leave them out."
         )
-    if options.folders != Options.folders and not is_folder:
+    if options.folders != Options.folders and not has_logs:
         raise ValueError(
-            f"folders are those of event files of TensorBoard, and {source} is no folder; leave "
-            f"them out."
+            f"folders are those of event files of TensorBoard, and {source} is not read for such "
+            f"files; leave them out."
         )
 
 
@@ -146,6 +148,8 @@ def _read_folder(folder: Path, options: Options) -> Reading:
         raise ValueError(
             f"{folder} has no .json file of marl-eval and no event file of TensorBoard: {reasons}."
         )
+    if reading.runs:
+        _check_options(options, str(folder))
     if not events:
         return reading
     if reading.runs:
