@@ -30,6 +30,7 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.statistics.scores import mean_of_defined
+from coopbench.statistics.shared_units import connected
 from coopbench.statistics.two_way import FEWEST
 
 
@@ -235,7 +236,7 @@ def _above(pairs: Sequence[tuple[ScoreMatrix, ScoreMatrix]]) -> dict[str, Any]:
         runs += int(np.isfinite(gaps).sum())
         learners.append(learner)
     low = high = math.nan
-    if runs and len(statistics.connected(shared_units(learners))) == len(learners):
+    if runs and len(connected(shared_units(learners))) == len(learners):
         low, high = statistics.binomial_interval(above, runs)
     return {"above": above, "runs": runs, "above_low": low, "above_high": high}
 

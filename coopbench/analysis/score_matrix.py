@@ -395,10 +395,9 @@ def _unit_names(task: int, one: ScoreMatrix) -> Iterator[Hashable]:
     """Iterate over names of runs, or of the episodes that only this task has."""
     if one.fixed:
         yield from ((task, place) for place in range(len(one.values)))
-    # Of models without a training seed only the place is known.
-    yield from (
-        (one.origin, (place, run) if run is None else run) for place, run in enumerate(one.runs)
-    )
+    else:  # of models without a training seed only the place is known
+        named = enumerate(one.runs)
+        yield from ((one.origin, (place,) if run is None else run) for place, run in named)
 
 
 def _groups(

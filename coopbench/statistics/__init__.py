@@ -30,7 +30,6 @@ from coopbench.statistics.intervals import t_interval as t_interval
 from coopbench.statistics.linear_statistics import iqm_of_runs as iqm_of_runs
 from coopbench.statistics.linear_statistics import mean_weights as mean_weights
 from coopbench.statistics.linear_statistics import trimmed_weights as trimmed_weights
-from coopbench.statistics.shared_units import connected as connected
 from coopbench.statistics.two_samples import cohens_d as cohens_d
 from coopbench.statistics.two_samples import hedges_g as hedges_g
 from coopbench.statistics.two_samples import holm as holm

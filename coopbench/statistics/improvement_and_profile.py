@@ -17,10 +17,10 @@ from coopbench.statistics.estimates import (
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
 from coopbench.statistics.shared_units import Units, align, connected
+from coopbench.statistics.two_way import ROUNDING
 
 NO_VARIATION = "no variation at all: a width of zero is not certainty"
 SINGLE = "a task has a single value: no interval exists"
-ROUNDING = 1e-12  # relative size below which a spread comes from rounding only
 
 
 def improvement_interval(
