@@ -34,6 +34,7 @@ from coopbench.report.sections.contexts import context_table, focal_contexts
 from coopbench.report.sections.improvements import improvements
 from coopbench.report.sections.profiles import profile_points
 from coopbench.report.tables.entries import named_count
+from coopbench.statistics import improvement_interval
 
 EPISODES = 40
 FIVE, TEN = range(900, 905), range(900, 910)
@@ -350,6 +351,29 @@ def test_tasks_of_which_one_has_fewer_episodes_are_not_independent(protocol):
         points = [p for p in profile_points(protocol, table) if p.policy == "one"]
         widths.append([chance.high - chance.low, max(p.high - p.low for p in points)])
     assert np.array(widths[1]) == pytest.approx(np.array(widths[0]), rel=0.03)
+
+
+def test_episodes_of_other_seeds_are_not_matched_by_their_places(protocol):
+    rng = np.random.default_rng(6)
+    scores = {name: rng.normal(5.0, 1.0, EPISODES) for name in ("one", "two")}
+    blocks = [
+        group_block(task, name, returns)
+        for name, returns in scores.items()
+        for task in ("a-one", "a-two")
+    ]
+    found = []
+    for shift in (0, EPISODES):
+        moved = [
+            dataclasses.replace(b, seeds=b.seeds + np.uint64(shift * (b.cell.policy == "two")))
+            for b in blocks
+        ]
+        (chance,) = improvements(protocol, EpisodeTable(tuple(moved)))
+        found.append((chance.low, chance.high))
+    tasks = [[returns / GROUP_HIGH] * 2 for returns in scores.values()]
+    units = [np.arange(EPISODES)] * 2, [np.arange(EPISODES)] * 2
+    wanted = [improvement_interval(*tasks, 0.95, units, matched=m) for m in (True, False)]
+    assert found == [(one.low, one.high) for one in wanted]
+    assert found[0] != found[1]
 
 
 def test_effect_and_runs_above_are_over_the_episodes_of_the_difference(protocol):
