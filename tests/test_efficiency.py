@@ -1,5 +1,6 @@
 """Learning curves, how early a policy learns, and the final medians of a report with medians."""
 
+import dataclasses
 import json
 import warnings
 
@@ -113,25 +114,35 @@ def test_a_run_counts_with_its_whole_curve():
     assert row.area_high - row.area_low == pytest.approx(curve.high[0] - curve.low[0])
 
 
-def test_tasks_of_one_game_share_their_luck_and_those_of_two_do_not():
+def test_tasks_share_the_luck_of_selection_seeds_whatever_their_game():
     """All runs are alike: a band is as wide as episodes are uncertain, alone or of two tasks."""
     table = make_table({"mine": np.full((2, RUNS, 4), 100.0)})
     one = make_protocol()
     first, second = one.task
     other = second.model_copy(update={"env": "coopbench/PartnerHoldUp-v1"})
-    curves, _ = learning_of(one, table)
-    apart, _ = learning_of(one.model_copy(update={"task": (first, other)}), table)
-    task, together, alone = (
-        (curve.high - curve.low) / scale
-        for curve, scale in (
-            (find(curves, "first"), 200),
-            (find(curves, ""), 1),
-            (find(apart, ""), 1),
-        )
-    )
-    assert together == pytest.approx(task)
-    share = stats.t.ppf(0.975, 4) / stats.t.ppf(0.975, 2)  # two samples of three
-    assert alone == pytest.approx(task * share / np.sqrt(2))
+    for tasks in ((first, second), (first, other)):
+        curves, (row,) = learning_of(one.model_copy(update={"task": tasks}), table)
+        task, together = find(curves, "first"), find(curves, "")
+        assert (together.high - together.low) * 200 == pytest.approx(task.high - task.low)
+        assert row.area_high - row.area_low == pytest.approx(together.high[0] - together.low[0])
+
+
+def test_tasks_of_which_one_has_fewer_selection_episodes_share_the_others():
+    """The second task lacks the last of three episodes: a covariance over two of them."""
+    whole = make_table({"mine": np.full((2, RUNS, 4), 100.0)})
+    shorter = [
+        dataclasses.replace(p, metrics={"return": p.metrics["return"][:, :2]})
+        if p.cell.task == "second"
+        else p
+        for p in whole.progress
+    ]
+    curves, _ = learning_of(make_protocol(), EpisodeTable((), progress=tuple(shorter)))
+    luck, fewer = np.array([-9.0, 2.0, 7.0]), np.array([-5.5, 5.5])
+    shared = np.sum(luck[:2] * fewer) * np.sqrt(3 / 2 * 2)
+    variance = np.var(luck, ddof=1) / 3 + np.var(fewer, ddof=1) / 2 + 2.0 * shared / 6
+    half = stats.t.ppf(0.975, 1) * np.sqrt(variance) / 2 / 200
+    curve = find(curves, "")
+    assert curve.high - curve.estimate == pytest.approx(np.full(4, half))
 
 
 def test_a_threshold_that_is_not_reached_is_said(means):

@@ -177,15 +177,18 @@ class _GroupCourse:
     policy: str
     steps: np.ndarray  # (points,)
     tasks: list[np.ndarray]  # (points, runs, episodes) each
-    games: list[str]  # of the tasks: those of one game share the luck of an episode
     runs: int  # of the task with the fewest
     flag: str
     nested: bool  # as in ``Course``
 
-    def grid(self, task: int, values: np.ndarray, part: int = 0) -> Grid:
-        """Return a grid of values (runs, episodes) of one task; ``part`` tells grids apart."""
-        episodes = None if self.nested else (values.shape[1], self.games[task], part)
-        return Grid(values, episodes, nested=self.nested)
+    def grid(self, values: np.ndarray, part: int = 0) -> Grid:
+        """Return a grid of values (runs, episodes) of one task; ``part`` tells grids apart.
+
+        All tasks have the same selection seeds, whose luck they share, as in all other tables.
+        """
+        if self.nested:
+            return Grid(values, nested=True)
+        return Grid(values, part, seeds=np.arange(values.shape[1]))
 
 
 def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
@@ -203,8 +206,7 @@ def _groups(protocol: Protocol, table: EpisodeTable) -> Iterator[_GroupCourse]:
                 for task, course in courses.items()
             ]
             runs = min(part.shape[1] for part in scores)
-            games = [task.env for task in wanted[group]]
-            head = group, policy, steps, scores, games, runs, flag
+            head = group, policy, steps, scores, runs, flag
             yield _GroupCourse(*head, table.own_episodes)
 
 
@@ -221,7 +223,7 @@ def _band(protocol: Protocol, course: _GroupCourse) -> tuple[np.ndarray, np.ndar
     """Return the curve over a group, its half widths and weights (points, tasks)."""
     points, tasks = len(course.steps), len(course.tasks)
     grids = [
-        course.grid(task, course.tasks[task][point], point)
+        course.grid(course.tasks[task][point], point)
         for point in range(points)
         for task in range(tasks)
     ]
@@ -284,7 +286,7 @@ def _area(
     """
     shares = statistics.area_under_curve(np.eye(len(course.steps)), course.steps)  # of each point
     grids = [
-        course.grid(task, np.einsum("p,pre->re", shares * weights[:, task], values))
+        course.grid(np.einsum("p,pre->re", shares * weights[:, task], values))
         for task, values in enumerate(course.tasks)
     ]
     spread = TwoWay(grids).spread(np.ones(len(grids)))
