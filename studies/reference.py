@@ -86,7 +86,7 @@ FIXED: dict[str, tuple[str, ...]] = {
     "rail-challenge-2020-2": DISPATCHERS,
     "coopetition-standard": REACTIVE,
 }
-# Protocols whose runs ship with scores: to play all of them takes 15 minutes.
+# Protocols whose runs ship with scores, so that a report need not play them.
 SCORED = ("coopetition-standard",)
 PROFILES = "profiles-runs"  # what pictures of profiles of learners begin with; pages show all
 # Further pictures of reports that pages show, by protocol; other charts are drawn from the tables.
