@@ -301,6 +301,13 @@ class EpisodeTable:
         return 0 if cell.run is None and cell.policy in self.bare else cell.run
 
 
+# Columns of episodes and checkpoints that metrics of other programs must not have the names of.
+COLUMNS = (
+    *("task", "policy", "run", "episode", "step", "seed", "length", "terminated", "seats"),
+    *("return", "return_team", "trajectory"),
+)
+
+
 def _columns(block: Episodes, run: int | None) -> dict[str, Sequence[object]]:
     """Return the columns of the flat rows of a cell, one value per episode."""
     cell, count = block.cell, len(block)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbench.exchange.runs import Evaluation, Reading, Run, Samples
+from coopbench.exchange.runs import Evaluation, Reading, Run, Samples, untrained
 
 _PARTS = (20, 10, 5, 2, 1)  # of the training, over which irregular values are averaged
 _ABSOLUTE = "absolute_metrics"  # how messages call what a run is judged by
@@ -33,9 +33,11 @@ def comparable(reading: Reading, metric: str, scale: str) -> Comparable:
     metrics that some evaluation of an environment lacks, evaluations with another number of values
     than most of their task and, on the scale "minmax", tasks on which nothing varies. Where steps
     of logs differ between runs, values are averaged over parts of the training that all runs have
-    completed.
+    completed. Policies that were not trained may have played any number of episodes, and are never
+    averaged.
     """
     runs, notes, averaged = list[Run](), list(reading.left_out), set[tuple[str, str]]()
+    fixed = untrained(reading.runs)
     for environment in dict.fromkeys(run.environment for run in reading.runs):
         members = [run for run in reading.runs if run.environment == environment]
         samples = [part for run in members for _, part in _parts(run)]
@@ -49,10 +51,13 @@ def comparable(reading: Reading, metric: str, scale: str) -> Comparable:
         notes += [f"{environment}: some evaluations lack {name}" for name in lacking]
         for task in dict.fromkeys(run.task for run in members):
             found = _scored([run for run in members if run.task == task], metric, scale, notes)
-            if reading.last and found and not _share_steps(found):
-                found = _averaged(found, metric, notes)
+            trained = [run for run in found if run.algorithm not in fixed]
+            if reading.last and trained and not _share_steps(trained):
+                means = {run.label: run for run in _averaged(trained, metric, notes)}
+                logs = [means.get(run.label, run) for run in found]
+                found = [run for run in logs if run.algorithm in fixed or run.label in means]
                 averaged.add((environment, task))
-            runs += _regular(found, shared, metric, reading.last, notes)
+            runs += _regular(found, shared, metric, fixed, reading.last, notes)
     return Comparable(tuple(runs), notes, frozenset(averaged))
 
 
@@ -69,6 +74,7 @@ def kind_of(runs: Sequence[Run], last: bool, averaged: Container[tuple[str, str]
             "Scores are those of the last evaluation of each run{}.",
             "; where values are averaged, scores are their means over the last part",
             "Scores are means over the last part of the training that all runs have completed.",
+            " Policies that were not trained are judged by all of their values.",
         )
     tested = [run for run in runs if run.absolute and len(run.evaluations) > 1]
     if tested and all(map(_is_highest, tested)):
@@ -87,6 +93,7 @@ def scale_of(runs: Sequence[Run], averaged: Container[tuple[str, str]]) -> str:
         "the lowest and highest value of each task in this file{}",
         ", or the lowest and highest mean over a part of the training where values are averaged",
         "the lowest and highest mean of each task over a part of the training",
+        ", or value of a policy that was not trained",
     )
     return (
         f"0 and 1 of normalized scores are {ends}: they move when an algorithm is added, so scores "
@@ -95,14 +102,22 @@ def scale_of(runs: Sequence[Run], averaged: Container[tuple[str, str]]) -> str:
 
 
 def _by_averaging(
-    runs: Sequence[Run], averaged: Container[tuple[str, str]], plain: str, some: str, every: str
+    runs: Sequence[Run],
+    averaged: Container[tuple[str, str]],
+    plain: str,
+    some: str,
+    every: str,
+    fixed: str,
 ) -> str:
     """Return the text for runs of which no task is averaged, some are, or all.
 
-    The first two are ``plain`` with nothing or ``some`` for its braces.
+    The first two are ``plain`` with nothing or ``some`` for its braces. ``fixed`` follows where all
+    are, and some policies were not trained.
     """
     means = {(run.environment, run.task) in averaged for run in runs}
-    return every if means == {True} else plain.format(some if True in means else "")
+    if means == {True}:
+        return every + (fixed if untrained(runs) else "")
+    return plain.format(some if True in means else "")
 
 
 def early_ends(runs: Iterable[Run]) -> list[str]:
@@ -159,21 +174,27 @@ def _scored(members: Sequence[Run], metric: str, scale: str, notes: list[str]) -
 
 
 def _regular(
-    members: Sequence[Run], shared: Sequence[str], metric: str, last: bool, notes: list[str]
+    members: Sequence[Run],
+    shared: Sequence[str],
+    metric: str,
+    fixed: Container[str],
+    last: bool,
+    notes: list[str],
 ) -> Iterator[Run]:
-    """Iterate over the runs of a task with the usual number of values in each evaluation.
-
-    Policies that were not trained may have played any number of episodes.
-    """
-    usual = _usual_counts(members, shared, metric)
+    """Iterate over the runs of a task with the usual number of values in each evaluation."""
+    usual = _usual_counts([run for run in members if run.algorithm not in fixed], shared, metric)
     for run in members:
         kept: dict[str, Samples] = {}
+        unlike: dict[str, list[str]] = {}  # places by reason
         for where, part in _parts(run):
-            reason = _unlike(where, part, metric, {} if run.untrained else usual)
+            reason = _unlike(where, part, metric, {} if run.algorithm in fixed else usual)
             if reason:
-                notes.append(f"{run.label} / {where} {reason}")
+                unlike.setdefault(reason, []).append(where)
             else:
                 kept[where] = {name: part[name] for name in shared}
+        for reason, places in unlike.items():
+            more = f", as {len(places) - 1} more of it" if len(places) > 1 else ""
+            notes.append(f"{run.label} / {places[0]} {reason}{more}")
         absolute = kept.pop(_ABSOLUTE, {})
         steps = [e.step for e in run.evaluations if f"step {e.step}" in kept]
         evaluations = tuple(map(Evaluation, steps, kept.values()))
@@ -188,7 +209,7 @@ def _usual_counts(
     """Return how many values most parts have, {(whether absolute, metric): count}."""
     counts = defaultdict[tuple[bool, str], Counter[int]](Counter)
     for run in members:
-        for where, part in () if run.untrained else _parts(run):
+        for where, part in _parts(run):
             for name in shared if metric in part else ():
                 counts[where == _ABSOLUTE, name][len(part[name])] += 1
     return {key: numbers.most_common(1)[0][0] for key, numbers in counts.items()}
@@ -208,8 +229,14 @@ def _unlike(where: str, part: Samples, metric: str, usual: Mapping[tuple[bool, s
 
 
 def _share_steps(members: Sequence[Run]) -> bool:
-    """Whether runs share at least half of the steps of the shortest of them."""
-    steps = [{evaluation.step for evaluation in run.evaluations} for run in members]
+    """Whether runs share at least half of the steps of the shortest of them.
+
+    Step 0, at which most programs evaluate first, says nothing, nor does a run that ends before
+    half of the usual number of steps.
+    """
+    usual = float(np.median([run.evaluations[-1].step for run in members]))
+    long = [run for run in members if run.evaluations[-1].step >= usual / 2]
+    steps = [{evaluation.step for evaluation in run.evaluations} - {0} for run in long]
     return 2 * len(set.intersection(*steps)) >= min(map(len, steps))
 
 
@@ -235,9 +262,11 @@ def _averaged(members: Sequence[Run], metric: str, notes: list[str]) -> list[Run
         means = [_means(run, metric, ends) for run in kept]
         if np.isfinite(means).all():
             break
+    first = min(kept, key=lambda run: ends_at[run.label])
     notes.append(
         f"steps of {kept[0].task}, which differ between runs: values are means over {parts} equal "
-        f"parts of the first {last} steps"
+        f"parts of the first {last} steps, where {first.algorithm} / {first.name} ends; the "
+        f"longest run has {max(ends_at.values())}"
     )
     return [
         replace(

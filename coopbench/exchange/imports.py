@@ -18,11 +18,20 @@ from pydantic import ValidationError
 
 from coopbench.episodes.metrics import COMMON
 from coopbench.episodes.names import check_case, check_foreign_name, one_line
-from coopbench.episodes.table import Cell, Episodes, EpisodeTable, Progress
+from coopbench.episodes.table import COLUMNS, Cell, Episodes, EpisodeTable, Progress
 from coopbench.exchange.comparable import comparable, early_ends, kind_of, scale_of
 from coopbench.exchange.long_form import PLACES, read_csv, read_frame
 from coopbench.exchange.marl_eval_import import read_marl_eval, read_marl_eval_folder
-from coopbench.exchange.runs import LABELS, Options, Reading, Run, Samples, check_distinct, visible
+from coopbench.exchange.runs import (
+    LABELS,
+    Options,
+    Reading,
+    Run,
+    Samples,
+    check_distinct,
+    untrained,
+    visible,
+)
 from coopbench.exchange.tensorboard_import import FILES, read_events
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
@@ -79,7 +88,7 @@ def import_results(
         )
     _check(reading, metric, place)
     found, left_out, averaged = comparable(reading, metric, scale)
-    runs = _as_wide(_judged(found, left_out), metric, left_out)
+    runs = _as_wide(_judged(found, reading, left_out), metric, left_out)
     if not runs:
         reasons = "; ".join(left_out[:_SHOWN])
         raise ValueError(f"Nothing is left to compare: {reasons}.")
@@ -97,8 +106,9 @@ def import_results(
     ]
     notes = [_ORIGIN, kind_of(runs, reading.last, averaged)]
     notes += [scale_of(runs, averaged)] if scale == "minmax" else []
-    notes += _listed("Left out or changed", left_out)
     fixed = _fixed(runs)
+    left_out += _renumbered(runs, fixed)
+    notes += _listed("Left out or changed", left_out)
     trained = [run for run in runs if run.algorithm not in fixed]
     notes += _listed("Judged early", early_ends(trained))
     content = _converted(renamed, names[metric], scale, one_line(Path(place).name))
@@ -172,14 +182,19 @@ def _check(reading: Reading, metric: str, place: str) -> None:
         check_foreign_name(name, f"an algorithm in {place}")
 
 
-def _judged(runs: Sequence[Run], notes: list[str]) -> list[Run]:
-    """Return the runs of algorithms that have absolute metrics, and note the other algorithms.
+def _judged(runs: Sequence[Run], reading: Reading, notes: list[str]) -> list[Run]:
+    """Return the runs of algorithms that have something to be judged by.
 
-    A report would have learning curves of these, and nothing to judge them by.
+    Notes of all others that have been read come first. A report would have at most learning curves
+    of these.
     """
     judged = {run.algorithm for run in runs if run.absolute}
-    others = dict.fromkeys(run.algorithm for run in runs if run.algorithm not in judged)
-    notes += [f"{name}, whose runs have no absolute metrics" for name in others]
+    lost = dict.fromkeys(run.algorithm for run in reading.runs if run.algorithm not in judged)
+    found = set() if reading.last else {run.algorithm for run in runs}
+    notes[:0] = [
+        f"{name}, {'whose runs have no absolute metrics' if name in found else 'all of its runs'}"
+        for name in lost
+    ]
     return [run for run in runs if run.algorithm in judged]
 
 
@@ -212,12 +227,12 @@ def _listed(kind: str, texts: Sequence[str]) -> list[str]:
 def _metric_names(runs: Sequence[Run], metric: str) -> dict[str, str]:
     """Return the names of all metrics in a table, the score's first.
 
-    No name is that of a metric which is computed from other columns.
+    No name is that of another column, or of a metric which is computed from other columns.
     """
     found = dict.fromkeys(name for run in runs for part in run.samples for name in part)
     stems = {name: re.sub(r"[\s:]+", "-", name)[:55] for name in dict.fromkeys((metric, *found))}
-    computed = {*COMMON} - {"return"}
-    return _distinct({n: f"file_{stem}" if stem in computed else stem for n, stem in stems.items()})
+    taken = {*COMMON, *COLUMNS} - {"return"}
+    return _distinct({n: f"file_{stem}" if stem in taken else stem for n, stem in stems.items()})
 
 
 def _renamed(samples: Samples, names: Mapping[str, str]) -> Samples:
@@ -364,8 +379,9 @@ def _run_numbers(runs: Sequence[Run], fixed: Container[str]) -> list[int]:
 
     They are no seeds if two runs of an algorithm on a task share one, or if most of those of some
     algorithm on some task are not among those of the one with most runs: reports list runs that
-    one algorithm has and another lacks, and names such as run-k3f7 end in digits by chance. Runs
-    are counted on each task. Names of ``fixed`` algorithms do not matter.
+    one algorithm has and another lacks, and names such as run-k3f7 end in digits by chance. Then
+    names of an algorithm are counted or, if its tasks have other names, its runs on each task.
+    Names of ``fixed`` algorithms do not matter.
     """
     places = [(run.environment, run.algorithm, run.task) for run in runs]
     ends = [re.search(r"(\d{1,9})$", run.name) for run in runs]
@@ -382,18 +398,41 @@ def _run_numbers(runs: Sequence[Run], fixed: Container[str]) -> list[int]:
         for numbers in trained.values()
     ):
         return [number or 0 for number in read]
-    counted, numbers = Counter[tuple[str, str, str]](), []
-    for place in places:
-        numbers.append(counted[place])
-        counted[place] += 1
-    return numbers
+    names: dict[str, dict[tuple[str, str], dict[str, None]]] = {}  # by algorithm and task
+    for run in runs:
+        tasks = names.setdefault(run.algorithm, {})
+        tasks.setdefault((run.environment, run.task), {})[run.name] = None
+    counted = {algorithm: _counted(tasks) for algorithm, tasks in names.items()}
+    return [counted[run.algorithm][run.environment, run.task][run.name] for run in runs]
 
 
-def _fixed(runs: Iterable[Run]) -> set[str]:
-    """Return the algorithms that were not trained: one run each, evaluated at step 0 alone."""
-    trained, names = set(), dict[str, set[str]]()
+def _counted(tasks: Mapping[_Key, Iterable[str]]) -> dict[_Key, dict[str, int]]:
+    """Return a number of every name on every task: the same one if tasks share their names."""
+    sets = {task: {*names} for task, names in tasks.items()}
+    most = max(sets.values(), key=len)
+    shared = all(2 * len(most & names) >= len(names) for names in sets.values())
+    every = dict.fromkeys(name for names in tasks.values() for name in names)
+    return {
+        task: {name: k for k, name in enumerate(every if shared else names)}
+        for task, names in tasks.items()
+    }
+
+
+def _renumbered(runs: Sequence[Run], fixed: Container[str]) -> list[str]:
+    """Say which number the first run has whose name is no seed; nothing if all names are."""
+    for run, number in zip(runs, _run_numbers(runs, fixed), strict=True):
+        end = re.search(r"(\d{1,9})$", run.name)
+        if run.algorithm not in fixed and (end is None or int(end[1]) != number):
+            return [
+                "names of runs, which end in no seeds that algorithms share, so that runs are "
+                f"counted: {run.label} is run {number}"
+            ]
+    return []
+
+
+def _fixed(runs: Sequence[Run]) -> set[str]:
+    """Return the algorithms that were not trained, of one run: its values are episodes."""
+    names: dict[str, set[str]] = {}
     for run in runs:
         names.setdefault(run.algorithm, set()).add(run.name)
-        if [part.step for part in run.evaluations] != [0]:
-            trained.add(run.algorithm)
-    return {name for name, members in names.items() if len(members) == 1} - trained
+    return {name for name in untrained(runs) if len(names[name]) == 1}

@@ -28,7 +28,7 @@ class _Table(NamedTuple):
     place: str  # how messages call the table
     rows: list[tuple[str, dict[str, str]]]  # where a row stands, and its fields by column
     columns: Mapping[str, str]  # {"algorithm", "task", "run", and maybe "step", "episode": name}
-    metrics: Sequence[str]  # the other columns
+    metrics: Sequence[str]  # the other columns that have a name: that of an index has none
 
     def labels(self, where: str, row: Mapping[str, str]) -> tuple[str, str, str]:
         """Return algorithm, task and run of a row; raise if one is empty.
@@ -56,7 +56,8 @@ def read_csv(file: Path, options: Options) -> Reading:
     of its training, or over its evaluation episodes. With a column ``episode`` it is an episode of
     a run. With a column ``step`` it is an evaluation, of which the score alone is read; rows with
     the same step are its episodes, and the last evaluation is the score of the run. Columns other
-    than the score that do not hold numbers are left out, and listed.
+    than the score that do not hold numbers are left out, and listed; one without a name, as of an
+    index, is not read.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -106,6 +107,7 @@ def _reading(place: str, text: str, environment: str, options: Options) -> Readi
         absolute = {} if steps else parts[0].samples
         along = parts if steps or not run else ()  # an untrained policy is evaluated at step 0
         runs.append(Run(environment, task, algorithm, run or "0", along, absolute))
+    left_out += _going_back(table) if steps else []
     return Reading(tuple(runs), tuple(left_out), last=steps)
 
 
@@ -140,7 +142,7 @@ def _table(place: str, text: str, options: Options) -> _Table:
             raise ValueError(
                 f"{where} has {len(row)} fields; allowed: {len(header)}, as the header."
             )
-    metrics = [name for name in header if name not in columns.values()]
+    metrics = [name for name in header if name and name not in columns.values()]
     named("metric", options.metric, dict.fromkeys(metrics), place)
     rows = [(where, dict(zip(header, row, strict=True))) for where, row in lines]
     return _Table(place, rows, columns, metrics)
@@ -162,7 +164,7 @@ def _check_header(place: str, header: Sequence[str], columns: Mapping[str, str])
     hints = dict.fromkeys(nearest(name, short) for name in lacking)
     wrong = [f"it lacks {_quoted(lacking)}"] if lacking else []
     wrong += [f"it has {_quoted(twice)} more than once"] if twice else []
-    wrong += [] if lacking or {*header} - {*labels} else ["it has no metric"]
+    wrong += [] if lacking or {*header} - {*labels, ""} else ["it has no metric"]
     if wrong:
         given = f"the columns {_quoted(header)}" if header else "an empty line"
         raise ValueError(
@@ -210,6 +212,29 @@ def _check_distinct(table: _Table) -> None:
                 f"{f' ({shown})' if shown else ''}, first in {first}; leave one out, or name the "
                 f"columns that tell them apart with --columns step=NAME,episode=NAME."
             )
+
+
+def _going_back(table: _Table) -> list[str]:
+    """Name the first run whose steps go back, as where a later session began at a checkpoint.
+
+    Which of its rows still count is not known: files of several games, one after another, go back
+    as well.
+    """
+    last, found = dict[tuple[str, str, str], int](), dict[tuple[str, str, str], str]()
+    for where, row in table.rows:
+        labels, step = table.labels(where, row), _step(where, row, table)
+        before = last.get(labels, 0)
+        if step < before:
+            found.setdefault(labels, f"{where}, from step {before} to {step}")
+        last[labels] = step
+    if not found:
+        return []
+    labels, place = next(iter(found.items()))
+    others = f", and {len(found) - 1} other runs" if len(found) > 1 else ""
+    return [
+        f"the order of {' / '.join(labels)}{others}, whose steps go back ({place}): all rows "
+        "count, by rising step; leave out what a later session has replaced"
+    ]
 
 
 def _is_numeric(table: _Table, column: str) -> bool:

@@ -54,11 +54,6 @@ class Run:
         """The metrics of all evaluations, and what the run is judged by."""
         return (*(part.samples for part in self.evaluations), self.absolute)
 
-    @property
-    def untrained(self) -> bool:
-        """Whether it has played without training: what it is judged by is its only evaluation."""
-        return len(self.evaluations) == 1 and not self.evaluations[0].step and bool(self.absolute)
-
 
 class Reading(NamedTuple):
     """What a reader has found."""
@@ -66,6 +61,14 @@ class Reading(NamedTuple):
     runs: tuple[Run, ...]
     left_out: tuple[str, ...] = ()
     last: bool = False  # runs have evaluations alone, and are judged by the last one
+
+
+def untrained(runs: Iterable[Run]) -> set[str]:
+    """Return the algorithms that were not trained: all their runs have step 0 alone."""
+    steps: dict[str, set[int]] = {}
+    for run in runs:
+        steps.setdefault(run.algorithm, set()).update(part.step for part in run.evaluations)
+    return {name for name, found in steps.items() if found == {0}}
 
 
 def read_import(path: Path) -> bytes:
@@ -83,17 +86,20 @@ def read_import(path: Path) -> bytes:
 
 
 def visible(folder: Path, pattern: str) -> tuple[list[Path], list[str]]:
-    """Return the files below a folder whose names fit, and a line for each hidden one.
+    """Return the files below a folder whose names fit, and a line for each that is not read.
 
-    Hidden files and folders hold copies, such as those of editors and file managers.
+    Hidden files and folders hold copies, such as those of editors and file managers. Links to
+    folders are not followed: they may lead back.
     """
-    files, hidden = list[Path](), list[str]()
+    files, unread = list[Path](), list[str]()
     for file in sorted(file for file in folder.rglob(pattern) if file.is_file()):
         if any(part.startswith(".") for part in file.relative_to(folder).parts):
-            hidden.append(f"{file}, which is hidden")
+            unread.append(f"{file}, which is hidden")
         else:
             files.append(file)
-    return files, hidden
+    links = sorted(path for path in folder.rglob("*") if path.is_symlink() and path.is_dir())
+    unread += [f"{path}, which is a link to a folder" for path in links]
+    return files, unread
 
 
 def check_distinct(runs: Iterable[Run]) -> None:

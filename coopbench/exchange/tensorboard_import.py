@@ -37,11 +37,12 @@ def read_events(folder: Path, options: Options) -> Reading:
         for step, value in _points(place, metric, tags, True):
             if points and step < next(reversed(points)):  # a session that does not say its start
                 points = {at: values for at, values in points.items() if at < step}
-            if math.isfinite(value):
+            if math.isfinite(value) and step >= 0:
                 points.setdefault(step, []).append(value)
         lost = len(written) - sum(map(len, points.values()))
         if lost or not points:
-            reason = "not finite, or replaced by a later session" if lost else "it has no others"
+            lacking = "not finite, before step 0, or replaced by a later session"
+            reason = lacking if lost else "it has no others"
             left_out.append(f"{lost} points of {metric} in {place}: {reason}")
         if points:
             name = place.relative_to(top if place != top else top.parent).as_posix()
@@ -70,6 +71,10 @@ def _points(place: Path, tag: str, tags: dict[str, None], purge: bool) -> list[t
             found = log.Reload().Tags()
     except (DecodeError, MemoryError) as error:
         raise ValueError(f"The event files in {place} are damaged: {error!r}.") from None
+    except IsADirectoryError:  # tensorboard takes a path with this word for that of a file
+        raise ValueError(
+            f"The folder {place} cannot be read: its path contains 'tfevents'; rename it."
+        ) from None
     numbers = {DataType.Value(f"DT_{name}") for name in _NUMBERS}
 
     def is_scalar(name: str) -> bool:

@@ -169,8 +169,11 @@ def provenance(findings: Findings) -> dict[str, str]:
     seeds = findings.protocol.seeds
     first, last = seeds.evaluation.first, seeds.evaluation.first + seeds.evaluation.count - 1
     training = ", ".join(str(seed) for seed in seeds.training)
+    evaluation = f"{first} to {last}, one episode each, the same for all policies"
+    if findings.episodes.own_episodes:
+        evaluation = "not given: every run counts as having played episodes of its own"
     return {
-        "Evaluation seeds": f"{first} to {last}, one episode each, the same for all policies",
+        "Evaluation seeds": evaluation,
         "Training seeds": training or "none named by the protocol",
         "Results": f"digest {findings.results}" if findings.results else "not stored in a folder",
         "Versions (of this report)": ", ".join(f"{k} {v}" for k, v in versions().items()),

@@ -104,12 +104,17 @@ def _tasks(study: Findings) -> Answers:
     groups = f" in {len(protocol.groups)} groups" if len(protocol.groups) > 1 else ""
     fixed = f"{counted(len(protocol.task), 'task')}{groups}, fixed by {protocol.name}"
     text = "an ad-hoc evaluation" if protocol.ad_hoc else fixed
-    yield "Tasks were fixed before the policies", yes_if(not protocol.ad_hoc), text
+    state = yes_if(not protocol.ad_hoc)
+    if study.episodes.own_episodes:
+        state, text = LACKING, f"{counted(len(protocol.task), 'task')}{groups} of the files"
+    yield "Tasks were fixed before the policies", state, text
     environments = dict.fromkeys(task.env for task in protocol.task)
     yield "More than one environment", yes_if(len(environments) > 1), ", ".join(environments)
     followed = f"{counted(deviations, 'deviation')}, named at the top"
-    text = followed if deviations else "no deviations"
-    yield "The protocol was followed", yes_if(not deviations), text
+    text, state = followed if deviations else "no deviations", yes_if(not deviations)
+    if study.episodes.own_episodes:
+        state, text = NOT_NEEDED, "results of another program have none here"
+    yield "The protocol was followed", state, text
     required = (*protocol.report.fixed, *protocol.report.learned)
     lacking = protocol.missing(study.episodes.policies)
     text = ", ".join(required) or "none required"
@@ -139,6 +144,8 @@ def _apart(study: Findings) -> Answer:
     seeds = study.protocol.seeds
     training = {block.cell.run for block in study.episodes if block.cell.run is not None}
     training |= set(seeds.training)
+    if study.episodes.own_episodes:
+        return LACKING, "seeds of episodes are not given"
     span = f"evaluation {seeds.evaluation.seeds[0]} to {seeds.evaluation.seeds[-1]}"
     if study.episodes.bare:
         names = ", ".join(study.episodes.bare)
@@ -209,7 +216,8 @@ def _numbers(study: Findings) -> Answers:
     short = [b for b in study.episodes if len(b) < required[b.cell.task]]
     text = f"{span_text(sorted({len(b) for b in study.episodes}))} of each policy on a task"
     text += f"; fewer than asked in {counted(len(short), 'cell')}" if short else ""
-    yield "As many episodes as the protocol asks", yes_if(not short), text
+    state = NOT_NEEDED if study.episodes.own_episodes else yes_if(not short)
+    yield "As many episodes as the protocol asks", state, text
     metrics = dict.fromkeys(("return", settings.score, *settings.metrics))
     yield "Return and metrics of the game", YES, ", ".join(metrics)
     unbounded = [row for row in study.estimates if not math.isfinite(row.low)]
@@ -233,7 +241,10 @@ def _sources(study: Findings) -> Answers:
     traced = [block.trace for block in blocks if block.trace is not None]
     recorded = sum(len(trace.recorded) for trace in traced)
     files = "episodes.npz of each cell; without a results folder, episodes.csv"
-    yield "Raw data of every episode", YES, files
+    if study.episodes.own_episodes:
+        yield "Raw data of every episode", LACKING, "episodes.csv has the values of the files"
+    else:
+        yield "Raw data of every episode", YES, files
     text = f"fingerprints of {cells_text(len(traced), len(blocks))}"
     text += f"; actions of {counted(recorded, 'episode')}{_sample_text(study)}"
     yield "Episodes can be verified", yes_if(len(traced) == len(blocks)), text

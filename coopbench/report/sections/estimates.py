@@ -64,9 +64,11 @@ Means, aggregates and differences of both kinds can be compared directly.
 {% endif %}
 
 Mean, {{ level }} interval: Means are over runs and episodes; the interval is for new training
-runs and new episodes. All runs play the same episodes: the interval adds the variance between
-runs and the variance between episodes, and subtracts the part that is counted twice (Searle,
-Casella and McCulloch 1992, Variance Components). A fixed policy has no runs; its interval is
+runs and new episodes. {% if findings.episodes.own_episodes %}Every run has played episodes of its
+own: the interval is Student's t over the means of runs.{% else %}All runs play the same episodes:
+the interval adds the variance between runs and the variance between episodes, and subtracts the
+part that is counted twice (Searle, Casella and McCulloch 1992, Variance Components).{% endif %}
+A fixed policy has no runs; its interval is
 Student's t over episodes. A score that does not vary is exact if nothing is drawn and every start
 is played: such an episode counts once, however often it was played. Otherwise its interval is a
 bound: 1 - (alpha / 2)^(1 / n) of all episodes, about 3 / n, could have any other score (Clopper

@@ -190,7 +190,7 @@ def named_count(row: Any) -> Entry:
 def bounds_text(findings: Findings) -> str:
     """Say what the normalized scores 0 and 1 are."""
     if findings.protocol.report.normalisation == "minmax":
-        return "0 and 1 are the lowest and the highest episode of this report"
+        return "0 and 1 are the lowest and the highest value of each task in this report"
     return "0 and 1 are the reference scores of each task, not limits"
 
 
