@@ -334,6 +334,22 @@ def test_a_run_that_fails_on_one_of_its_tasks_is_the_same_run_on_the_others():
     assert all(np.isnan(row.above_low) for row in rows)
 
 
+def test_runs_that_one_of_their_tasks_lacks_are_matched_on_the_others():
+    """Every task lacks another run of ten: differences vary as where none is missing."""
+    protocol = group_protocol(training=make_training(runs=5, plays="all"), train=tuple(FIVE))
+    widths = []
+    for lacking in (None, 0):
+        blocks = []
+        for place, task in enumerate(("a-one", "a-two")):
+            whole = learner("mine", 5.5, FIVE, task, spread=2.0)
+            blocks += [b for k, b in enumerate(whole) if lacking is None or k != 2 + place]
+            blocks += fixed("rival", 4.0, task)
+        rows = group_comparisons(protocol, EpisodeTable(tuple(blocks)))
+        (row,) = (row for row in rows if row.group == "a")
+        widths.append(row.high - row.low)
+    assert widths[1] > 0.95 * widths[0]
+
+
 def test_tasks_of_which_one_has_fewer_episodes_are_not_independent(protocol):
     """The second task has the same scores, in all episodes or in all but one."""
     widths = []

@@ -95,13 +95,22 @@ class ScoreMatrix:
         # Tasks share the luck of a seed, also those of different games: their episodes with equal
         # seeds draw the same numbers, and a correlation of .90 between two games was measured.
         episodes = "seeds" if paired else ("seeds", whole.policy)
-        filled = complete_grid(whole.values)
-        rows = len(np.atleast_2d(filled))
-        runs = None if self.fixed else (self.policy, self.origin, self.runs, rows)
-        label = None if whole.own_episodes else episodes
-        nested = whole.own_episodes and not self.fixed
-        seeds = None if whole.own_episodes else whole.seeds
-        return Grid(filled, label, runs, _usable(whole.strata), nested, seeds=seeds)
+        own, filled = whole.own_episodes, complete_grid(whole.values)
+        return Grid(
+            filled,
+            episodes=None if own else episodes,
+            runs=None if self.fixed else (self.policy, self.origin),
+            strata=_usable(whole.strata),
+            nested=own and not self.fixed,
+            seeds=None if own else whole.seeds,
+            names=None if self.fixed else self._names_of_defined(whole.values),
+        )
+
+    def _names_of_defined(self, values: np.ndarray) -> np.ndarray:
+        """Return the training seeds of the runs that have values, or their places, (runs,)."""
+        names = np.array([k if run is None else run for k, run in enumerate(self.runs)], np.int64)
+        result: np.ndarray = names[np.isfinite(values).any(axis=1)]
+        return result
 
 
 class UnitScores(NamedTuple):

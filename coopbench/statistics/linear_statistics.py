@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from coopbench.statistics.estimates import iqm
-from coopbench.statistics.two_way import Grid, Spread, TwoWay, alike
+from coopbench.statistics.shared_units import align
+from coopbench.statistics.two_way import Grid, Spread, TwoWay, by_run, names_of
 
 CUT = 0.25  # share of values that the interquartile mean drops at each end
 
@@ -67,13 +68,19 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
     pooled = np.sort(np.concatenate(means))
     cut, size = int(CUT * len(pooled)), len(pooled)
     low, high = pooled[cut], pooled[size - cut - 1]
-    middle, blocks = size - 2 * cut, alike(range(len(grids)), [grid.runs for grid in grids])
+    middle, blocks = size - 2 * cut, by_run(range(len(grids)), grids)
     runs, freedom = np.zeros(len(blocks)), np.ones(len(blocks))
     for k, members in enumerate(blocks):
-        sums = np.sum([np.clip(means[member], low, high) for member in members], axis=0)
-        count = len(sums)
+        clipped = [np.clip(means[member], low, high) for member in members]
+        names = names_of(members, grids)
+        count = min(map(len, clipped))
         if count > 1:  # with a single run the interval is nan in any case
-            runs[k] = np.var(sums, ddof=1) * count / middle**2
+            if names and len({own.tobytes() for own in names}) > 1:
+                rows = [row - row.mean() for row in clipped]
+                scaled = [row * np.sqrt(len(row) / (len(row) - 1.0)) for row in rows]
+                runs[k] = np.sum(np.sum(align(scaled, names), axis=0) ** 2) / middle**2
+            else:
+                runs[k] = np.var(np.sum(clipped, axis=0), ddof=1) * count / middle**2
             freedom[k] = count - 1.0
     weights = [np.mean((values >= low) & (values <= high)) for values in means]
     shares = np.array(weights) * [len(values) for values in means]

@@ -35,7 +35,8 @@ class Grid:
     ``values`` is (runs, episodes) for a learner and (episodes,) for a fixed policy, which has no
     runs. Two grids with equal ``episodes`` (not None) have played the same ones: columns with equal
     ``seeds`` (episodes,) or, without seeds, column by column. Two with equal ``runs`` (not None)
-    come from the same training runs, row by row. ``strata``
+    come from the same training runs: rows with equal ``names`` (runs,) or, without names, row by
+    row. ``strata``
     (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
     episodes may have other strata, as different games do. ``nested`` says that every run of a
     learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose variance
@@ -51,6 +52,7 @@ class Grid:
     nested: bool = False
     many: bool = False
     seeds: np.ndarray | None = None
+    names: np.ndarray | None = None
 
     @property
     def fixed(self) -> bool:
@@ -121,19 +123,20 @@ class TwoWay:
         self._magnitude = np.stack([_magnitude(part) for part in series], axis=-1)
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
         everything = range(len(self.grids))
-        by_runs = alike(learners, [grid.runs for grid in self.grids])
         by_episodes = [
             part
             for members in alike(everything, [grid.episodes for grid in self.grids])
             for part in _sharing(members, self.grids)
         ]
-        self._runs = [_runs_block(members, series) for members in by_runs]
+        self._runs = [
+            _runs_block(members, series, self.grids) for members in by_run(learners, self.grids)
+        ]
         self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
-        pairs = [(grid.runs, grid.episodes) for grid in self.grids]
-        seeds = [None if grid.seeds is None else grid.seeds.tobytes() for grid in self.grids]
         whole = [
-            None if None in pair else (*pair, content)
-            for pair, content in zip(pairs, seeds, strict=True)
+            None
+            if grid.runs is None or grid.episodes is None
+            else (grid.runs, grid.episodes, _content(grid.names), _content(grid.seeds))
+            for grid in self.grids
         ]
         self._interaction = [
             _interaction_block(members, series, self.grids) for members in alike(learners, whole)
@@ -265,20 +268,20 @@ def _check(grids: Sequence[Grid]) -> None:
     for k, grid in enumerate(grids):
         _check_grid(k, grid, len(grids))
         runs, episodes = grid.matrix.shape[-2:]
-        seeded = grid.seeds is not None
-        labels = [("runs", grid.runs, runs, False)] if not grid.fixed else []
-        # Numbers of episodes may differ where seeds say which ones are the same.
-        labels.append(("episodes", grid.episodes, -1 if seeded else episodes, seeded))
-        for what, label, size, by_seed in labels:
+        parts = [("runs", grid.runs, runs, "names", grid.names)] if not grid.fixed else []
+        parts.append(("episodes", grid.episodes, episodes, "seeds", grid.seeds))
+        for what, label, size, column, given in parts:
             if label is None:
                 continue
-            other = shared.setdefault((what, label), (size, by_seed))
-            if other[1] != by_seed:
+            # Numbers may differ where a column says which ones are the same.
+            known = given is not None
+            other = shared.setdefault((what, label), (-1 if known else size, known))
+            if other[1] != known:
                 raise ValueError(
-                    f"grid {k} and another share episodes, and one of them has no seeds; allowed "
-                    "are seeds of both or of none"
+                    f"grid {k} and another share {what}, and one of them has no {column}; allowed "
+                    f"are {column} of both or of none"
                 )
-            if other[0] != size:
+            if not known and other[0] != size:
                 raise ValueError(
                     f"grid {k} has {size} {what} and shares them with one of {other[0]}; allowed "
                     "are equal numbers"
@@ -308,10 +311,12 @@ def _check_grid(k: int, grid: Grid, count: int) -> None:
             f"grid {k} is nested and has shape {grid.values.shape}; allowed is (runs, 1): the "
             "means of runs that have played episodes of their own"
         )
-    for name, column in (("strata", grid.strata), ("seeds", grid.seeds)):
-        if column is not None and np.shape(column) != (episodes,):
+    runs = grid.matrix.shape[-2]
+    columns = ("strata", grid.strata, episodes), ("seeds", grid.seeds, episodes)
+    for name, column, size in (*columns, ("names", grid.names, runs)):
+        if column is not None and np.shape(column) != (size,):
             raise ValueError(
-                f"grid {k} has {name} of shape {np.shape(column)}; allowed is ({episodes},)"
+                f"grid {k} has {name} of shape {np.shape(column)}; allowed is ({size},)"
             )
 
 
@@ -334,12 +339,35 @@ def _seeds(members: list[int], grids: Sequence[Grid]) -> list[np.ndarray]:
     return [np.asarray(own) for own in (grids[k].seeds for k in members) if own is not None]
 
 
-def _runs_block(members: list[int], series: Sequence[_Series]) -> _Block:
-    deviations = np.stack([series[k].runs for k in members], axis=-2)
-    size = deviations.shape[-1]
-    if size < FEWEST:
+def _content(column: np.ndarray | None) -> bytes | None:
+    return None if column is None else np.asarray(column).tobytes()
+
+
+def by_run(learners: Iterable[int], grids: Sequence[Grid]) -> list[list[int]]:
+    """Group grids of learners that share runs, directly or by others."""
+    parts = list[list[int]]()
+    for members in alike(learners, [grid.runs for grid in grids]):
+        names = names_of(members, grids)
+        parts += [[members[k] for k in part] for part in connected(names)] if names else [members]
+    return parts
+
+
+def names_of(members: Sequence[int], grids: Sequence[Grid]) -> list[np.ndarray]:
+    """Return the names of the runs of grids with equal ``runs``; nothing if they match by row."""
+    return [np.asarray(own) for own in (grids[k].names for k in members) if own is not None]
+
+
+def _runs_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
+    rows, names = [series[k].runs for k in members], names_of(members, grids)
+    sizes = np.array([row.shape[-1] for row in rows])
+    if sizes.min() < FEWEST:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
-    return _Block(members, _products(deviations) / ((size - 1) * size), size - 1.0)
+    if len({own.tobytes() for own in names}) < 2:
+        size, deviations = int(sizes[0]), np.stack(rows, axis=-2)
+        return _Block(members, _products(deviations) / ((size - 1) * size), size - 1.0)
+    scaled = [row * np.sqrt(size / (size - 1.0)) for row, size in zip(rows, sizes, strict=True)]
+    products = _products(np.stack(align(scaled, names), axis=-2))
+    return _Block(members, products / np.outer(sizes, sizes), sizes.min() - 1.0)
 
 
 def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:

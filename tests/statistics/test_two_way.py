@@ -285,6 +285,52 @@ def test_the_variance_of_a_mean_over_defined_episodes_is_that_of_a_ratio():
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.1)
 
 
+def test_runs_are_matched_by_their_names():
+    """Of three tasks the second lacks the first run, and a third is of other runs."""
+    rng = np.random.default_rng(8)
+    skill, names = rng.normal(0.0, 2.0, (6, 1)), np.arange(6)
+    whole, part = skill + rng.normal(size=(6, 30)), skill[1:] + rng.normal(size=(5, 30))
+    other = rng.normal(size=(4, 30))
+    grids = [
+        Grid(whole, runs="a", names=names),
+        Grid(part, runs="a", names=names[1:]),
+        Grid(other, runs="a", names=names[:4] + 10),
+    ]
+    spread = TwoWay(grids).spread(np.full(3, 1.0 / 3.0))
+    means = [values.mean(axis=1) for values in (whole, part, other)]
+    first, second = (row - row.mean() for row in means[:2])
+    scale = np.sqrt(6 / 5 * 5 / 4)
+    shared = 2.0 * np.sum(first[1:] * second) * scale / 30
+    variances = [np.var(row, ddof=1) / len(row) for row in means]
+    assert spread.runs[0] == pytest.approx((sum(variances) + shared) / 9)
+    pair = variances[0] + variances[1] + shared, variances[2]
+    df = sum(pair) ** 2 / (pair[0] ** 2 / 4 + pair[1] ** 2 / 3)
+    assert spread.runs_df[0] == pytest.approx(df)
+    turned = [Grid(whole, runs="a", names=names), Grid(whole[::-1], runs="a", names=names[::-1])]
+    apart = TwoWay(turned).spread(np.array([1.0, -1.0]))
+    assert apart.runs[0] == 0.0
+    for wrong, what in ((None, "names of both or of none"), (names[:2], "names of shape")):
+        with pytest.raises(ValueError, match=what):
+            TwoWay([turned[0], Grid(whole, runs="a", names=wrong)])
+
+
+def test_the_iqm_matches_runs_by_their_names():
+    """Tasks in another order of runs, and one that lacks a run far out."""
+    rng = np.random.default_rng(9)
+    skill, names = rng.normal(0.0, 2.0, (9, 1)), np.arange(9)
+    values = [skill + rng.normal(0.0, 0.1, (9, 40)) for _ in range(3)]
+    same = iqm_of_runs([Grid(v, runs="a", names=names) for v in values])[1]
+    by_row = iqm_of_runs([Grid(v, runs="a") for v in values])[1]
+    assert same.runs[0] == by_row.runs[0]
+    turned = [Grid(v[::-1], runs="a", names=names[::-1]) for v in values[1:]]
+    moved = iqm_of_runs([Grid(values[0], runs="a", names=names), *turned])[1]
+    assert moved.runs[0] == pytest.approx(same.runs[0])
+    kept = np.delete(names, int(np.argmax(skill)))
+    fewer = [Grid(values[0][kept], runs="a", names=kept)]
+    fewer += [Grid(v, runs="a", names=names) for v in values[1:]]
+    assert iqm_of_runs(fewer)[1].runs[0] > 0.6 * same.runs[0]
+
+
 def test_episodes_are_matched_by_their_seeds():
     """Tasks share the luck of a seed, however many others each has; others are independent."""
     luck = rng.normal(size=40)
