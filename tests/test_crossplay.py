@@ -18,7 +18,7 @@ from coopbench.baselines.player import Player
 from coopbench.episodes.table import Cell
 from coopbench.playing.rollout import play
 from coopbench.report.crossplay import heat_map
-from coopbench.workflows.crossplay import _games
+from coopbench.workflows.crossplay import ALIKE, _games
 from coopbench_envs import Engine
 from coopbench_envs.engine import DISABLED
 
@@ -88,8 +88,19 @@ def test_an_entry_by_other_means(result):
     meeting = result.of("one")[1][2]
     assert (meeting.policy, meeting.partner, meeting.count) == ("constant:0.5", "tit_for_tat", 8)
     assert meeting.mean == pytest.approx(np.mean(own))
-    low, high = stats.t.interval(0.95, 7, np.mean(own), stats.sem(own))
-    assert (meeting.low, meeting.high) == pytest.approx((low, high))
+    assert own[:4] == pytest.approx(own[4:])  # a seat always earns the same
+    assert (meeting.low, meeting.high) == pytest.approx((np.mean(own),) * 2)
+    assert meeting.flag == ALIKE
+
+
+def test_intervals_are_of_the_variation_within_seats(result):
+    """Two episodes of each of four seats: half of their difference is their deviation."""
+    block = play(one_task(), Cell("one", "random"), "random")
+    own = block.returns[np.arange(8), np.arange(8) % 4]
+    meeting = result.of("one")[0][0]
+    error = np.sqrt(np.sum((own[:4] - own[4:]) ** 2)) / 8
+    half = stats.t.ppf(0.975, 4) * error
+    assert (meeting.low, meeting.high) == pytest.approx((own.mean() - half, own.mean() + half))
 
 
 def test_what_cannot_be_played_is_told(protocol):

@@ -481,7 +481,8 @@ def test_the_overview_holds_all_scores(many):
             assert entry.value == pytest.approx(many.scores[name][row[0].value].mean())
             (estimate,) = (e for e in many.estimates_of(row[0].value, "return") if e.policy == name)
             bounds = many.protocol.task_of(row[0].value).bounds
-            half = (estimate.high - estimate.low) / 2 / (bounds.high - bounds.low)
+            longer = max(estimate.high - estimate.mean, estimate.mean - estimate.low)
+            half = longer / (bounds.high - bounds.low)
             varies = np.isfinite(half) and estimate.high > estimate.low
             assert entry.text.partition(" ± ")[2] == (f"{half:.3f}" if varies else "")
 

@@ -25,6 +25,7 @@ from coopbench.protocol.schema import Protocol
 from coopbench.statistics import TwoWay, linear_statistics
 from coopbench_envs.packages import installed
 
+GAP = "optimality_gap"
 IQM = "iqm"  # Agarwal's: of all runs of all tasks; of learners only
 RESAMPLES = 50_000  # at least, where a protocol asks for a bootstrap
 TWO_WAY = "two-way"  # method of an interval over runs and episodes
@@ -78,7 +79,7 @@ STATISTICS = {
         "fixed policies alike.",
         axis="trimmed mean of",
     ),
-    "optimality_gap": Statistic(
+    GAP: Statistic(
         weights=linear_statistics.gap_weights,
         constant=_share_below,
         label="Optimality gap",
@@ -230,7 +231,12 @@ def _aggregated(
         low, high = value - half, value + half
         if half == 0.0 and name in _OF_MEANS:
             low, high = constant_interval(matrices, ends, value, confidence)
-        yield _row(matrices, name, (value, low, high), flag, resampled[name])
+        reasons = [flag]
+        if name == GAP and value == half == 0.0 and any(halves):
+            low = high = math.nan  # of new runs or episodes some task mean may be below 1
+            reasons.append("no task mean is below 1: the interval of the gap is not known")
+        found = "; ".join(filter(None, reasons))
+        yield _row(matrices, name, (value, low, high), found, resampled[name])
     if runs:
         yield _of_runs(protocol, matrices, flag, resampled[IQM])
 

@@ -192,6 +192,19 @@ def run_flags(matrices: Sequence[ScoreMatrix]) -> list[str]:
     return [few_runs(f"{fewest} runs per task")] if total and fewest < FEW else []
 
 
+def failure_flags(
+    table: EpisodeTable, tasks: Sequence[Task], matrices: Sequence[ScoreMatrix]
+) -> list[str]:
+    """Say how many runs of a policy failed on some tasks, and whether they count."""
+    failed = sum(len(table.failed(task.id, matrices[0].policy)) for task in tasks)
+    counted = sum(one.failed for one in matrices)
+    if not failed:
+        return []
+    runs = sum(len(one.runs) for one in matrices) + failed - counted
+    how = "count with the floor of their task" if counted else "are left out"
+    return [f"{failed} of {runs} runs failed and {how}"]
+
+
 def trimmed_over_tasks(
     matrices: Sequence[ScoreMatrix], confidence: float
 ) -> tuple[float, float, float]:

@@ -43,6 +43,8 @@ def course_of(protocol: Protocol, table: EpisodeTable, task: Task, policy: str) 
     fewest = min(values.shape[1] for _, values in single)
     if any(values.shape[1] > fewest for _, values in single):
         flag = "; ".join(filter(None, (flag, f"over {fewest} episodes, which all runs have")))
+    if failed := len(table.failed(task.id, policy)):
+        flag = "; ".join(filter(None, (f"without {failed} runs that failed", flag)))
     rows = [values[np.isin(steps, common), :fewest] for steps, values in single]
     grids = [complete_grid(part, keep=True) for part in np.stack(rows, axis=1)]
     whole = np.array(grids).reshape(len(common), len(runs), fewest)

@@ -48,7 +48,7 @@ class Meeting(ReportRow):
     count: int  # episodes
     mean: float
     std: float  # over episodes, ddof 1; nan for one episode
-    low: float  # t interval of the mean; nan where it is undefined
+    low: float  # t interval of the mean, within seats; nan where it is undefined
     high: float
     flag: str  # why the interval says less than it seems; empty when all is well
 

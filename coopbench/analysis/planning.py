@@ -66,9 +66,9 @@ class Plan:
     """What is simulated."""
 
     runs: int
-    effect: float  # at least 0; decisions of 0 are false
+    effect: float  # of the means, runs that fail included; at least 0; decisions of 0 are false
     rival: str = SCRIPT
-    level: float = LEVEL  # normalized score of the better one
+    level: float = LEVEL  # normalized score of the better one's runs that do not fail
     failing: float = 0.0  # share of the runs of every learner that fail, with the floor of the task
     trials: int = TRIALS
     seed: int = 0
@@ -123,8 +123,8 @@ def prospect(
 
     ``variations`` are by task, of all tasks of the group. Scores of runs and of episodes are
     normal. A run that plays several tasks of the group is as far above or below its learner's mean
-    on each of them, in standard deviations. The better one is a learner; its rival is below it by
-    the effect on every task.
+    on each of them, in standard deviations. The better one is a learner; the mean of its rival is
+    below its own by the effect on every task, with the floor of runs that fail in both.
 
     Raises:
         ValueError: for fewer than three runs, an effect that is negative or not finite, a level
@@ -201,10 +201,12 @@ def _drawn(
     (ends,) = score_ends(protocol, [task], normalized=True)
     floor = min(ends, default=0.0)
     better[first.failed] = floor
+    share = 1.0 - plan.failing  # of runs that do not fail
     if plan.rival == SCRIPT:
-        worse = np.full((count, episodes), plan.level - plan.effect)
+        mean = share * plan.level + plan.failing * floor
+        worse = np.full((count, episodes), mean - plan.effect)
     else:
-        means = plan.level - plan.effect + spread.runs * second.deviations
+        means = plan.level - plan.effect / share + spread.runs * second.deviations
         worse = np.broadcast_to(means, better.shape).copy()
         worse[second.failed] = floor
     seeds, runs = np.arange(episodes, dtype=np.uint64), tuple(range(plan.runs))

@@ -38,7 +38,7 @@ def matrix_table(result: Meetings, task: str) -> Table:
         groups=(Group("", "", body),),
         footnotes=notes.all(),
         unit=f"± is half of the {level_text(result.protocol)} t interval over "
-        f"{every[0].count:,} episodes of fixed policies; not over training runs.",
+        f"{every[0].count:,} episodes of fixed policies, within seats; not over training runs.",
     )
 
 

@@ -67,6 +67,14 @@ def is_point(low: float, high: float) -> bool:
     return abs(high - low) <= _NOISE * max(abs(low), abs(high))
 
 
+def longer_side(value: float, low: float, high: float) -> float:
+    """Return the distance from a value to the further end of its interval.
+
+    It is half of the width, except where an interval ends at the range of the scores.
+    """
+    return max(high - value, value - low)
+
+
 def interval_text(low: float, high: float, scale: Scale) -> str:
     """Write an interval; one without width is called that, since it bounds nothing."""
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -23,8 +23,10 @@ from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
 from coopbench.report.crossplay import document, save
 from coopbench.report.terminal import as_text
+from coopbench.statistics import Grid, TwoWay, half_widths
 from coopbench_envs.core import POLICY
 
+ALIKE = "a seat always has the same return: a width of zero is not certainty"
 TellTask = Callable[[str, float], None]  # task, done in [0, 1]
 
 
@@ -80,13 +82,14 @@ def crossplay(
     make = _job_against if against else _job
     jobs = [make(reduced, models, *place) for place in places]
     runner = Runner(backend, workers, _by_task(progress, len(names) ** 2))
-    samples: dict[PlayJob, np.ndarray] = {}
+    samples: dict[PlayJob, tuple[np.ndarray, int]] = {}  # with the number of seats in turn
     with runner.run(jobs) as finished:
         for job, played in finished:
             block = played.episodes
-            samples[job] = values(block, whole.report.score) if against else _own_returns(block)
+            team = values(block, whole.report.score)
+            samples[job] = (team, 1) if against else (_own_returns(block), len(block.agents))
     meetings = tuple(
-        _meeting(*place, samples[job], whole.report.confidence)
+        _meeting(*place, *samples[job], whole.report.confidence)
         for place, job in zip(places, jobs, strict=True)
     )
     words = sides(whole.report.score) if against else SEATS
@@ -179,7 +182,14 @@ def _own_returns(block: Episodes) -> np.ndarray:
 
 
 def _meeting(
-    task: str, policy: str, partner: str, sample: np.ndarray, confidence: float
+    task: str, policy: str, partner: str, sample: np.ndarray, seats: int, confidence: float
 ) -> Meeting:
+    """Return a mean with its interval, whose variance is that within seats, taken in turn."""
     row = estimate(task, policy, "own_return", sample, confidence)
-    return Meeting(task, policy, partner, row.count, row.mean, row.std, row.low, row.high, row.flag)
+    ends, flag = (row.low, row.high), row.flag
+    if seats > 1 and len(sample) >= 2 * seats and np.isfinite(sample).all():
+        grid = Grid(sample, strata=np.arange(len(sample)) % seats)
+        half = float(half_widths(TwoWay([grid]).spread(np.ones(1)), confidence)[0])
+        ends = row.mean - half, row.mean + half
+        flag = flag or ("" if half else ALIKE)
+    return Meeting(task, policy, partner, row.count, row.mean, row.std, *ends, flag)

@@ -42,7 +42,9 @@ def power(
         metavar="D",
     ),
     group: list[str] | None = option("Group of tasks; repeat for more. Default: all."),
-    level: float = option("Normalized score of the better one of the two.", default=0.9),
+    level: float = option(
+        "Normalized score of the better one of the two, in runs that do not fail.", default=0.9
+    ),
     failing: float = option(
         "Share of runs that fail, with the floor of the task as score.", default=0.0, min=0
     ),
@@ -78,6 +80,11 @@ def power(
         for size in dict.fromkeys(effect or EFFECTS)
         for rival in (SCRIPT, LEARNER)
     ]
+    if failing:
+        source += (
+            f" Of every learner {failing:.0%} of the runs fail, with the floor of the task; the "
+            "effect is of means over all runs."
+        )
     table = task_power_table if by_task else power_table
     print_table(table(loaded, rows, source), console())
 

@@ -1,14 +1,20 @@
 """Charts of metrics against the axes of the tasks, as a protocol names them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.contrasts import families
-from coopbench.analysis.estimates import FEW, estimate, few_runs, trimmed_over_tasks
+from coopbench.analysis.estimates import (
+    FEW,
+    estimate,
+    failure_flags,
+    few_runs,
+    trimmed_over_tasks,
+)
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import MODELS, ScoreMatrix, defined_matrices
@@ -17,11 +23,12 @@ from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.report import Chart
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import level_text
+from coopbench.report.numbers import is_point, level_text
 from coopbench.report.plots.drawing import LineChart
 from coopbench.report.plots.policies import lines_of
 from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import SAME
 from coopbench.statistics import TwoWay
 
 READING = """
@@ -43,7 +50,8 @@ class ChartPoint(ReportRow):
     at: float
     policy: str  # of several models: the method
     estimate: float  # trimmed mean over task means; of models: the mean of theirs
-    low: float  # two-way interval, over runs and episodes; of models: t interval over them
+    # Two-way interval, over runs and episodes; of models that over them, if it is wider.
+    low: float
     high: float
     tasks: int  # at this place of the axis, taken together
     count: int  # episodes per task, or models
@@ -64,7 +72,10 @@ def chart_points(protocol: Protocol, table: EpisodeTable) -> tuple[ChartPoint, .
                     ]
                     if all(len(model) == len(tasks) for model in played):
                         where = name, chart.metric, chart.x, at, family
-                        points.append(_point(protocol, where, played, policies != [family]))
+                        point = _point(protocol, where, played, policies != [family])
+                        failed = [f for model in played for f in failure_flags(table, tasks, model)]
+                        flags = filter(None, (*dict.fromkeys(failed), point.flag))
+                        points.append(replace(point, flag="; ".join(flags)))
     return tuple(points)
 
 
@@ -80,7 +91,13 @@ def _point(
         grids = [TwoWay([one.grid() for one in model]) for model in played]
         means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
         row = estimate("", "", "", means, confidence, MODELS)
-        ends = row.mean, row.low, row.high
+        # All models play the same episodes, whose luck an interval over models leaves out.
+        every = TwoWay([one.grid() for model in played for one in model])
+        weights = np.concatenate([statistics.trimmed_weights(g.means) for g in grids])
+        form = weights / len(played)
+        luck = float(statistics.half_widths(every.spread(form), confidence)[0])
+        half = np.fmax(row.high - row.mean, luck)
+        ends = row.mean, row.mean - half, row.mean + half
         return ChartPoint(*where, *ends, tasks, row.count, MODELS, row.flag)
     matrices = played[0]
     fixed = matrices[0].fixed
@@ -89,6 +106,7 @@ def _point(
     few = not fixed and units < FEW
     flag = few_runs(f"{units} runs per task") if few else ""
     ends = trimmed_over_tasks(matrices, confidence)
+    flag = flag or (SAME if is_point(*ends[1:]) else "")
     return ChartPoint(*where, *ends, tasks, units, matrices[0].unit, flag)
 
 

@@ -22,6 +22,7 @@ from coopbench.report.numbers import (
     interval_text,
     is_point,
     level_text,
+    longer_side,
     scale_of_rows,
 )
 from coopbench.report.plots.drawing import IntervalChart, Line, LineChart
@@ -264,7 +265,7 @@ def _share(scale: ScoreScale | None, row: Estimate | None) -> Entry:
     if row is None or scale is None:
         return Entry(MISSING)
     entry = number_entry((row.mean - scale.low) / scale.width, Scale(3))
-    half = (row.high - row.low) / 2.0  # an end may be cut at the bounds, and nearer to the mean
+    half = longer_side(row.mean, row.low, row.high)
     if not math.isfinite(half) or is_point(row.low, row.high):
         return entry
     return replace(entry, text=f"{entry.text} ± {Scale(3)(half / scale.width)}")

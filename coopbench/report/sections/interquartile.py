@@ -3,17 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from coopbench import statistics
-from coopbench.analysis.estimates import run_flags, trimmed_over_tasks
+from coopbench.analysis.estimates import failure_flags, run_flags, trimmed_over_tasks
 from coopbench.analysis.findings import Findings, Part
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import ScoreMatrix, defined_matrices
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.schema import Protocol
 from coopbench.protocol.task import Task
-from coopbench.report.numbers import MISSING, Scale, interval_text, level_text, scale_of_rows
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    interval_text,
+    is_point,
+    level_text,
+    scale_of_rows,
+)
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import number_entry
+from coopbench.report.tables.entries import SAME, number_entry
 from coopbench.report.tables.model import Column, Entry, Footnotes, Group, Table
 
 
@@ -46,7 +55,12 @@ def interquartile_means(protocol: Protocol, table: EpisodeTable) -> tuple[Interq
     for group, tasks in protocol.groups.items():
         places += [*((group, task.id, (task,)) for task in tasks), (group, "", tasks)]
     return tuple(
-        _row(protocol, (group, name, policy, metric), matrices)
+        _row(
+            protocol,
+            (group, name, policy, metric),
+            matrices,
+            failure_flags(table, tasks, matrices),
+        )
         for group, name, tasks in places
         for policy in table.policies
         for metric in _shared_metrics(protocol, tasks)
@@ -61,7 +75,10 @@ def _shared_metrics(protocol: Protocol, tasks: Sequence[Task]) -> list[str]:
 
 
 def _row(
-    protocol: Protocol, names: tuple[str, str, str, str], matrices: Sequence[ScoreMatrix]
+    protocol: Protocol,
+    names: tuple[str, str, str, str],
+    matrices: Sequence[ScoreMatrix],
+    failures: Sequence[str],
 ) -> InterquartileMean:
     """Return the interquartile mean of one policy over the matrices of one metric."""
     confidence = protocol.report.confidence
@@ -71,8 +88,14 @@ def _row(
         value, spread = statistics.iqm_of_runs([one.grid() for one in matrices])
         half = float(statistics.half_widths(spread, confidence)[0])
         ends = value, value - half, value + half
-    flags = (*run_flags(matrices), *dict.fromkeys(one.note for one in matrices))
-    size = len(matrices), min(len(one.values) for one in matrices)
+    flags = [*failures, *run_flags(matrices), *dict.fromkeys(one.note for one in matrices)]
+    counts = [int(np.isfinite(one.units).sum()) for one in matrices]
+    units = sum(len(one.units) for one in matrices)
+    if sum(counts) < units:
+        flags.append(f"undefined in {units - sum(counts)} of {units} {matrices[0].unit}")
+    if is_point(*ends[1:]):
+        flags.append(SAME)
+    size = len(matrices), min(counts)
     return InterquartileMean(*names, *ends, *size, matrices[0].unit, "; ".join(filter(None, flags)))
 
 

@@ -20,6 +20,7 @@ from coopbench.report.plots.drawing import LineChart
 from coopbench.report.plots.policies import finished_groups, lines_of
 from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
+from coopbench.report.tables.entries import SAME
 
 THRESHOLDS = 101  # of a profile
 TAIL = 0.01  # share of scores that a profile may leave out at each end
@@ -29,8 +30,8 @@ READING = """
 Profile: The share of the normalized scores of all tasks and {{ over }} above a threshold: the
 higher the line, the better; where lines cross, neither policy is better throughout. Shares of
 episodes and shares of runs are drawn apart. Bands hold for each threshold separately (Agarwal et
-al. 2021; Dolan and More 2002, Mathematical Programming 91: 201-213). All points are in
-profiles.csv.
+al. 2021; Dolan and More 2002, Mathematical Programming 91: 201-213); where all scores are on one
+side of it they have no width, which is not certainty. All points are in profiles.csv.
 {% endif %}
 """
 
@@ -73,10 +74,11 @@ def _profile(
     interval = statistics.profile_interval(
         scores.tasks, taus, confidence=protocol.report.confidence, units=scores.units
     )
-    origin = scores.unit, "; ".join(interval.warnings)
+    whole = "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
     return [
-        ProfilePoint(*names, tau, y, low, high, *origin) for tau, y, low, high in points.tolist()
+        ProfilePoint(*names, tau, y, low, high, scores.unit, whole or (SAME if low == high else ""))
+        for tau, y, low, high in points.tolist()
     ]
 
 

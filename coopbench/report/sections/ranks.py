@@ -9,7 +9,15 @@ from coopbench.analysis.findings import Findings
 from coopbench.analysis.rankings import Rank
 from coopbench.episodes.grouping import grouped
 from coopbench.report.blocks import Block, Items
-from coopbench.report.numbers import MISSING, Scale, is_point, level_text, range_text, scale_of_rows
+from coopbench.report.numbers import (
+    MISSING,
+    Scale,
+    is_point,
+    level_text,
+    longer_side,
+    range_text,
+    scale_of_rows,
+)
 from coopbench.report.section import ReportSection
 from coopbench.report.sections.aggregates import FIRST
 from coopbench.report.tables.entries import bounds_text, own_policies, policy_text
@@ -109,8 +117,9 @@ def _table(
     yours = " * not required by the protocol." if own else ""
     note = (
         f"{bounds_text(findings)}. ± is half of the {level} interval, for new training runs and "
-        "episodes; without ± there is no interval, or nothing varies. Several ranks: undecided "
-        f"between the policies that share them.{yours}{_found(findings)}"
+        "episodes, or its longer side where it ends at the range of the scores; without ± there is "
+        "no interval, or nothing varies. Several ranks: undecided between the policies that share "
+        f"them.{yours}{_found(findings)}"
     )
     return Table(
         title=title,
@@ -134,7 +143,7 @@ def _found(findings: Findings) -> str:
 def _entry(row: Aggregate | None, rank: Rank | None, scale: Scale) -> Entry:
     if row is None:
         return Entry(MISSING)
-    half = (row.high - row.low) / 2.0
+    half = longer_side(row.estimate, row.low, row.high)
     bounded = math.isfinite(half) and not is_point(row.low, row.high)
     width = f" ± {scale(half)}" if bounded else ""
     places = f" ({range_text(rank.low, rank.high)})" if rank is not None else ""

@@ -1,11 +1,13 @@
 """Registered hypotheses, and what became of them."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from coopbench.analysis.comparisons import Comparison, GroupComparison
+from coopbench.analysis.constants import EXACT
 from coopbench.analysis.findings import Findings
 from coopbench.protocol.registration import Hypothesis
 from coopbench.report.facts import registration_text
@@ -52,12 +54,15 @@ def _outcome(
     if row is None:
         return Outcome(text, OPEN, "the two have not been compared there")
     if hypothesis.relation == "=" and isinstance(row, Comparison):
+        if math.isnan(row.p_equivalence):
+            return Outcome(text, OPEN, row.flag or "not tested")
         equal = row.p_equivalence < alpha
         reason = f"adjusted p of equivalence {row.p_equivalence:.2g}"
         return Outcome(text, SUPPORTED if equal else OPEN, reason)
     level = (
         f"adjusted p {row.p_holm:.2g}" if isinstance(row, Comparison) else f"p {row.p_value:.2g}"
     )
+    level = row.flag if row.basis == EXACT else level
     if not row.decided:
         return Outcome(text, OPEN, row.flag or level)
     higher = (row.difference > 0.0) == (row is forward)

@@ -38,12 +38,13 @@ def summary_table(findings: Findings) -> Table | None:
             Column("Algorithm", "who is evaluated; in bold the best first column", numeric=False),
             Column(f"Mean {names[0]}", "over all episodes of all runs"),
             Column("Std", "population standard deviation of these episodes, divisor n"),
-            *(Column(f"Mean {name}", "over the same episodes") for name in names[1:]),
+            *(Column(f"Mean {name}", "over those that have it") for name in names[1:]),
             Column("Training steps", "of each run, in steps of the environment"),
         ),
         groups=tuple(Group(task, "", body) for task, body in bodies.items() if body),
         unit="As published: the spread is that of episodes, with divisor n, and says nothing about "
-        "other training runs. Intervals and standard deviations with divisor n - 1 are in the "
+        "other training runs. Runs that failed have the floor of the task as score, and no other "
+        "metric. Intervals and standard deviations with divisor n - 1 are in the "
         "tables of the tasks.",
         kind="Task",
     )
