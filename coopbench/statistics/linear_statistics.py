@@ -11,7 +11,7 @@ import numpy as np
 
 from coopbench.statistics.estimates import iqm
 from coopbench.statistics.shared_units import align
-from coopbench.statistics.two_way import Grid, Spread, TwoWay, by_run, names_of
+from coopbench.statistics.two_way import Grid, Spread, TwoWay, names_of, sharing
 
 CUT = 0.25  # share of values that the interquartile mean drops at each end
 
@@ -68,14 +68,14 @@ def iqm_of_runs(grids: Sequence[Grid]) -> tuple[float, Spread]:
     pooled = np.sort(np.concatenate(means))
     cut, size = int(CUT * len(pooled)), len(pooled)
     low, high = pooled[cut], pooled[size - cut - 1]
-    middle, blocks = size - 2 * cut, by_run(range(len(grids)), grids)
+    middle, blocks = size - 2 * cut, sharing(range(len(grids)), grids, "runs")
     runs, freedom = np.zeros(len(blocks)), np.ones(len(blocks))
     for k, members in enumerate(blocks):
         clipped = [np.clip(means[member], low, high) for member in members]
-        names = names_of(members, grids)
+        names = names_of(members, grids, "runs")
         count = min(map(len, clipped))
         if count > 1:  # with a single run the interval is nan in any case
-            if names and len({own.tobytes() for own in names}) > 1:
+            if len({own.tobytes() for own in names}) > 1:
                 rows = [row - row.mean() for row in clipped]
                 scaled = [row * np.sqrt(len(row) / (len(row) - 1.0)) for row in rows]
                 runs[k] = np.sum(np.sum(align(scaled, names), axis=0) ** 2) / middle**2

@@ -17,7 +17,7 @@ docs/statistics.md has its coverage.
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,13 +36,12 @@ class Grid:
     runs. Two grids with equal ``episodes`` (not None) have played the same ones: columns with equal
     ``seeds`` (episodes,) or, without seeds, column by column. Two with equal ``runs`` (not None)
     come from the same training runs: rows with equal ``names`` (runs,) or, without names, row by
-    row. ``strata``
-    (episodes,) labels episodes whose numbers per label are fixed by design; grids with the same
-    episodes may have other strata, as different games do. ``nested`` says that every run of a
-    learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose variance
-    contains that over episodes. ``many`` says that ``values`` has a further, first axis: several
-    metrics of the same runs and episodes, each by itself. Such a grid stands alone in ``TwoWay``,
-    whose results have that axis, too.
+    row. ``strata`` (episodes,) labels episodes whose numbers per label are fixed by design; grids
+    with the same episodes may have other strata, as different games do. ``nested`` says that every
+    run of a learner has played episodes of its own: ``values`` are then run means, (runs, 1), whose
+    variance contains that over episodes. ``many`` says that ``values`` has a further, first axis:
+    several metrics of the same runs and episodes, each by itself. Such a grid stands alone in
+    ``TwoWay``, whose results have that axis, too.
     """
 
     values: np.ndarray
@@ -122,15 +121,9 @@ class TwoWay:
         self.means = np.stack([part.mean for part in series], axis=-1)
         self._magnitude = np.stack([_magnitude(part) for part in series], axis=-1)
         learners = [k for k, grid in enumerate(self.grids) if not grid.fixed]
-        everything = range(len(self.grids))
-        by_episodes = [
-            part
-            for members in alike(everything, [grid.episodes for grid in self.grids])
-            for part in _sharing(members, self.grids)
-        ]
-        self._runs = [
-            _runs_block(members, series, self.grids) for members in by_run(learners, self.grids)
-        ]
+        by_runs = sharing(learners, self.grids, "runs")
+        by_episodes = sharing(range(len(self.grids)), self.grids, "episodes")
+        self._runs = [_runs_block(members, series, self.grids) for members in by_runs]
         self._episodes = [_episodes_block(members, series, self.grids) for members in by_episodes]
         whole = [
             None
@@ -139,7 +132,7 @@ class TwoWay:
             for grid in self.grids
         ]
         self._interaction = [
-            _interaction_block(members, series, self.grids) for members in alike(learners, whole)
+            _interaction_block(members, series, self.grids) for members in _alike(learners, whole)
         ]
 
     def spread(self, weights: np.ndarray) -> Spread:
@@ -320,7 +313,26 @@ def _check_grid(k: int, grid: Grid, count: int) -> None:
             )
 
 
-def alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]:
+def sharing(
+    members: Iterable[int], grids: Sequence[Grid], what: Literal["runs", "episodes"]
+) -> list[list[int]]:
+    """Group grids that share runs or episodes, directly or by others."""
+    parts = list[list[int]]()
+    for group in _alike(members, [getattr(grid, what) for grid in grids]):
+        names = names_of(group, grids, what)
+        parts += [[group[k] for k in part] for part in connected(names)] if names else [group]
+    return parts
+
+
+def names_of(
+    members: Sequence[int], grids: Sequence[Grid], what: Literal["runs", "episodes"]
+) -> list[np.ndarray]:
+    """Return the names of runs or the seeds of episodes; nothing if grids match by place."""
+    columns = [grids[k].names if what == "runs" else grids[k].seeds for k in members]
+    return [np.asarray(column) for column in columns if column is not None]
+
+
+def _alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]:
     """Group grids by label; one without a label is alone."""
     groups: dict[Hashable, list[int]] = {}
     for k in members:
@@ -328,37 +340,12 @@ def alike(members: Iterable[int], labels: Sequence[Hashable]) -> list[list[int]]
     return list(groups.values())
 
 
-def _sharing(members: list[int], grids: Sequence[Grid]) -> list[list[int]]:
-    """Divide grids with equal ``episodes`` into those that share seeds, directly or by others."""
-    seeds = _seeds(members, grids)
-    return [[members[k] for k in part] for part in connected(seeds)] if seeds else [members]
-
-
-def _seeds(members: list[int], grids: Sequence[Grid]) -> list[np.ndarray]:
-    """Return the seeds of grids with equal ``episodes``; nothing if they match by column."""
-    return [np.asarray(own) for own in (grids[k].seeds for k in members) if own is not None]
-
-
 def _content(column: np.ndarray | None) -> bytes | None:
     return None if column is None else np.asarray(column).tobytes()
 
 
-def by_run(learners: Iterable[int], grids: Sequence[Grid]) -> list[list[int]]:
-    """Group grids of learners that share runs, directly or by others."""
-    parts = list[list[int]]()
-    for members in alike(learners, [grid.runs for grid in grids]):
-        names = names_of(members, grids)
-        parts += [[members[k] for k in part] for part in connected(names)] if names else [members]
-    return parts
-
-
-def names_of(members: Sequence[int], grids: Sequence[Grid]) -> list[np.ndarray]:
-    """Return the names of the runs of grids with equal ``runs``; nothing if they match by row."""
-    return [np.asarray(own) for own in (grids[k].names for k in members) if own is not None]
-
-
 def _runs_block(members: list[int], series: Sequence[_Series], grids: Sequence[Grid]) -> _Block:
-    rows, names = [series[k].runs for k in members], names_of(members, grids)
+    rows, names = [series[k].runs for k in members], names_of(members, grids, "runs")
     sizes = np.array([row.shape[-1] for row in rows])
     if sizes.min() < FEWEST:
         return _Block(members, np.full((len(members),) * 2, np.nan), np.nan)
@@ -381,7 +368,7 @@ def _episodes_block(members: list[int], series: Sequence[_Series], grids: Sequen
         part.centred(series[k].episodes) * part.scale
         for k, part in zip(members, strata, strict=True)
     ]
-    seeds = _seeds(members, grids)
+    seeds = names_of(members, grids, "episodes")
     centred = np.stack(align(rows, seeds) if seeds else rows, axis=-2)
     df = min(size - len(part.counts) for size, part in zip(sizes, strata, strict=True))
     return _Block(members, _products(centred) / np.outer(sizes, sizes), float(df))
