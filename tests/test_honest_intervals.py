@@ -129,7 +129,9 @@ def test_the_effect_of_a_plan_is_that_of_means_with_the_runs_that_fail(rival):
 def test_a_hypothesis_without_a_test_says_why():
     protocol = group_protocol(margin=0.1)
     blocks = group_blocks({"low": 3.0}) + group_blocks({"mine": 3.0}, runs=RUNS[:2])
-    study = registration(protocol, ["low", "mine"], ["mine = low on b-one"], "2026-01-01T00:00:00+00:00")
+    study = registration(
+        protocol, ["low", "mine"], ["mine = low on b-one"], "2026-01-01T00:00:00+00:00"
+    )
     (row,) = outcomes(Report(protocol, table_of(*blocks), registration=study))
     assert row.outcome == "not shown"
     assert "no test: mine has 2 runs" in row.reason

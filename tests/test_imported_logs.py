@@ -170,3 +170,14 @@ def test_points_before_step_0_and_folders_called_like_files_are_refused(tmp_path
     log(tmp_path / "more" / "a" / "t" / "my-tfevents-run", [(10, 1.0)])
     with pytest.raises(ValueError, match=r"my-tfevents-run cannot be read: its path contains 'tf"):
         import_results(tmp_path / "more", "score")
+
+
+def test_an_unknown_tag_names_the_folders_that_were_not_read(tmp_path):
+    """Writers of several lines in one chart put each into a folder of its own."""
+    run = tmp_path / "logs" / "a" / "t" / "0"
+    log(run, [(10, 1.0)])
+    log(run / "charts", [(10, 1.0)])
+    with pytest.raises(
+        ValueError, match="Not read: .*charts, which lies in the folder of another run"
+    ):
+        import_results(tmp_path / "logs", "reward")

@@ -12,6 +12,7 @@ from coopbench.episodes.names import one_line
 from coopbench.exchange.runs import Evaluation, Options, Reading, Run, labels_of, visible
 from coopbench_envs.parameters import named
 
+_SHOWN = 3  # folders that a message names
 FILES, _KINDS = "*tfevents*", ("scalars", "tensors")
 _NUMBERS = (  # kinds of tensors
     *("HALF", "BFLOAT16", "FLOAT", "DOUBLE", "BOOL"),
@@ -49,7 +50,11 @@ def read_events(folder: Path, options: Options) -> Reading:
             algorithm, task, run = labels_of(name, options.folders, one_line(top.name))
             parts = tuple(Evaluation(at, {metric: np.array(v)}) for at, v in points.items())
             runs.append(Run(one_line(top.name), task, algorithm, run, parts, {}, str(place)))
-    named("metric", metric, tags, f"the scalars of {folder}")
+    try:
+        named("metric", metric, tags, f"the scalars of {folder}")
+    except ValueError as error:
+        unread = f" Not read: {'; '.join(left_out[:_SHOWN])}." if left_out else ""
+        raise ValueError(f"{error}{unread}") from None
     return Reading(tuple(runs), tuple(left_out), last=True)
 
 
