@@ -178,6 +178,6 @@ def test_an_unknown_tag_names_the_folders_that_were_not_read(tmp_path):
     log(run, [(10, 1.0)])
     log(run / "charts", [(10, 1.0)])
     with pytest.raises(
-        ValueError, match="Not read: .*charts, which lies in the folder of another run"
+        ValueError, match=r"Not read: .*charts, which lies in the folder of another run"
     ):
         import_results(tmp_path / "logs", "reward")
