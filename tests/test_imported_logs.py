@@ -46,6 +46,7 @@ def test_a_policy_that_was_not_trained_keeps_its_values_beside_averaged_logs(fil
     report = import_results(file)
     assert finals(report)["random", None] == [0.25, 0.5, 0.75]
     assert list(report.scores) == ["a", "b", "random"]
+    assert not any("seeds" in reason for reason in report.deviations)
     text = " ".join(report.notes)
     assert "random, " not in text
     assert "completed. Policies that were not trained are judged by all of their values." in text

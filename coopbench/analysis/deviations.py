@@ -37,7 +37,9 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         reasons.append("time limits were not enforced: evaluations keep no time")
     for policy in present:
         blocks = [block for block in table if block.cell.policy == policy]
-        for what, differs in (("seeds", _other_seeds), ("seats", _other_seats)):
+        # Files of other programs have no seeds: every block counts as having its own.
+        checks = () if table.own_episodes else (("seeds", _other_seeds), ("seats", _other_seats))
+        for what, differs in checks:
             tasks = dict.fromkeys(b.cell.task for b in blocks if differs(protocol, b))
             if tasks:
                 names = ", ".join(tasks)
