@@ -89,13 +89,13 @@ def _point(
     confidence, tasks = protocol.report.confidence, len(played[0])
     if models:
         grids = [TwoWay([one.grid() for one in model]) for model in played]
-        means = np.array([statistics.trimmed_weights(g.means) @ g.means for g in grids])
+        weights = [statistics.trimmed_weights(grid.means) for grid in grids]
+        means = np.array([form @ grid.means for form, grid in zip(weights, grids, strict=True)])
         row = estimate("", "", "", means, confidence, MODELS)
         # All models play the same episodes, whose luck an interval over models leaves out.
         every = TwoWay([one.grid() for model in played for one in model])
-        weights = np.concatenate([statistics.trimmed_weights(g.means) for g in grids])
-        form = weights / len(played)
-        luck = float(statistics.half_widths(every.spread(form), confidence)[0])
+        spread = every.spread(np.concatenate(weights) / len(played))
+        luck = float(statistics.half_widths(spread, confidence)[0])
         half = np.fmax(row.high - row.mean, luck)
         ends = row.mean, row.mean - half, row.mean + half
         return ChartPoint(*where, *ends, tasks, row.count, MODELS, row.flag)
