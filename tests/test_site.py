@@ -67,6 +67,19 @@ def test_links_of_copied_files_lead_to_pages_of_the_site(pages):
             assert (ROOT / "docs" / link).is_file() or link in (*pages.COPIED, *pages.MADE)
 
 
+def test_no_line_within_a_paragraph_or_formula_begins_a_list():
+    """Markdown takes an operator at the beginning of a line for the mark of an item."""
+    mark = re.compile(r"\s*([-+*]|\d+\.)\s")
+    files = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    for file in files:
+        text = re.sub(r"^---\n.*?^---\n", "", file.read_text(encoding="utf-8"), flags=re.M | re.S)
+        text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+        for block in re.split(r"\n\s*\n", text):
+            first, *rest = block.strip("\n").splitlines() or [""]
+            starts = [line for line in rest if mark.match(line)]
+            assert not starts or mark.match(first), (file.name, starts)
+
+
 def test_links_lead_to_what_a_checkout_has(pages, docs):
     """Or to what the build makes, except from the pages of results, which work in a checkout."""
     folder = ROOT / "docs"
