@@ -100,6 +100,15 @@ def test_false_decisions(page):
         assert span(row[2:]) in sentences, (rival, span(row[2:]))
 
 
+def test_profiles(page):
+    ((_, *rows),) = tables("Performance profiles")
+    apart, together = ([float(row[k]) for row in rows for k in ks] for ks in ((2, 4, 6), (8, 10)))
+    assert f"the band covers {span(apart)} for runs that play one task each" in page
+    assert f"and {span(together)} for runs that play all tasks" in page
+    widths = [float(row[3]) for row in rows if row[0] == "5"]
+    assert f"with five runs on one task it is {span(widths)} wide" in page
+
+
 def test_improvement_and_groups(page):
     ((_, *rows),) = tables("Probability of improvement")
     for column in (3, 5):

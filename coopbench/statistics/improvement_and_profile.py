@@ -1,8 +1,8 @@
 """Intervals in closed form of shares over tasks: probability of improvement, profiles.
 
-Both are means over tasks. A profile takes Student's t: variances add over tasks, degrees of freedom
-follow Satterthwaite 1946. Tasks that the same units have played, runs or episodes, are not
-independent: what such a unit adds is summed over these tasks first.
+Both are means over tasks, and a share whose scores do not vary is not certain: variances are those
+at a limit, or of a few more scores on either side. Tasks that the same units have played, runs or
+episodes, are not independent: their variances contain the correlation over these units.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,7 @@ from coopbench.statistics.estimates import (
 from coopbench.statistics.intervals import Interval
 from coopbench.statistics.scores import Scores, as_tasks, as_vector, check_confidence, columns_of
 from coopbench.statistics.shared_units import Units, align, connected
-from coopbench.statistics.two_way import ROUNDING
 
-NO_VARIATION = "no variation at all: a width of zero is not certainty"
 SINGLE = "a task has a single value: no interval exists"
 
 
@@ -132,31 +130,57 @@ def _correlation(added: Sequence[np.ndarray], units: Units, unknown: float) -> n
 def profile_interval(
     scores: Scores, taus: Scores, confidence: float = 0.95, units: Units | None = None
 ) -> Interval:
-    """Put a pointwise interval around ``performance_profile``, arrays (thresholds,).
+    """Put a pointwise interval around ``performance_profile``, never one of width zero.
 
-    Ends are cut at 0 and 1. ``units`` are an array (values,) for every task: values of two tasks
-    with equal entries come from the same run or episode.
+    All its fields are arrays (thresholds,). The profile is a weighted sum of the tasks' shares.
+    Price and Bonett 2004 (Computational Statistics & Data Analysis 45: 449-456) compute such a sum
+    and its variance with 2 / m more scores above the threshold, and as many below, on each of m
+    tasks; for one task this is the interval of Agresti and Coull 1998 (The American Statistician
+    52: 119-126). Ends are cut at 0 and 1, and moved to contain the estimate.
+
+    ``units`` are an array (values,) for every task: values of two tasks with equal entries come
+    from the same run or episode. The variance contains the correlation between the tasks over
+    these units, which is taken as 1 where all units of a task are on one side. Because tasks that
+    share units may vary as one, they count as one of the m in the variance, which is at least
+    1 / tasks of that of independent tasks.
 
     Raises:
         ValueError: for missing scores, an empty or missing threshold, or units that are not one for
             each value.
     """
+    from scipy import special
+
     check_confidence(confidence)
     tasks, levels = columns_of(as_tasks(scores)), as_vector(taus, "taus")
     estimate = performance_profile(scores, levels)
-    sizes = [len(task) for task in tasks]
+    sizes = np.array([len(task) for task in tasks])
     if units is None:
-        units = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        units = np.split(np.arange(sizes.sum()), np.cumsum(sizes)[:-1])
     _check_units(tasks, units)
+    if sizes.min() < 2:
+        unknown = np.full(len(levels), np.nan)
+        return Interval(estimate, unknown, unknown, (SINGLE,))
     above = [(task > levels[:, None]).astype(np.float64) for task in tasks]
-    blocks = connected(units)
-    parts = [
-        _variance([above[k] for k in members], [units[k] for k in members]) / sum(sizes) ** 2
+    blocks, weights = connected(units), sizes / sizes.sum()
+    shares, counts = _with_more(above, 2.0 / len(blocks))
+    errors = weights[:, None] * np.sqrt(shares * (1.0 - shares) / counts)  # of each task's part
+    variance = sum(
+        _variance(errors[members], [above[k] for k in members], [units[k] for k in members])
         for members in blocks
-    ]
-    freedom = np.array([min(sizes[k] for k in members) - 1 for members in blocks])
-    low, high = _ends(estimate, np.array(parts), freedom, confidence)
-    return Interval(estimate, low, high, _notes(np.array(parts), int(freedom.min())))
+    )
+    centre = weights @ _with_more(above, 2.0 / len(tasks))[0]
+    half = special.ndtri(0.5 + confidence / 2.0) * np.sqrt(variance)
+    low, high = np.minimum(estimate, centre - half), np.maximum(estimate, centre + half)
+    return Interval(estimate, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
+
+
+def _with_more(above: Sequence[np.ndarray], more: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return shares of rows (columns, values) of ones, and numbers of values, for every task.
+
+    Both count ``more`` ones and as many zeros in addition.
+    """
+    counts = np.array([[row.shape[1] + 2.0 * more] for row in above])
+    return (np.stack([row.sum(axis=1) for row in above]) + more) / counts, counts
 
 
 def _check_units(tasks: Sequence[np.ndarray], units: Units) -> None:
@@ -174,38 +198,17 @@ def _placements(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return np.asarray(twice_below(one, two) / (2.0 * len(two)))
 
 
-def _variance(rows: Sequence[np.ndarray], units: Units) -> np.ndarray:
-    """Return the variance of the sum of rows (columns, values) over values and tasks, (columns,).
+def _variance(errors: np.ndarray, rows: Sequence[np.ndarray], units: Units) -> np.ndarray:
+    """Return the variance of a sum over tasks with standard errors (tasks, columns), (columns,).
 
-    nan where a task has a single value.
+    ``rows`` (columns, values) of each task have the correlations.
     """
-    if min(row.shape[1] for row in rows) < 2:
-        return np.full(len(rows[0]), np.nan)
-    centred = [
-        (row - row.mean(axis=1, keepdims=True)) * np.sqrt(row.shape[1] / (row.shape[1] - 1.0))
-        for row in rows
-    ]
-    aligned = align(centred, units)
-    variance = np.sum(np.sum(aligned, axis=0) ** 2, axis=1)
-    scale = np.sum(np.sum(np.abs(aligned), axis=0) ** 2, axis=1)
-    return np.asarray(np.where(variance <= ROUNDING**2 * scale, 0.0, variance))
-
-
-def _ends(
-    estimate: np.ndarray, parts: np.ndarray, freedom: np.ndarray, confidence: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends, given the (parts, columns) variances and their degrees of freedom."""
-    from scipy import special
-
-    total = parts.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        df = total**2 / np.sum(parts**2 / np.maximum(freedom, 1)[:, None], axis=0)
-    quantile = special.stdtrit(np.where(total > 0.0, df, 1.0), 0.5 + confidence / 2.0)
-    half = quantile * np.sqrt(total)
-    return np.clip(estimate - half, 0.0, 1.0), np.clip(estimate + half, 0.0, 1.0)
-
-
-def _notes(parts: np.ndarray, freedom: int) -> tuple[str, ...]:
-    if freedom < 1:
-        return (SINGLE,)
-    return (NO_VARIATION,) if not parts.any() else ()
+    centred = np.stack(align([row - row.mean(axis=1, keepdims=True) for row in rows], units))
+    norms = np.sqrt((centred**2).sum(axis=2))
+    varies = norms > 0.0
+    scales = np.where(varies, errors, 0.0) / np.where(varies, norms, 1.0)
+    varying = np.sum(np.sum(scales[:, :, None] * centred, axis=0) ** 2, axis=1)
+    constant = np.where(varies, 0.0, errors).sum(axis=0)
+    together = 2.0 * np.where(varies, errors, 0.0).sum(axis=0) + constant
+    least = (errors**2).sum(axis=0) / len(rows)
+    return np.asarray(np.maximum(varying + constant * together, least))

@@ -6,6 +6,7 @@
     python -m studies.validity ranks       # false decisions and ranks of many equal policies
     python -m studies.validity groups      # coverage over groups whose tasks share their seeds
     python -m studies.validity improvement # of the interval of the probability of improvement
+    python -m studies.validity profile     # of the bands of performance profiles
     python -m studies.validity waiting     # what a team earns in pathfinding if one agent waits
     python -m studies.validity games       # what kinds of play reach in the version 1 games
     python -m studies.validity games --play  # the same, played again instead of looked up
@@ -21,6 +22,7 @@ from studies.validity.decisions import claims, ranks
 from studies.validity.games import games
 from studies.validity.groups import groups
 from studies.validity.improvement import improvement
+from studies.validity.profile import profile
 from studies.validity.regime import ratios, regime
 from studies.validity.waiting import waiting
 
@@ -33,6 +35,7 @@ TABLES: dict[str, Rows] = {
     "ranks": ranks,
     "groups": groups,
     "improvement": improvement,
+    "profile": profile,
     "waiting": waiting,
     "games": games,
 }

@@ -59,13 +59,6 @@ def test_profiles_count_strictly():
     assert performance_profile(scores, [0.0, 1.0, 2.0]).tolist() == [0.75, 0.25, 0.0]
 
 
-def students(estimate, parts, sizes, confidence):
-    """Ends of the interval whose variance has ``parts``, each of a sample of one of ``sizes``."""
-    df = sum(parts) ** 2 / sum(v**2 / (n - 1) for v, n in zip(parts, sizes, strict=True))
-    half = stats.t.ppf(0.5 + confidence / 2, df) * np.sqrt(sum(parts))
-    return pytest.approx((estimate - half, estimate + half))
-
-
 def newcombes(p, sizes, df, sharing=1.0):
     """Half width that an interval of level 0.9 has where the true mean over tasks is p."""
     skew = (1 - p) / (2 - p) + p / (1 + p)
@@ -151,13 +144,39 @@ def test_tasks_that_go_opposite_ways_leave_an_interval():
         assert 0.2 < interval.low < 0.45
 
 
-def test_profiles_sum_units_over_the_tasks_that_these_have_played():
+def adjusted(above, more):
+    """Return a share and its variance with more ones and as many zeros."""
+    count = len(above) + 2.0 * more
+    share = (np.sum(above) + more) / count
+    return share, share * (1.0 - share) / count
+
+
+def test_profiles_of_one_task_have_the_interval_of_agresti_and_coull():
+    scores = np.random.default_rng(4).normal(size=(9, 1))
+    interval = profile_interval(scores, [-0.5, 0.1], 0.9)
+    for k, level in enumerate((-0.5, 0.1)):
+        centre, variance = adjusted(scores[:, 0] > level, 2.0)
+        half = stats.norm.ppf(0.95) * np.sqrt(variance)
+        assert (interval.low[k], interval.high[k]) == pytest.approx((centre - half, centre + half))
+
+
+def test_profiles_of_independent_tasks_add_their_variances():
+    """Price and Bonett 2004 with coefficients 6 / 15 and 9 / 15."""
+    scores = [np.arange(6.0), np.arange(9.0) / 2]
+    interval = profile_interval(scores, [1.2], 0.9)
+    (one, first), (two, second) = (adjusted(task > 1.2, 1.0) for task in scores)
+    centre = (6 * one + 9 * two) / 15
+    half = stats.norm.ppf(0.95) * np.sqrt(36 * first + 81 * second) / 15
+    assert interval.low[0] == pytest.approx(centre - half)
+    assert interval.high[0] == pytest.approx(centre + half)
+
+
+def test_profiles_of_tasks_that_vary_as_one_are_as_wide_as_those_of_one_task():
     once = np.random.default_rng(4).normal(size=(9, 1))
     twice, levels = np.tile(once, 2), [-0.5, 0.1]
     shared = profile_interval(twice, levels, 0.9, [np.arange(9)] * 2)
     alone, apart = profile_interval(once, levels, 0.9), profile_interval(twice, levels, 0.9)
-    for ends in ("low", "high"):
-        assert getattr(shared, ends) == pytest.approx(getattr(alone, ends))
+    assert shared.high - shared.low == pytest.approx(alone.high - alone.low)
     assert np.all(apart.high - apart.low < shared.high - shared.low)
     turned = profile_interval(
         [once[:, 0], once[::-1, 0]], levels, 0.9, [np.arange(9), np.arange(9)[::-1]]
@@ -165,32 +184,57 @@ def test_profiles_sum_units_over_the_tasks_that_these_have_played():
     assert turned.low == pytest.approx(shared.low)
 
 
-def test_profiles_sum_the_units_that_tasks_of_different_sizes_share():
-    """Variances of both shares, and twice the covariance over the common units."""
+def test_profiles_contain_the_correlation_of_tasks_over_the_units_that_they_share():
     rng = np.random.default_rng(5)
     few, many = np.array([7, 3, 4, 9, 0, 8]), np.arange(10)
     luck = rng.normal(size=10)
     scores = [luck[few] + rng.normal(0.0, 0.3, 6), luck + rng.normal(0.0, 0.3, 10)]
     interval = profile_interval(scores, [0.1], 0.9, [few, many])
-    first, second = (scores[0] > 0.1) * 1.0, (scores[1] > 0.1) * 1.0
-    centred = first - first.mean(), (second - second.mean())[few]
-    scales = 6 / 5, 10 / 9
-    variance = np.sum(centred[0] ** 2) * scales[0] + np.var(second) * 10 * scales[1]
-    variance += 2.0 * np.sum(centred[0] * centred[1]) * np.sqrt(scales[0] * scales[1])
-    half = stats.t.ppf(0.95, 5) * np.sqrt(variance) / 16
-    assert interval.high[0] == pytest.approx(np.mean([*first, *second]) + half)
-    seats = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
-    certain = profile_interval([seats, 1.0 - seats], [0.5], 0.9, [np.arange(5)] * 2)
-    assert (certain.low[0], certain.high[0]) == (0.5, 0.5)
+    above = [(task > 0.1) * 1.0 for task in scores]
+    first, second = (task - task.mean() for task in above)
+    correlation = np.sum(first * second[few]) / np.sqrt(np.sum(first**2) * np.sum(second**2))
+    assert 0.3 < correlation < 0.9
+    one, two = (adjusted(task, 2.0)[1] for task in above)  # one block
+    variance = 36 * one + 100 * two + 2 * 60 * correlation * np.sqrt(one * two)
+    centre = np.dot((6, 10), [adjusted(task, 1.0)[0] for task in above]) / 16
+    half = stats.norm.ppf(0.95) * np.sqrt(variance) / 16
+    assert interval.low[0] == pytest.approx(centre - half)
+    assert interval.high[0] == pytest.approx(centre + half)
 
 
-def test_intervals_of_profiles_pool_the_variances_of_tasks():
-    scores = [np.arange(6.0), np.arange(9.0) / 2]
-    interval = profile_interval(scores, [1.2], 0.9)
-    above = [task > 1.2 for task in scores]
-    parts = [np.var(a, ddof=1) * len(a) / 15**2 for a in above]
-    ends = students(np.mean(np.concatenate(above)), parts, (6, 9), 0.9)
-    assert (interval.low[0], interval.high[0]) == ends
+def test_a_task_whose_units_are_on_one_side_varies_with_the_others():
+    units = [np.arange(6)] * 2
+    scores = np.stack([np.ones(6), np.arange(6.0) > 1.0], axis=1)
+    interval = profile_interval(scores, [0.5], 0.9, units)
+    errors = [np.sqrt(adjusted(task > 0.5, 2.0)[1]) for task in scores.T]
+    centre = np.mean([adjusted(task > 0.5, 1.0)[0] for task in scores.T])
+    assert interval.low[0] == pytest.approx(centre - stats.norm.ppf(0.95) * np.mean(errors))
+
+
+def test_no_profile_is_certain():
+    for scores in (np.ones((5, 1)), np.zeros((50, 3)), np.tile([0.0, 1.0], (10, 1))):
+        for units in (None, [np.arange(len(scores))] * scores.shape[1]):
+            interval = profile_interval(scores, [0.5], units=units)
+            assert interval.low[0] <= interval.estimate[0] <= interval.high[0]
+            assert interval.high[0] - interval.low[0] > 0.01
+    seats = np.array([0.0, 1.0, 1.0, 0.0, 1.0])  # of a zero-sum game
+    opposite = profile_interval([seats, 1.0 - seats], [0.5], 0.9, [np.arange(5)] * 2)
+    variances = [adjusted(task > 0.5, 2.0)[1] for task in (seats, 1.0 - seats)]
+    half = stats.norm.ppf(0.95) * np.sqrt(sum(variances) / 4 / 2)
+    assert opposite.high[0] == pytest.approx(0.5 + half)
+    assert opposite.low[0] == pytest.approx(0.5 - half)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.9, 0.97])
+def test_profiles_of_five_runs_cover_the_share_of_all_runs(share):
+    """At least 0.85 at a confidence of 0.9, where few values of a share are possible."""
+    possible = [np.arange(5) < above for above in range(6)]
+    covered = [
+        interval.low[0] <= share <= interval.high[0]
+        for interval in (profile_interval(runs[:, None] * 1.0, [0.5], 0.9) for runs in possible)
+    ]
+    chances = stats.binom.pmf(np.arange(6), 5, share)
+    assert chances[covered].sum() > 0.85
 
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():

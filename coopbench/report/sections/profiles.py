@@ -20,7 +20,6 @@ from coopbench.report.plots.drawing import LineChart
 from coopbench.report.plots.policies import finished_groups, lines_of
 from coopbench.report.plots.style import Picture, plain
 from coopbench.report.section import ReportSection
-from coopbench.report.tables.entries import SAME
 
 THRESHOLDS = 101  # of a profile
 TAIL = 0.01  # share of scores that a profile may leave out at each end
@@ -30,8 +29,8 @@ READING = """
 Profile: The share of the normalized scores of all tasks and {{ over }} above a threshold: the
 higher the line, the better; where lines cross, neither policy is better throughout. Shares of
 episodes and shares of runs are drawn apart. Bands hold for each threshold separately (Agarwal et
-al. 2021; Dolan and More 2002, Mathematical Programming 91: 201-213); where all scores are on one
-side of it they have no width, which is not certainty. All points are in profiles.csv.
+al. 2021; Dolan and More 2002, Mathematical Programming 91: 201-213). All points are in
+profiles.csv.
 {% endif %}
 """
 
@@ -44,7 +43,7 @@ class ProfilePoint(ReportRow):
     policy: str
     threshold: float  # normalized score
     estimate: float  # share of units of all tasks, in [0, 1]
-    low: float  # t interval of this point alone, over units
+    low: float  # interval of this point alone, over units
     high: float
     unit: str
     flag: str
@@ -74,10 +73,10 @@ def _profile(
     interval = statistics.profile_interval(
         scores.tasks, taus, confidence=protocol.report.confidence, units=scores.units
     )
-    whole = "; ".join(interval.warnings)
+    flag = "; ".join(interval.warnings)
     points = np.stack([taus, interval.estimate, interval.low, interval.high], axis=1)
     return [
-        ProfilePoint(*names, tau, y, low, high, scores.unit, whole or (SAME if low == high else ""))
+        ProfilePoint(*names, tau, y, low, high, scores.unit, flag)
         for tau, y, low, high in points.tolist()
     ]
 
