@@ -10,7 +10,7 @@ import numpy as np
 
 from coopbench import statistics
 from coopbench.analysis.constants import are_exact, constant_interval
-from coopbench.analysis.estimates import CERTAIN, run_flags
+from coopbench.analysis.estimates import CERTAIN, flags_of_failed, run_flags
 from coopbench.analysis.rows import ReportRow
 from coopbench.analysis.score_matrix import (
     EPISODES,
@@ -294,10 +294,8 @@ def _row(
 
 def _flag(matrices: Sequence[ScoreMatrix], has_interval: bool) -> str:
     """Say what weakens the interval of an aggregate, or excludes it; empty when all is well."""
-    flags, failed = run_flags(matrices), sum(one.failed for one in matrices)
-    if failed:
-        runs = sum(len(one.runs) for one in matrices)
-        flags.insert(0, f"{failed} of {runs} runs failed and count with the floor of their task")
+    failed = sum(one.failed for one in matrices)
+    flags = [*flags_of_failed(failed, matrices), *run_flags(matrices)]
     if are_exact([tuple(matrices)]):
         flags.append(CERTAIN)
     elif has_interval and all(np.ptp(one.values) == 0.0 for one in matrices):

@@ -76,9 +76,8 @@ def estimates(protocol: Protocol, table: EpisodeTable) -> tuple[Estimate, ...]:
                 row = replace(row, flag="; ".join(filter(None, (row.flag, alike))))
             elif not row.count and any(block.scores_alone for block in blocks):
                 row = replace(row, flag=NOT_STORED)
-            if failed:
-                flag = _with_failures(row, failed, values)
-                row = replace(row, failed=values.failed, flag=flag)
+            flag = "; ".join(filter(None, (*flags_of_failed(failed, [values]), row.flag)))
+            row = replace(row, failed=values.failed, flag=flag)
             rows.append(row)
     return tuple(rows)
 
@@ -101,13 +100,6 @@ def _bounded(protocol: Protocol, task: Task, row: Estimate, values: ScoreMatrix)
     ends, confidence = score_ends(protocol, [task]), protocol.report.confidence
     low, high = constant_interval((values,), ends, row.mean, confidence)
     return replace(row, low=low, high=high, flag=row.flag.replace(EQUAL, BOUNDED))
-
-
-def _with_failures(row: Estimate, failed: int, values: ScoreMatrix) -> str:
-    """Return the flag of an estimate of a policy of which some runs failed."""
-    runs = failed + len(values.runs) - values.failed
-    how = "count with the floor of the task" if values.failed else "are left out"
-    return "; ".join(filter(None, (f"{failed} of {runs} runs failed and {how}", row.flag)))
 
 
 def two_way_estimates(
@@ -197,11 +189,16 @@ def failure_flags(
 ) -> list[str]:
     """Say how many runs of a policy failed on some tasks, and whether they count."""
     failed = sum(len(table.failed(task.id, matrices[0].policy)) for task in tasks)
-    counted = sum(one.failed for one in matrices)
+    return flags_of_failed(failed, matrices)
+
+
+def flags_of_failed(failed: int, matrices: Sequence[ScoreMatrix]) -> list[str]:
+    """Say that so many runs failed, and whether they count in the matrices."""
     if not failed:
         return []
+    counted = sum(one.failed for one in matrices)
     runs = sum(len(one.runs) for one in matrices) + failed - counted
-    how = "count with the floor of their task" if counted else "are left out"
+    how = "count with the floor of the task" if counted else "are left out"
     return [f"{failed} of {runs} runs failed and {how}"]
 
 
