@@ -261,6 +261,8 @@ def _values(entry: Entry, written: str) -> dict[str, Any]:
                 key,
             )
         name, value = key.strip(), text.strip()
+        if name in values:
+            raise TypeError(f"it gives {name} twice; give it once.")
         values[name] = value if name in texts else _number(value)
     return values
 

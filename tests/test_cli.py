@@ -27,6 +27,7 @@ from studies.certificates import replay
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = ["TrustDilemma-v0", "--episodes", "5", "--param", "horizon=6"]
+WHOLE_AND_KEY = ["--param=map_params.num_rows=3", "--param=map_params={num_cols = 2}"]
 
 
 @pytest.fixture
@@ -154,10 +155,14 @@ def test_cross_play_is_printed_written_and_drawn(command, tmp_path):
         (["evaluate", "coopetition-standard", "--param", "a=1"], "--param goes with an env"),
         (["evaluate", *SMALL, "--param", "horizon"], "--param takes NAME=VALUE"),
         (["evaluate", *SMALL, "--param", "horizon=4"], "--param gives horizon twice"),
+        (["evaluate", *SMALL, "-p", "constant:0.2,fraction=0.9"], "it gives fraction twice"),
+        (["evaluate", "Routing-v0", *WHOLE_AND_KEY], "map_params as a whole and by key"),
+        (["evaluate", "Routing-v0", *reversed(WHOLE_AND_KEY)], "map_params as a whole and by key"),
         (["evaluate", *SMALL, "--play-shipped"], "none do for an environment; leave it out"),
         (["evaluate", *SMALL, "--shard", "1/2"], "A shard needs a folder"),
         (["evaluate", *SMALL, "--out", "r", "--shard", "2"], "--shard takes I/N"),
         (["timed", "rail-standard", "-p", "random"], "rail-standard-v1 has no [limits]"),
+        (["timed", "rail-published-1", "-p", "random", "-p", "forward"], "plays one policy"),
         (["merge", "nowhere", "--out", "r"], "nowhere does not exist"),
         (["leaderboard", "nowhere", "--out", "lb.txt"], "has to end in .html; given lb.txt"),
         (["evaluate", "--polcy", "random"], "--polcy"),

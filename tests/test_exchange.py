@@ -222,6 +222,12 @@ def test_the_export_avoids_what_marl_eval_trips_over(learned):
     assert exchange.obstacles(mixed | {"more": {}}) != ()
 
 
+def test_names_of_exports_may_be_a_list_or_a_text(learned):
+    listed = exchange.to_marl_eval(learned, ["random"], "return")
+    assert listed == exchange.to_marl_eval(learned, {"random": "random"}, ["return"])
+    assert exchange.to_marl_eval(learned, "random") == exchange.to_marl_eval(learned, ["random"])
+
+
 @pytest.mark.parametrize(
     ("names", "metrics", "message"),
     [

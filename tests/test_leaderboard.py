@@ -73,7 +73,7 @@ def test_the_numbers_are_those_of_one_evaluation_of_all(results):
 
 def test_every_column_shows_its_number(results):
     _, place = results
-    board = coopbench.leaderboard([place / "one"])
+    board = coopbench.leaderboard(place / "one")
     row = dataclasses.replace(board.rows[0], mean=0.5, low=0.3, high=0.6, trimmed_mean=0.4)
     (table,) = tables(dataclasses.replace(board, rows=(row,)))
     (group,) = table.groups

@@ -357,6 +357,15 @@ def test_shipped_scores_take_the_place_of_play(scored, tmp_path, command):
     assert not any(tmp_path.glob("*/ippo*"))  # nothing was played
     again = coopbench.load_report(tmp_path)
     assert as_json(again) == as_json(report)
+    exported = command("export", tmp_path, "--to", "all.json").out
+    assert "the return is left out, which the scores of ippo" in " ".join(exported.split())
+    assert (
+        "return is undefined"
+        in command(
+            *("export", tmp_path, "--to", "all.json", "--metric", "return"), status=2
+        ).message
+    )
+    assert "is left out" not in command("export", tmp_path, "--to", "a.json", "-p", "random").out
     assert "2 cells" not in (shown := command("verify", tmp_path).out)
     assert shown.count("shipped with coopbench") == 4
     assert "80 episodes have the scores that ship with coopbench" in shown

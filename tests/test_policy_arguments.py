@@ -395,6 +395,14 @@ def test_an_environment_is_evaluated_as_on_the_command_line(command, tmp_path):
     assert not block.seats.all()
 
 
+def test_parameters_may_be_numbers_and_arrays_of_numpy():
+    report = coopbench.evaluate(ENV, "random", horizon=np.int64(6), episodes=2, metrics="length")
+    assert report.protocol.task[0].parameters == {"horizon": 6}
+    assert {row.metric for row in report.estimates} == {"return", "length"}
+    report = coopbench.evaluate(ENV, "random", high=np.array([1.5, 2.0]), episodes=2)
+    assert report.protocol.task[0].parameters == {"high": [1.5, 2.0]}
+
+
 def test_settings_go_with_what_they_set():
     with pytest.raises(ValueError, match="episodes, seed go with the id of an environment"):
         coopbench.evaluate("coopetition-standard", "random", episodes=3, seed=1)

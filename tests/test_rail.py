@@ -391,6 +391,9 @@ def test_a_folder_of_recordings_becomes_instances_that_play_alike(tmp_path):
     out = tmp_path / "instances" / "rail.npz"
     out.parent.mkdir()
     importing.import_railways(tmp_path, out)
+    first = out.read_bytes()
+    importing.import_railways(tmp_path, out)  # an earlier result is no railway
+    assert out.read_bytes() == first
     arrays = unpack(out)
     engine = Engine(RAIL, **importing.task_of(arrays), observation="none")
     fields = engine.spec.instances(engine.constants, arrays)
@@ -458,6 +461,17 @@ def test_endings_of_files_may_be_in_capitals_and_others_are_refused(tmp_path):
     other.write_bytes(b"")
     with pytest.raises(ValueError, match=r"a\.zip has the ending '\.zip'; allowed: \.npz, \.pkl, "):
         importing.files_of(other)
+
+
+def test_an_import_does_not_replace_what_it_reads(tmp_path):
+    file = tmp_path / "a.npz"
+    file.write_bytes((FOLDER / "g20_make_simple_rail.npz").read_bytes())
+    for place, out in ((file, file), (file, tmp_path / "a.txt")):
+        with pytest.raises(ValueError, match=r"another file that ends in \.npz"):
+            importing.import_railways(place, out)
+    with pytest.raises(ValueError, match=r"there is only .*, which is to be written"):
+        importing.import_railways(tmp_path, file)
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):

@@ -102,6 +102,11 @@ def test_a_common_reward_counts_once(tmp_path):
     assert "Return by agent" not in text
 
 
+def test_a_recording_has_the_ending_by_which_it_is_found(tmp_path):
+    with pytest.raises(ReplayError, match=r"ep\.dat is to end in \.npz"):
+        coopbench.play_episode("TrustDilemma-v1", "random", path=tmp_path / "ep.dat")
+
+
 def test_a_recording_plays_again_bit_for_bit(kind_id, tmp_path):
     path = tmp_path / "episode.npz"
     made = coopbench.play_episode(kind_id, "random", seed=5, path=path, horizon=4)

@@ -586,6 +586,21 @@ def test_save_is_complete_and_repeatable(report, tmp_path):
     assert written == set(first.values())  # nothing temporary is left
 
 
+def test_save_removes_the_plots_of_an_earlier_report_alone(report, tmp_path):
+    report.save(tmp_path)
+    kept, gone = tmp_path / "plots" / "score-mine.svg", tmp_path / "plots" / "score-old.svg"
+    for file in (kept, gone):
+        file.write_text("<svg/>", encoding="utf-8")
+    with (tmp_path / "report.md").open("a", encoding="utf-8") as page:
+        page.write("![Old](plots/score-old.svg)\n![Not ours](plots/../report.svg)\n")
+    (tmp_path / "report.svg").write_text("<svg/>", encoding="utf-8")
+    first = report.save(tmp_path)
+    assert kept.is_file()
+    assert not gone.exists()
+    assert (tmp_path / "report.svg").is_file()
+    assert all(file.is_file() for file in first.values())
+
+
 # --- page ----------------------------------------------------------------------------------------
 
 

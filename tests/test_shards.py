@@ -79,6 +79,7 @@ def test_shards_and_merge_make_the_serial_report(played, tmp_path):
         str(block.cell) for block in serial.episodes
     )
     merged = coopbench.merge(folders[1:], tmp_path / "m")
+    assert coopbench.merge(str(folders[1]), tmp_path / "alone").episodes
     assert _contents(tmp_path / "m") == _contents(folders[0])
     again = coopbench.load_report(folders[0])
     assert (merged.estimates, merged.aggregates) == (again.estimates, again.aggregates)

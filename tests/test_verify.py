@@ -26,6 +26,7 @@ from coopbench.episodes.actions import Actions, packed, unpacked
 from coopbench.errors import DamagedResultError
 from coopbench.protocol.loading import load_protocol
 from coopbench.protocol.registration import registration, write_registration
+from coopbench.protocol.task import instance_file
 from coopbench.protocol.variants import with_tasks
 from coopbench.report.loading import report_of
 from coopbench.report.serialise import as_json
@@ -545,7 +546,7 @@ NOWHERE = {"map": "movingai", "map_params": {"path": "/dev/zero"}}
     ("change", "message"),
     [
         ({"env": "antigravity:x/Y-v0"}, "names a module to import"),
-        ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "the name of a file"),
+        ({"instances": {"file": "../../etc/passwd", "sha256": 64 * "0"}}, "names instances at"),
         ({"env": "coopbench/Routing-v0", "parameters": NOWHERE}, "names files at '/dev/zero'"),
         ({"env": 3}, "its environment is 3; allowed: an id"),
         ({"parameters": []}, "cannot be used|damaged"),
@@ -557,6 +558,24 @@ def test_a_protocol_that_points_outside_its_folder_is_refused(root, change, mess
     (check,) = verify(root).checks
     assert (check.what, check.verdict) == ("protocol.json", DIFFERENT)
     assert re.search(message, " ".join(check.reasons))
+
+
+def test_results_on_instances_of_a_users_folder_are_read_while_these_are_the_same(tmp_path):
+    protocol = with_tasks(load_protocol("routing-easy"), ["random_grid_a8_o0"])
+    (task,), own = protocol.task, tmp_path / "data" / "own.npz"
+    own.parent.mkdir()
+    own.write_bytes(instance_file(task.instances.file))
+    changes = {
+        "instances": task.instances.model_copy(update={"file": str(own)}),
+        "parameters": task.parameters | {"horizon": 5},
+        "episodes": 3,
+    }
+    protocol = protocol.model_copy(update={"task": (task.model_copy(update=changes),)})
+    coopbench.evaluate(protocol, ["random"], tmp_path / "played", only=True)
+    assert [check.holds for check in verify(tmp_path / "played").cells] == [True]
+    own.write_bytes(b"others")
+    (check,) = verify(tmp_path / "played").checks
+    assert "names instances at" in " ".join(check.reasons)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -590,3 +609,17 @@ def test_the_page_is_one_page_and_names_what_exists():
     assert all(
         any((folder / name).is_file() for folder in (ROOT, ROOT / "coopbench")) for name in places
     )
+
+
+def test_results_are_not_replaced_by_what_is_made_of_them(root, command):
+    before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    for words in (
+        ("verify", root, "--out", root / "manifest.json"),
+        ("export", root, "--to", root / "protocol.json"),
+        ("replay", root / FIXED / "1", "--out", root / FIXED / "episodes.npz"),
+        ("leaderboard", root, "--out", root / "report.html"),
+    ):
+        assert "is a place of results; choose another name" in command(*words, status=2).message
+    assert {file: file.read_bytes() for file in root.rglob("*") if file.is_file()} == before
+    command("verify", root, "--out", root / "answer.json")
+    command("verify", root, "--out", root / "answer.json")

@@ -203,7 +203,7 @@ def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
     """Read ``--param NAME=VALUE`` by the types of an environment's parameters.
 
     NAME.KEY=VALUE is of a parameter that is a mapping. Raises ``ValueError`` for text of another
-    form, and for two values of one parameter.
+    form, for two values of one parameter, and for a mapping that is given whole and by key.
     """
     from coopbench_envs.parameters import describe as describe_parameters
     from coopbench_envs.registration import spec
@@ -211,17 +211,22 @@ def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
     if not texts:
         return {}
     params = spec(env).params
-    fields, values, given = describe_parameters(params), dict[str, Any](), set[str]()
+    fields, values = describe_parameters(params), dict[str, Any]()
+    given, parts = set[str](), set[str]()  # what is given, and of which mappings keys are
     for text in texts:
         name, value = assignment(text, "--param", params)
         if name in given:
             raise ValueError(f"--param gives {name} twice; give each parameter once.")
         given.add(name)
         head, dot, key = name.partition(".")
-        if dot and head in fields and fields[head][0] == "dict":
+        by_key = bool(dot) and head in fields and fields[head][0] == "dict"
+        place = head if by_key else name
+        if values.keys() & {place} and by_key != (place in parts):
+            raise ValueError(f"--param gives {place} as a whole and by key; give one of the two.")
+        if by_key:
+            parts.add(head)
             value = {**values.get(head, {}), key: value}
-            name = head
-        values[name] = value
+        values[place] = value
     return values
 
 

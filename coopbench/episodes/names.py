@@ -56,6 +56,11 @@ def check_case(what: str, names: Iterable[str], advice: str) -> None:
             )
 
 
+def names_given(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return names that a caller gives as a list, or as one text; none for None."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
 def one_line(text: str) -> str:
     """Return text as one line that a terminal can show: other characters as escapes."""
     if text.isprintable():

@@ -5,7 +5,7 @@ for Cooperative MARL"; see ``marl_eval_import``, which reads it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from coopbench.analysis.findings import Findings
 from coopbench.episodes.metrics import values
-from coopbench.episodes.names import check_case
+from coopbench.episodes.names import check_case, names_given
 from coopbench.episodes.table import Episodes, EpisodeTable, Progress
 from coopbench.files import write_text
 from coopbench_envs.parameters import named, unknown
@@ -23,14 +23,15 @@ _RENAME = "give it another with policies={policy: name} (--policy POLICY=NAME)"
 
 def to_marl_eval(
     findings: Findings,
-    policies: Mapping[str, str] | None = None,
-    metrics: Sequence[str] | None = None,
+    policies: Mapping[str, str] | Iterable[str] | None = None,
+    metrics: str | Iterable[str] | None = None,
 ) -> dict[str, Any]:
     """Return the results of a report as the nested mapping that marl-eval reads.
 
     A group of tasks is an environment; without groups the protocol is. ``policies`` are the
-    algorithms, {policy: name in the file}; all under their own names if not given. ``metrics``
-    are the return and the score if not given. ``absolute_metrics`` are the evaluation episodes,
+    algorithms, {policy: name in the file}, or a list of names; all if not given. ``metrics`` are
+    the return and the score if not given; the score alone if the scores of some policy have shipped
+    with this package, which hold nothing else. ``absolute_metrics`` are the evaluation episodes,
     those of the best checkpoint where there are several. A learned policy has a run ``seed_N``
     per training seed, without those that failed. A fixed one has the run ``run_0`` with the same
     episodes as ``step_0`` too, since marl-eval reads no run without a step. One trained model
@@ -46,7 +47,8 @@ def to_marl_eval(
     """
     table, protocol = findings.episodes, findings.protocol
     algorithms = _algorithms(table, policies)
-    shown = _metric_names(metrics or ("return", protocol.report.score))
+    usual = () if _without_return(findings, algorithms) else ("return",)
+    shown = _metric_names(names_given(metrics) or (*usual, protocol.report.score))
     environments: dict[str, Any] = {}
     for group, tasks in protocol.groups.items():
         played = {task.id: _task_runs(table, task.id, algorithms, shown) for task in tasks}
@@ -60,13 +62,18 @@ def to_marl_eval(
 def save_marl_eval(
     findings: Findings,
     path: str | Path,
-    policies: Mapping[str, str] | None = None,
-    metrics: Sequence[str] | None = None,
+    policies: Mapping[str, str] | Iterable[str] | None = None,
+    metrics: str | Iterable[str] | None = None,
 ) -> tuple[str, ...]:
-    """Write ``to_marl_eval`` of a report to a file and return the ``obstacles`` in it."""
+    """Write ``to_marl_eval`` of a report to a file and return the ``obstacles`` in it.
+
+    They begin with a note if the return is left out because scores that ship lack it.
+    """
     content = to_marl_eval(findings, policies, metrics)
     write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
-    return obstacles(content)
+    exported = _algorithms(findings.episodes, policies)
+    left_out = () if metrics is not None else _without_return(findings, exported)
+    return (*left_out, *obstacles(content))
 
 
 def obstacles(content: Mapping[str, Any]) -> tuple[str, ...]:
@@ -100,10 +107,28 @@ def _outline(parts: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(name, part["step_count"]) for name, part in parts.items() if "step_count" in part]
 
 
-def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict[str, str]:
+def _without_return(findings: Findings, exported: Mapping[str, str]) -> tuple[str, ...]:
+    """Say that the return is not exported, if one of the policies has shipped scores alone."""
+    shipped = {block.cell.policy for block in findings.episodes if block.scores_alone}
+    names = [policy for policy in exported if policy in shipped]
+    if not names or findings.protocol.report.score == "return":
+        return ()
+    return (
+        f"the return is left out, which the scores of {', '.join(names)} that ship with this "
+        "package do not have: play them (--play-shipped), or export others",
+    )
+
+
+def _algorithms(
+    table: EpisodeTable, policies: Mapping[str, str] | Iterable[str] | None
+) -> dict[str, str]:
     """Return the names in the file of the policies to export, {policy: name}."""
     present = dict.fromkeys(block.cell.policy for block in table)
-    chosen = dict(zip(present, present, strict=True)) if policies is None else dict(policies)
+    if isinstance(policies, Mapping):
+        chosen = dict(policies)
+    else:
+        listed = present if policies is None else names_given(policies)
+        chosen = dict(zip(listed, listed, strict=True))
     names = list(chosen.values())
     for policy, name in chosen.items():
         if policy not in present:
@@ -117,7 +142,7 @@ def _algorithms(table: EpisodeTable, policies: Mapping[str, str] | None) -> dict
     return chosen
 
 
-def _metric_names(metrics: Sequence[str]) -> dict[str, str]:
+def _metric_names(metrics: Iterable[str]) -> dict[str, str]:
     """Return the names in the file of the metrics to export, such that marl-eval keeps each."""
     unique = dict.fromkeys(metrics)
     return {

@@ -34,6 +34,8 @@ from coopbench_envs.shells.common import seed_of
 
 SCHEMA = 1
 _LONGEST = 200  # characters of the name of a file without its ending
+# What evaluations write into a results folder, below which each cell has a folder with a meta.json.
+_RESULTS = {"protocol.json", "manifest.json", "registration.json", "report.json", "report.html"}
 _START = "start."  # begins the names of the arrays of the start
 
 
@@ -181,9 +183,17 @@ def episode_title(cell: Cell, k: int) -> str:
 
 
 def check_place(path: Path) -> None:
-    """Raise ``ReplayError`` if no file can be written at ``path``; call it before long work."""
+    """Raise ``ReplayError`` if no file can be written at ``path``; call it before long work.
+
+    Results are not replaced: the files that evaluations write, and all in the folder of a cell.
+    """
     if path.is_dir():
         raise ReplayError(f"{path} is a folder; name a file to write.")
+    above = path.absolute().parents
+    kept = path.name in _RESULTS and (above[0] / "protocol.json").is_file()
+    in_cell = (above[0] / "meta.json").is_file()
+    if kept or (in_cell and any((folder / "protocol.json").is_file() for folder in above[1:])):
+        raise ReplayError(f"{path} is a place of results; choose another name or folder.")
     if not path.parent.is_dir():
         raise ReplayError(f"There is no folder {path.parent} to write {path.name} into; create it.")
     if not os.access(path.parent, os.W_OK):

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 import coopbench_envs
 from coopbench.baselines.registry import hyperparameters, learners
+from coopbench.episodes.names import names_given
 from coopbench.errors import ProtocolError
 from coopbench.protocol.map_files import users_checksum
 from coopbench.protocol.messages import explained
@@ -140,6 +141,7 @@ def ad_hoc(
     """
     # NumPy's numbers are as good as Python's.
     episodes, seed = (n.item() if isinstance(n, np.integer) else n for n in (episodes, seed))
+    parameters = _plain(parameters)
     check_count("episodes", episodes)
     effects = {"hedges_g": None, "cohens_d": "cohens_d"}
     shown_effect = named("effect", effect, effects)
@@ -172,7 +174,7 @@ def ad_hoc(
         "seeds": {"evaluation": {"first": seed, "count": episodes}},
         "report": {
             "score": "return",
-            "metrics": list(metrics),
+            "metrics": list(names_given(metrics)),
             "curve": measured_by(spec)[0],
             "comparison": comparison,
             "effect": shown_effect,
@@ -209,6 +211,15 @@ def _task_id(env_id: str) -> str:
     """Return the id of the task of an environment: its name, or its beginning, in small letters."""
     name = parse_foreign(env_id).short if is_foreign(env_id) else env_id.split("/", 1)[1]
     return re.sub(r"[^a-z0-9_.-]+", "-", name.lower())[:LONGEST].strip("-._")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with numbers and arrays of NumPy as numbers and lists of Python."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coopbench.analysis.environments import action_notes, environment_notes
 from coopbench.baselines.registry import parse_name
-from coopbench.episodes.names import one_line
+from coopbench.episodes.names import names_given, one_line
 from coopbench.episodes.table import Cell
 from coopbench.playing.plan import check_units
 from coopbench.protocol.registration import Registration, read_registration
@@ -43,12 +43,13 @@ def load_report(folder: str | Path, first: Sequence[str] | None = None) -> Repor
         reasons = " ".join(notes[:3] + further) or "Run the evaluation again to resume it."
         raise FileNotFoundError(f"{root} holds no finished cells. {reasons}")
     check_units(cell for cell, _ in cells)
+    leading = names_given(first)
     if first is None:
-        first = _required_last(protocol, {cell.policy for cell, _ in cells})
+        leading = tuple(_required_last(protocol, {cell.policy for cell, _ in cells}))
     return report_of(
         protocol,
         cells,
-        first,
+        leading,
         tuple(notes),
         registration=read_registration(root),
         results="" if any(map(_is_omission, notes)) else results_digest(root, protocol),

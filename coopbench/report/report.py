@@ -1,5 +1,6 @@
 """Report: the findings about a protocol, with everything that shows and saves them."""
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ from coopbench.report.sections import parts
 from coopbench.report.serialise import as_json, columns_as_csv, frame, tables_as_csv
 from coopbench.report.terminal import as_text
 from coopbench.results.folder import check_report, is_results_folder
+from coopbench_envs.reading import read_regular
+
+_LARGEST = 1 << 26  # bytes of a report in Markdown
 
 
 class Report(Findings):
@@ -65,8 +69,9 @@ class Report(Findings):
         ``coopbench.report.sections.parts`` lists the parts. Outside of a results folder, which
         holds every episode already, there is ``episodes.csv``, too. The keys are html, md, tex,
         json, the names of parts, and paths such as ``plots/scores.svg``. Files of the same name
-        are replaced, never half written; those of parts that this report leaves out, because few
-        reports have them, are removed. The same report gives the same bytes.
+        are replaced, never half written. Those of parts that this report leaves out, because few
+        reports have them, are removed, and so are plots that an earlier ``report.md`` shows and
+        this one does not. The same report gives the same bytes.
 
         Raises ``ValueError`` for a results folder of other results, whose report this would
         replace, and ``OSError`` if the folder cannot be written.
@@ -86,9 +91,11 @@ class Report(Findings):
         }
         if not inside:
             contents["episodes.csv"] = columns_as_csv(self.episodes.columns())
+        earlier = _pictures_of(Path(folder) / "report.md")
         written = write_all(Path(folder), contents, "report")
-        for name in parts().keys() - written.keys():
-            (Path(folder) / f"{name}.csv").unlink(missing_ok=True)
+        gone = [f"{name}.csv" for name in parts().keys() - written.keys()]
+        for name in (*gone, *(earlier - contents.keys())):
+            (Path(folder) / name).unlink(missing_ok=True)
         return written
 
     def latex(self) -> str:
@@ -98,3 +105,12 @@ class Report(Findings):
     def to_frame(self, what: str = "episodes") -> Any:
         """Return a part as a pandas ``DataFrame``; see ``coopbench.report.serialise``."""
         return frame(self, what)
+
+
+def _pictures_of(page: Path) -> set[str]:
+    """Return the plots that a report in Markdown shows, as paths below its folder."""
+    try:
+        text = read_regular(page, _LARGEST, links=False).decode()
+    except (OSError, ValueError):  # there is none, or it is not ours
+        return set()
+    return set(re.findall(r"\]\((plots/[\w.-]+\.svg)\)", text))

@@ -3,6 +3,7 @@
 What it names, environments and files, is checked before it is used.
 """
 
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from coopbench.files import UNREADABLE, parsed, read_bounded
 from coopbench.protocol.map_files import place_of, users_checksum
 from coopbench.protocol.messages import explained
 from coopbench.protocol.schema import Protocol
+from coopbench.protocol.task import instance_file
 from coopbench_envs.foreign_names import is_foreign, parse_foreign
 
 PROTOCOL = "protocol.json"
@@ -50,7 +52,8 @@ def read_protocol(root: Path) -> Protocol:
         raise
     except (DamagedResultError, *UNREADABLE) as error:
         remedy = "" if file.is_symlink() else f" {_REMEDY}"  # the error says what to do with a link
-        raise ProtocolError(f"{file} cannot be used: {error}{remedy}") from None
+        reason = str(error).removesuffix(".")
+        raise ProtocolError(f"{file} cannot be used: {reason}.{remedy}") from None
 
 
 def check_is_folder(root: Path) -> None:
@@ -74,9 +77,7 @@ def _check_places(task: dict[str, Any]) -> None:
         )
     else:
         _check_registered(env)
-    file = str((task.get("instances") or {}).get("file", "plain"))
-    if Path(file).name != file:
-        raise ValueError(f"its instances are in {file!r}; allowed: the name of a file")
+    _check_instances(task.get("instances") or {})
     _check_files(env, task.get("parameters") or {}, task.get("maps"))
 
 
@@ -86,6 +87,25 @@ def _check_registered(env: str) -> None:
         coopbench_envs.spec(env)
     except ValueError as error:
         raise UnregisteredError(str(error)) from None
+
+
+def _check_instances(instances: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if instances are in another file than the one with their checksum.
+
+    A name without a folder is that of a file of this package, or of one in the current folder.
+    """
+    file = str(instances.get("file", "plain"))
+    if Path(file).name == file:
+        return
+    try:
+        total = hashlib.sha256(instance_file(file)).hexdigest()
+    except UNREADABLE:
+        total = ""
+    if total != instances.get("sha256"):
+        raise ValueError(
+            f"a task names instances at {file!r}; allowed: a file with the checksum that its key "
+            "'sha256' states. If it has moved, put it back"
+        )
 
 
 def _check_files(env: str, parameters: dict[str, Any], stated: Any) -> None:

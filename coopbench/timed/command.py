@@ -9,12 +9,12 @@ import typer
 def timed(
     protocol: Annotated[str, typer.Argument(help="A name from 'coopbench list', or a .toml file.")],
     policy: Annotated[
-        str,
+        list[str],
         typer.Option(
             "--policy",
             "-p",
             metavar="POLICY",
-            help="Policy to play, as of evaluate; NAME=FILE.py:OBJECT names your own code.",
+            help="The policy to play, as of evaluate; NAME=FILE.py:OBJECT names your own code.",
         ),
     ],
     task: Annotated[
@@ -33,7 +33,9 @@ def timed(
 
     if out is not None:
         check_place(out)
-    player: Any = spelled(policy)
+    if len(policy) > 1:
+        raise ValueError(f"timed plays one policy; given {', '.join(policy)}. Time each by itself.")
+    player: Any = spelled(policy[0])
     name = name_of(player)
     with Bars() as bars:
         scores = timed_evaluate(protocol, player, task, lambda t, share: bars.task(t, name, share))

@@ -15,6 +15,7 @@ import numpy as np
 from coopbench.baselines.player import Player
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.metrics import values
+from coopbench.episodes.names import names_given
 from coopbench.episodes.table import Cell
 from coopbench.files import write_text
 from coopbench.playing.contestants import PolicyLike, loaded_policy
@@ -127,7 +128,7 @@ def timed_evaluate(
     Raises ``ValueError`` for a protocol without limits, or a policy that cannot play a task,
     ``TypeError`` for one that cannot be sent to another process, ``WorkerError`` if none starts.
     """
-    limited = with_tasks(load_protocol(protocol), tasks or ())
+    limited = with_tasks(load_protocol(protocol), names_given(tasks))
     if (limits := limited.limits) is None:
         raise ValueError(f"{limited.name} has no [limits]; write a file that extends it with them.")
     policy = loaded_policy(policy)

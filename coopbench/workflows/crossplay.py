@@ -12,6 +12,7 @@ from coopbench.analysis.meetings import SEATS, Meeting, Meetings, sides
 from coopbench.baselines.match import OWN, seating
 from coopbench.baselines.registry import granted
 from coopbench.episodes.metrics import values
+from coopbench.episodes.names import names_given
 from coopbench.episodes.table import Cell, Episodes
 from coopbench.episodes.trained import Trained
 from coopbench.playing.contestants import Checkpoints, Failed, PolicyArguments, PolicyLike
@@ -67,7 +68,7 @@ def crossplay(
     is not possible.
     """
     whole = find_protocol(protocol)
-    chosen = [whole.task_of(name) for name in tasks or ()]
+    chosen = [whole.task_of(name) for name in names_given(tasks)]
     games = _games(whole, chosen or whole.task)
     if against:
         _check_sides(games)

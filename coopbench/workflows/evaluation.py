@@ -1,5 +1,6 @@
 """Evaluation: protocol and policies in, report out; finished work is kept and found again."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 from coopbench.baselines.own_code import CodePolicy, identity_of
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.fingerprints import fitting
+from coopbench.episodes.names import names_given
 from coopbench.episodes.table import Cell, Failure, Played
 from coopbench.episodes.trained import Trained
 from coopbench.errors import DamagedResultError, OtherProtocolError
@@ -146,7 +148,7 @@ def evaluate(
 
     Raises ``ValueError`` for policies and tasks that cannot be played, before any episode is.
     """
-    chosen = (tasks,) if isinstance(tasks, str) else tuple(tasks or ())
+    chosen = names_given(tasks)
     whole = _protocol(protocol, game, chosen)
     checked = with_tasks(whole, chosen)
     if policies is None:
@@ -192,7 +194,8 @@ def _state(
     yield f"Shard {shard[0]} of {shard[1]}: its {len(mine)} of {total} cells are finished."
     yield f"{out} holds {held} of {total} cells."
     if held == total:
-        yield f"Next: coopbench merge {out} --out {out}"
+        place = shlex.quote(str(out))
+        yield f"Next: coopbench merge {place} --out {place}"
     else:
         yield "Next, when all shards are finished: coopbench merge FOLDER... --out DIR"
 

@@ -67,12 +67,13 @@ class Leaderboard(Standings):
 def check_page(page: Path) -> None:
     """Raise ``ValueError`` if no page can be written there; call it before long work."""
     check_place(page)
+    check_place(page.with_suffix(".json"))
     if page.suffix != ".html":
         raise ValueError(f"The file of a leaderboard has to end in .html; given {page}.")
 
 
 def leaderboard(
-    folders: Sequence[str | Path],
+    folders: str | Path | Sequence[str | Path],
     unverified: str = "refuse",
     backend: str = "auto",
     workers: int | None = None,
@@ -92,6 +93,7 @@ def leaderboard(
         FileNotFoundError: there is no such folder, or the first holds no results.
     """
     admits = named("way with unverified folders", unverified, _UNVERIFIED)
+    folders = [folders] if isinstance(folders, str | Path) else list(folders)
     if not folders:
         raise ValueError("No folders for a leaderboard: name at least one with results.")
     for folder in folders:  # before the first is played again

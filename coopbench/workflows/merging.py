@@ -22,7 +22,7 @@ from coopbench.results.protocol_file import read_protocol
 from coopbench.workflows.evaluation import write_report
 
 
-def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
+def merge(folders: str | Path | Sequence[str | Path], out: str | Path) -> Report:
     """Copy the cells of results folders of one protocol into ``out`` and write the report on all.
 
     The first folder, which is ``out`` if that holds results, decides what the digest of a protocol
@@ -40,7 +40,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Report:
             them, or two names differ by case alone.
     """
     root = Path(out)
-    sources = [Path(folder) for folder in folders]
+    given = (folders,) if isinstance(folders, str | Path) else folders
+    sources = [Path(folder) for folder in given]
     if not sources:
         raise ValueError("No folders to merge: name at least one with results.")
     if (root / "protocol.json").is_file():

@@ -84,6 +84,8 @@ def play_episode(
     number = int(seed_of(seed)[0])
     if path is not None:
         check_place(Path(path))
+        if Path(path).suffix != ".npz":
+            raise ReplayError(f"{path} is to end in .npz, by which a recording is found again.")
     policy = loaded_policy(policy)
     if isinstance(policy, str):  # errors are raised before the environment is compiled
         make_policy(policy, Game.at(env_id, **parameters))

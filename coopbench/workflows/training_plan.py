@@ -8,6 +8,7 @@ from typing import Any
 from coopbench.baselines.learner import LearnerEntry, settings_of
 from coopbench.baselines.networks.policy import TrainedPolicy
 from coopbench.baselines.registry import learners, make_learner, preset
+from coopbench.episodes.names import names_given
 from coopbench.episodes.table import Cell
 from coopbench.errors import ProtocolError
 from coopbench.playing.contestants import is_seed
@@ -234,12 +235,13 @@ def _changed(budget: Budget, steps: int, protocol: Protocol) -> Budget:
 def _tasks(protocol: Protocol, names: Sequence[str] | None) -> list[Task]:
     """Return the tasks to train on; ``ValueError`` for a name that is not one of them."""
     trained = {task.id: task for task in protocol.training_tasks}
-    if isinstance(names, str) or (names is not None and not names):
+    named = names_given(names)
+    if names is not None and not named:
         raise ValueError(f"tasks was {names!r}; allowed: a list of some of {', '.join(trained)}.")
-    for name in names or ():
+    for name in named:
         if name not in trained:
             raise ValueError(unknown("task", name, trained, f"those trained by {protocol.name}"))
-    chosen = [task for name, task in trained.items() if names is None or name in names]
+    chosen = [task for name, task in trained.items() if names is None or name in named]
     seated = next((task for task in chosen if isinstance(task.partners, dict)), None)
     if seated is not None:
         raise ValueError(

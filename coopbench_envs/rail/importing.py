@@ -10,11 +10,13 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -207,14 +209,25 @@ def import_railways(place: Path, out: Path) -> str:
     """Write a file, or all environments of a folder, into one file of instances.
 
     Returns what was written: the keys of a task that plays the instances, with the rate of
-    malfunctions and the shares of speeds that the files have, and what the files do not hold.
-    Raises ``ValueError`` that names the file, and its cell or train.
+    malfunctions and the shares of speeds that the files have, and what the files do not hold. An
+    earlier ``out`` in the folder is not read. Raises ``ValueError`` that names the file, and its
+    cell or train, and for an ``out`` that is ``place`` or does not end in .npz.
     """
-    read = [(file, _read(file)) for file in files_of(place)]
+    if out.suffix != ".npz" or out.resolve() == place.resolve():
+        raise ValueError(f"{out} cannot take the instances; name another file that ends in .npz.")
+    files = [file for file in files_of(place) if file.resolve() != out.resolve()]
+    if not files:
+        raise ValueError(f"In {place} there is only {out}, which is to be written.")
+    read = [(file, _read(file)) for file in files]
     arrays = _stacked(read)
     check(arrays, [str(file) for file, _ in read])
     content = pack(arrays)
-    out.write_bytes(content)
+    part = out.with_name(f".{uuid4().hex}.tmp")
+    try:
+        part.write_bytes(content)
+        os.replace(part, out)
+    finally:
+        part.unlink(missing_ok=True)
     durations = [saved.malfunction_duration for _, saved in read if saved.malfunction_rate > 0]
     speeds = [f"{over}/{under}" for over, under in arrays["max_speed"].reshape(-1, 2).tolist()]
     parameters = task_of(arrays) | {

@@ -1,6 +1,7 @@
 """Commands on results folders and files: merge, report, verify, leaderboard, export, import."""
 
 from pathlib import Path
+from shlex import quote
 
 import typer
 
@@ -37,7 +38,7 @@ def merge(
 
     with interruption("Cells that were copied are kept; rerun the same command to resume."):
         present(run(folders, out), out)
-    say(f"No episode was played again; to find forged results: coopbench verify {out}")
+    say(f"No episode was played again; to find forged results: coopbench verify {quote(str(out))}")
 
 
 def report(
@@ -223,7 +224,8 @@ def import_results(
     from coopbench_envs.rail.importing import is_railway
 
     if is_railway(file):
-        raise ValueError(f"{file} is a railway: 'coopbench rail import {file} --out FILE.npz'.")
+        place = quote(str(file))
+        raise ValueError(f"{file} is a railway: 'coopbench rail import {place} --out FILE.npz'.")
     from coopbench.exchange.imports import import_results as read
 
     with interruption("Files of the report may be missing; rerun the same command."):
