@@ -141,8 +141,9 @@ def test_a_mean_over_some_of_the_episodes_states_their_share(tables):
 
 
 def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
-    name, learners = "marl-standard", ("mappo_shared", "ippo_shared")
-    text = prose(f"results/{name}.md")
+    name, learners = "marl-standard", ("mappo_shared", "qmix_shared", "ippo_shared")
+    central, mixed, independent = learners
+    text, overview = prose(f"results/{name}.md"), prose("results.md")
     ends = ends_of_ranks(stored, name)
 
     def above(group, first, second):  # decided, as the text says
@@ -154,31 +155,42 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         "battles": "focus_fire",
     }.items():
         assert all(above(group, best, learner) for learner in learners)
-        assert above(group, *learners) == (group != "pathfinding")
-    assert ends["pathfinding", learners[0]] == ends["pathfinding", learners[1]]
-    assert ends["battles", learners[0]] == ends["battles", "kite"]
-    for learner in learners:
+        assert above(group, central, independent) == (group != "pathfinding")
+        assert above(group, mixed, independent) == (group != "pathfinding")
+    assert above("games", central, mixed)
+    assert ends["pathfinding", central] == ends["pathfinding", independent]
+    for learner in (central, independent):
         assert above("pathfinding", learner, "greedy")
+    assert above("pathfinding", "greedy", mixed)
+    for learner in (central, mixed):
+        assert ends["battles", learner][0] <= ends["battles", "kite"][1]
+        assert ends["battles", "kite"][0] <= ends["battles", learner][1]
     for policy in ("attack_nearest", "smac_heuristic"):
-        assert above("battles", learners[0], policy)
-        assert above("battles", policy, learners[1])
+        assert above("battles", central, policy)
+        assert above("battles", policy, independent)
     scores = scores_of(stored, name, "return")
-    for task, said in (
-        ("trust-dilemma", "both learners score {:.2f}, as `cooperator` does."),
-        ("recovery-race", "`mappo_shared` scores {:.2f} and `ippo_shared` {:.2f}, near"),
-        ("slcd", "In `slcd` they score {:.2f} and {:.2f};"),
+    for task, order, said in (
+        ("trust-dilemma", (independent, central, mixed, "cooperator"), "{:.2f}, {:.2f} and {:.2f}"),
+        ("recovery-race", learners, "scores {:.2f}, `qmix_shared` {:.2f} and `ippo_shared` {:.2f}"),
+        ("slcd", learners, "In `slcd` they score {:.2f}, {:.2f} and {:.2f};"),
     ):
-        assert said.format(*(scores[task, learner] for learner in learners)) in text
+        assert said.format(*(scores[task, learner] for learner in order)) in text
     games = ("recovery-race", "slcd", "trust-dilemma")
-    first, second = ([scores[task, learner] for task in games] for learner in learners)
-    assert (min(second), max(second)) == (second[0], second[2])
-    said = "In games `mappo_shared` scores {:.2f} to {:.2f}, and `ippo_shared` from {:.2f} in"
-    overview = prose("results.md")
+    first, second, third = ([scores[task, learner] for task in games] for learner in learners)
+    assert (min(third), max(third)) == (third[0], third[2])
+    said = (
+        "In games `mappo_shared` scores {:.2f} to {:.2f}, `qmix_shared`, which ranks next, {:.2f}"
+    )
     assert said.format(min(first), max(first), min(second)) in overview
-    assert f"in `recovery-race` to {max(second):.2f} in `trust-dilemma`." in overview
+    said = (
+        "to {:.2f}, and `ippo_shared` from {:.2f} in `recovery-race` to {:.2f} in `trust-dilemma`."
+    )
+    assert said.format(max(second), min(third), max(third)) in overview
+    said = "more than both in the maze ({:.2f}) and less on `grid_a8` ({:.2f}), all decided."
+    assert said.format(*(scores[task, mixed] for task in ("maze_a4", "grid_a8"))) in overview
     for policy, said in (
-        (learners[0], "`mappo_shared` brings {:.2f} to {:.2f} of the agents home"),
-        (learners[1], "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
+        (central, "`mappo_shared` brings {:.2f} to {:.2f} of the agents home"),
+        (independent, "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
         ("greedy", "more than `greedy` ({:.2f} to {:.2f})"),
         ("potential_field", "less than `potential_field` ({:.2f} to {:.2f})"),
         ("astar_pibt", "which knows the whole map, brings {:.2f} to {:.2f} home."),
@@ -186,9 +198,18 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         tasks = ("grid_a4", "grid_a8", "maze_a4")
         home = [shares(stored, name, "success_rate", task, policy) / 100 for task in tasks]
         assert said.format(min(home), max(home)) in text
+    home = [
+        shares(stored, name, "success_rate", task, mixed) / 100
+        for task in ("maze_a4", "grid_a4", "grid_a8")
+    ]
+    for share, place in zip(
+        home, ("home in the maze", "on `grid_a4`", "on `grid_a8`"), strict=True
+    ):
+        assert f"{share:.2f} {place}" in text
     for learner in learners:
         won = [shares(stored, name, "win", task, learner) / 100 for task in ("3m", "2s3z", "8m")]
-        assert "`{}` wins {:.2f}, {:.2f} and {:.2f}".format(learner, *won) in text
+        numbers = "{:.2f}, {:.2f} and {:.2f}".format(*won)
+        assert f"`{learner}` wins {numbers}" in text or f"`{learner}` {numbers}" in text
 
 
 # Pairs of policies that pages call decided on single tasks: protocol, better, worse, tasks.
@@ -242,6 +263,21 @@ DECIDED = [
     ("marl-standard", "smac_heuristic", "mappo_shared", ("8m",)),
     *(("marl-standard", "ippo_shared", policy, ("3m",)) for policy in ("kite", "attack_nearest")),
     ("marl-standard", "cooperator", "mappo_shared", ("slcd",)),
+    ("marl-standard", "cooperator", "qmix_shared", ("trust-dilemma", "recovery-race", "slcd")),
+    ("marl-standard", "mappo_shared", "qmix_shared", ("trust-dilemma", "recovery-race", "2s3z")),
+    *(
+        ("marl-standard", *pair)
+        for other in ("mappo_shared", "ippo_shared")
+        for pair in (("qmix_shared", other, ("maze_a4",)), (other, "qmix_shared", ("grid_a8",)))
+    ),
+    *(
+        ("marl-standard", other, "qmix_shared", ("grid_a4",))
+        for other in ("mappo_shared", "ippo_shared")
+    ),
+    ("marl-standard", "qmix_shared", "greedy", ("maze_a4",)),
+    ("marl-standard", "qmix_shared", "mappo_shared", ("3m", "8m")),
+    ("marl-standard", "qmix_shared", "focus_fire", ("3m",)),
+    ("marl-standard", "focus_fire", "qmix_shared", ("8m", "2s3z")),
     *(
         (
             "rail-published-1",
@@ -292,6 +328,7 @@ OPEN = [
         )
     ),
     ("marl-standard", "cooperator", "mappo_shared", ("trust-dilemma", "recovery-race")),
+    ("marl-standard", "mappo_shared", "qmix_shared", ("slcd",)),
     *(
         ("skirmish-published", policy, "qmix_shared", ("2c_vs_64zg", "10m_vs_11m", "mmm2"))
         for policy in BATTLERS  # three runs of QMIX, which win a map always or never
