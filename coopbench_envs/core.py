@@ -208,6 +208,9 @@ class Opponent(Protocol):
     def seat(self, policy: Any) -> None:
         """Let a policy (a name, a callable or an object) play from now on."""
 
+    def restart(self, lanes: np.ndarray) -> None:
+        """Forget the episodes of these lanes, bool (lanes,), whose states have been replaced."""
+
     def act(self) -> None:
         """Write into the engine's state what the coming step needs."""
 

@@ -1,5 +1,6 @@
 """Engine: parameters, state and buffers of many lanes of one environment, stepped by one driver."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,9 +28,9 @@ from coopbench_envs.drivers import (
 )
 from coopbench_envs.foreign_names import is_foreign
 from coopbench_envs.memory import ORDERS, Finals, Host, arranged, control_of, laid_out, shortened
-from coopbench_envs.parameters import check_count, unknown
+from coopbench_envs.parameters import check_count, check_switch, unknown
 from coopbench_envs.registration import ByName, spec
-from coopbench_envs.states import allocated, bounds_of, given, stored
+from coopbench_envs.states import LARGEST, allocated, bounds_of, given, stored
 from coopbench_envs.threads import LanePool, checked
 
 __all__ = [
@@ -136,6 +137,7 @@ class Engine:
     ) -> None:
         check_count("lanes", lanes)
         check_count("threads", threads)
+        check_switch("global_state", global_state)
         if order not in (None, *ORDERS):
             raise ValueError(f"order was {order!r}; allowed: 'C' (lanes outermost), 'F'.")
         self._registered = spec(env_id)
@@ -401,6 +403,8 @@ class Engine:
     def _restore(self, fields: Mapping[str, np.ndarray], lanes: np.ndarray) -> None:
         """Write checked ``fields`` into the state of ``lanes`` and recompute what follows."""
         self._write(fields, lanes)
+        if self._opponent is not None:
+            self._opponent.restart(lanes)
         self._host.control.chosen[:] = lanes
         self._run(RESTORE)
 
@@ -581,5 +585,7 @@ class Engine:
             if name not in self.fields:
                 raise ValueError(unknown("state field", name, self.fields, self.spec.id))
             field = f"State field {name!r} of {self.spec.id}"
-            checked[name] = given(field, value, self._field(name), bounds.get(name))
+            largest = sys.float_info.max if name == "returns" else LARGEST  # no agent observes it
+            target = self._field(name)
+            checked[name] = given(field, value, target, bounds.get(name), largest)
         return checked

@@ -22,7 +22,8 @@ from coopbench_envs.registration import spec
 
 __all__ = ["Lanes", "Readable", "Share", "lanes_of", "of_user"]
 
-_COMPILED = {"threads": 1, "order": None}  # options of ``Engine``
+# Options of compiled environments, and their defaults.
+_COMPILED = {"threads": 1, "order": None, "device": "cpu"}
 
 
 class Readable(Protocol):
@@ -145,7 +146,12 @@ def of_user(env: str | EnvSpec | Callable[..., Any], steps: int | None = None) -
     environment of another package may take.
     """
     if isinstance(env, EnvSpec):
-        return env
+        if not is_foreign(env.id) and spec(env.id) is not env:
+            raise ValueError(
+                f"This EnvSpec of {env.id} is not the one that is registered under its id, which "
+                "would be played; register it under an id of its own."
+            )
+        return env if is_foreign(env.id) else env.id
     name = env if isinstance(env, str) else name_of_function(env)
     if not is_foreign(name):
         return spec(name).id

@@ -128,6 +128,13 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} was {value!r}; allowed: whole numbers >= 1.")
 
 
+def check_switch(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless the argument ``name`` is True or False, or 1 or 0 for them."""
+    plain = value.item() if hasattr(value, "item") else value  # of NumPy
+    if not isinstance(plain, bool | int) or plain not in (0, 1):
+        raise ValueError(f"{name} was {value!r}; allowed: True and False.")
+
+
 def named(
     kind: str, name: str, table: Mapping[str, Any], where: str = "", listing: str = ""
 ) -> Any:

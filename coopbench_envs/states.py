@@ -17,6 +17,7 @@ from coopbench_envs.marks import MERGED, Marked
 from coopbench_envs.parameters import unknown
 
 __all__ = [
+    "LARGEST",
     "Array",
     "allocated",
     "array",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 # Number in a state from outside; its square fits into the float32 of observations.
-_LARGEST = 1e18
+LARGEST = 1e18
 
 # Length of an axis, or a value: a number, the name of a constant ("num_agents", "army.choices"), or
 # a function of the constants.
@@ -123,24 +124,31 @@ def bounds_of(kind: Any, constants: Any) -> dict[str, tuple[Any, Any]]:
     return {name: bounds(constants) for name, bounds in limits.items() if bounds is not None}
 
 
-def given(field: str, value: Any, target: np.ndarray, bounds: tuple[Any, Any] | None) -> np.ndarray:
+def given(
+    field: str,
+    value: Any,
+    target: np.ndarray,
+    bounds: tuple[Any, Any] | None,
+    largest: float = LARGEST,
+) -> np.ndarray:
     """Return a ``value`` from outside as an array like ``target``, lane first.
 
     ``field`` is what messages call it. Raises ``ValueError`` for another shape, for what the type
-    of ``target`` does not hold exactly, and for what lies beyond the ``bounds``.
+    of ``target`` does not hold exactly, for floats above ``largest`` in size, and for what lies
+    beyond the ``bounds``.
     """
     array = np.asarray(value)
     if array.shape not in (target.shape, target.shape[1:]):
         raise ValueError(
             f"{field} must have shape {target.shape[1:]} for each lane; given {array.shape}."
         )
-    held = f"{field} must hold {_held(target.dtype)}; given {array.dtype}"
+    held = f"{field} must hold {_held(target.dtype, largest)}; given {array.dtype}"
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             exact = array.astype(target.dtype)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{held} that is not.") from None
-    is_too_large = exact.dtype.kind == "f" and not (np.abs(exact) <= _LARGEST).all()
+    is_too_large = exact.dtype.kind == "f" and not (np.abs(exact) <= largest).all()
     if is_too_large or not np.array_equal(exact, array):
         raise ValueError(f"{held} with values that are not.")
     if bounds is not None:
@@ -153,12 +161,12 @@ def given(field: str, value: Any, target: np.ndarray, bounds: tuple[Any, Any] | 
     return np.broadcast_to(exact, target.shape)
 
 
-def _held(kind: np.dtype[Any]) -> str:
+def _held(kind: np.dtype[Any], largest: float) -> str:
     """Say what an array of this type may hold."""
     if kind.kind == "b":
         return "True or False"
     if kind.kind == "f":
-        return f"finite numbers of up to {_LARGEST:g} in size"
+        return f"finite numbers of up to {largest:g} in size"
     ends = np.iinfo(kind)
     return f"whole numbers from {ends.min} to {ends.max}"
 

@@ -93,6 +93,30 @@ def test_battles_depend_on_seed_and_episode_alone(policy, battle):
 
 
 @BOTH
+@pytest.mark.parametrize("policy", ["random", "smac_heuristic"])
+def test_battles_go_on_from_a_state_whatever_was_played_before(policy, battle):
+    engine = builders.begun(battle, opponent=f"policy:{policy}", seed=1)
+    stop = np.ones((1, 3), np.int64)
+    for _ in range(4):
+        engine.step(stop)
+    state = engine.get_state()
+    courses = []
+    for seed, steps in ((1, 4), (5, 0), (9, 4), (9, 2)):  # 4: the time of the state
+        other = engine
+        if (seed, steps) != (1, 4):
+            other = builders.begun(battle, opponent=f"policy:{policy}", seed=seed)
+            for _ in range(steps):
+                other.step(stop)
+        other.reset(state=state)
+        courses.append([])
+        for _ in range(6):
+            other.step(stop)
+            courses[-1].append(places(other))
+    for course in courses[1:]:
+        np.testing.assert_array_equal(course, courses[0])
+
+
+@BOTH
 def test_an_opponent_of_ones_own_plays_until_another_one_comes(battle):
     env = gymnasium.make(battle, opponent="policy:random").unwrapped
     env.reset(seed=1)

@@ -1,5 +1,6 @@
 """What shells tell of every lane and every seat: nothing of the first lane, or of another agent."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import gymnasium
@@ -215,6 +216,66 @@ def test_rows_that_begin_in_an_end_count_the_steps_of_the_next_episode():
         assert infos[row]["episode"]["l"] == 3
         total = float(sum(rewards[row] for rewards in earned[1:]))
         assert infos[row]["episode"]["r"] == pytest.approx(total, rel=1e-5)
+
+
+def test_rows_keep_no_array_of_the_learner_and_refuse_masked_ones():
+    pytest.importorskip("stable_baselines3")
+    env, twin = (coopbench_envs.sb3_vec_env(TRUST, 2, horizon=5) for _ in range(2))
+    for each in (env, twin):
+        each.seed(0)
+        each.reset()
+    actions = np.full((4, 1), 0.9, np.float32)
+    env.step_async(actions)
+    actions[:] = 0.0
+    for one, other in zip(
+        env.step_wait()[:3], twin.step(np.full((4, 1), 0.9, np.float32)), strict=False
+    ):
+        np.testing.assert_array_equal(one, other)
+    masked = np.ma.masked_array(np.full((4, 1), 0.7), mask=[[0], [1], [0], [0]])
+    with pytest.raises(ValueError, match="some are masked"):
+        env.step(masked)
+
+
+def test_rows_that_are_not_there_and_masks_without_choices_are_refused():
+    pytest.importorskip("stable_baselines3")
+    env = coopbench_envs.sb3_vec_env(TRUST, 2)
+    assert env.get_attr("num_envs", [3, -1]) == [4, 4]
+    with pytest.raises(ValueError, match=r"indices were \[4\]; allowed: 0 to 3"):
+        env.get_attr("num_envs", [4])
+    with pytest.raises(ValueError, match="no choices to mask"):
+        env.env_method("action_masks")
+
+
+def test_the_device_of_an_environment_is_never_ignored():
+    pytest.importorskip("stable_baselines3")
+    for env in (TRUST, coopbench_envs.spec(TRUST)):
+        with pytest.raises(ValueError, match="banana"):
+            coopbench_envs.sb3_vec_env(env, 2, device="banana")
+    with pytest.raises(ValueError, match="device goes with compiled environments"):
+        coopbench_envs.sb3_vec_env("gymnasium:CartPole-v1", 2, device="cuda")
+
+
+def test_a_spec_is_played_as_its_id():
+    registered = coopbench_envs.spec(TRUST)
+    env = coopbench_envs.make_vec(registered, 2, max_episode_steps=5, device="cpu")
+    assert env.engine.horizon == 5
+    with pytest.raises(ValueError, match="is not the one that is registered under its id"):
+        coopbench_envs.make_vec(dataclasses.replace(registered, common_reward=True), 2)
+
+
+def test_switches_are_true_or_false():
+    for options in ({"global_state": "no"}, {"copy": "False"}):
+        (name,) = options
+        with pytest.raises(ValueError, match=f"{name} was .*; allowed: True and False"):
+            coopbench_envs.make_vec(TRUST, 2, **options)
+    assert coopbench_envs.make_vec(TRUST, 2, copy=np.False_).copy == np.False_
+
+
+@pytest.mark.parametrize("space", ["observation_space", "action_space"])
+def test_spaces_of_agents_that_are_not_there_name_those_that_are(space):
+    env = ParallelEnv(TRUST)
+    with pytest.raises(ValueError, match=r"Unknown agent 'firm_9'.*Did you mean 'firm_"):
+        getattr(env, space)("firm_9")
 
 
 def test_rows_are_given_one_option_for_all():

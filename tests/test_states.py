@@ -222,6 +222,8 @@ def test_a_state_that_observations_would_show_beyond_their_bounds_is_refused(env
             {"num_agents": 3, "endowments": 0.7, "baseline_share": 1.0, "initial_damage": 1.0},
         ),
         ("SynergySearch-v0", {"gamma_range": (0.1, 0.7), "reveal_gamma_in_obs": True}),
+        ("SynergySearch-v0", {"gamma_range": (9e5, 1e6), "reveal_gamma_in_obs": True}),
+        ("Coopetition-v0", {"gamma": 1e6, "endowments": 1e6, "reward_scale": 1e9}),
         ("Skirmish-v0", {"map": "MMM"}),
         ("Skirmish-v1", {"map": "MMM"}),
         ("Skirmish-v1", {"teams": "drawn", "race": "terran"}),

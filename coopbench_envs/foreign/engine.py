@@ -18,6 +18,7 @@ from coopbench_envs.foreign.seeds import reset_seed
 from coopbench_envs.foreign.worlds import Single, Turn, World, digest_of, number_in
 from coopbench_envs.layouts import Part
 from coopbench_envs.memory import Finals, control_of
+from coopbench_envs.parameters import check_switch
 
 __all__ = ["ForeignEngine"]
 
@@ -70,6 +71,7 @@ class ForeignEngine:
             self.layout = {"observation": Part(0, self.codec.width)}
         self.discrete = self.codec.form == CHOICES
         self.horizon, self.falling = self.constants.horizon, True
+        check_switch("global_state", global_state)
         self._vectors, self._global = vectors, global_state
         self._worlds: list[World] = [self._world() for _ in range(lanes)]
         self.state = Clock(np.zeros(lanes, np.int64))

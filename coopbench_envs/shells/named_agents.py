@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from coopbench_envs.parameters import named
 from coopbench_envs.shells.common import Closing, check_render_mode, rendered
 from coopbench_envs.shells.roster import Roster
 from coopbench_envs.shells.seats import Opposed
@@ -50,12 +51,12 @@ class NamedAgents(Opposed, Closing):
 
     def observation_space(self, agent: str) -> gym.Space[Any]:
         """Return the space of an agent's observations, the same object at every call."""
-        space: gym.Space[Any] = self.observation_spaces[agent]
+        space: gym.Space[Any] = named("agent", agent, self.observation_spaces)
         return space
 
     def action_space(self, agent: str) -> gym.Space[Any]:
         """Return the space of an agent's actions, the same object at every call."""
-        space: gym.Space[Any] = self.action_spaces[agent]
+        space: gym.Space[Any] = named("agent", agent, self.action_spaces)
         return space
 
     def get_state(self) -> dict[str, np.ndarray]:

@@ -137,14 +137,15 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
 
     def step_async(self, actions: Any) -> None:
         """Keep the rows' actions, an array or a tensor, for ``step_wait``."""
-        rows = actions if self._as_tensors else np.asarray(actions)
+        rows = actions if self._as_tensors else np.asanyarray(actions)  # masks are refused below
         expected = (self.num_envs, *self.action_space.shape)
         if tuple(rows.shape) != expected:
             raise ValueError(
                 f"Actions of {self.engine.spec.id} must have shape {expected}, a row per agent; "
                 f"given {tuple(rows.shape)}."
             )
-        self._actions = rows.reshape(self.engine.actions.shape)
+        kept = rows.clone() if hasattr(rows, "clone") else rows.copy()
+        self._actions = kept.reshape(self.engine.actions.shape)
 
     def step_wait(self) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
         """Play one step in every lane."""
@@ -231,10 +232,22 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
         return self.engine.get_state()
 
     def action_masks(self) -> np.ndarray:
-        """Legal actions of every row, bool (rows, actions)."""
+        """Legal actions of every row, bool (rows, actions); ``ValueError`` without choices."""
+        if not self.engine.discrete:
+            raise ValueError(
+                f"{self.engine.spec.id} has no choices to mask: its actions are vectors."
+            )
         masks = self._control.masks
         legal: np.ndarray = masks.reshape(self.num_envs, -1).astype(np.bool_)
         return legal
+
+    def _get_indices(self, indices: Any) -> list[int]:
+        """Return the rows asked for; ``ValueError`` for one that is not there."""
+        rows = list(super()._get_indices(indices))
+        beyond = [row for row in rows if not -self.num_envs <= row < self.num_envs]
+        if beyond:
+            raise ValueError(f"indices were {rows}; allowed: 0 to {self.num_envs - 1}.")
+        return rows
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of this environment once per row asked for."""
@@ -279,8 +292,10 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _engine(env_id: str | EnvSpec, lanes: int, /, *, device: str = "cpu", **parameters: Any) -> Any:
-    if device == "cpu" or isinstance(env_id, EnvSpec):
+    if device == "cpu":
         return lanes_of(env_id, lanes, **parameters)
+    if isinstance(env_id, EnvSpec):
+        return lanes_of(env_id, lanes, device=device, **parameters)
     from coopbench_envs.cuda.engine import CudaEngine
 
     return CudaEngine(env_id, lanes, device=device, keeps_info=True, **parameters)

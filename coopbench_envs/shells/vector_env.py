@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from coopbench_envs.core import EnvSpec
 from coopbench_envs.engine import DISABLED, NEXT_STEP, SAME_STEP
 from coopbench_envs.lanes import Lanes, lanes_of
-from coopbench_envs.parameters import check_count, named
+from coopbench_envs.parameters import check_count, check_switch, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     check_options,
@@ -50,6 +50,7 @@ class Batch(gym.vector.VectorEnv):
     ) -> None:
         """Keep the options; ``ValueError`` for one that is not allowed."""
         check_count("num_envs", num_envs)
+        check_switch("copy", copy)
         chosen = autoreset(mode)
         self.metadata = type(self).metadata | {"autoreset_mode": chosen}
         self.num_envs, self.copy, self._mode = num_envs, copy, MODES[chosen]

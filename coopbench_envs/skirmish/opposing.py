@@ -56,8 +56,7 @@ def opponent_of(engine: Any) -> "Opponent | None":
 class Opponent:
     """Plays a policy as the enemies of an engine.
 
-    The policy's memory of a lane restarts where the lane's time is not one step after that
-    of the call before: with an episode, and with a state that was restored.
+    The policy's memory of a lane restarts with an episode, and with a state that was restored.
     """
 
     def __init__(self, engine: Any, policy: str) -> None:
@@ -74,6 +73,10 @@ class Opponent:
         players = importlib.import_module("coopbench.baselines.player")
         self._player = players.seated(policy, self._mirror)
         self._time = np.full(self._engine.lanes, -1, np.int64)  # at which a lane goes on
+
+    def restart(self, lanes: np.ndarray) -> None:
+        """Forget what was in these lanes: their states have been replaced."""
+        self._time[lanes] = -1
 
     def act(self) -> None:
         """Write the orders of the coming step into the engine's state."""

@@ -42,7 +42,7 @@ class Params(NamedTuple):
 
     horizon: model.Horizon = 100
     gamma_range: Annotated[
-        tuple[float, ...], span(0, math.inf, "lowest and highest weight of the synergy")
+        tuple[float, ...], span(0, 1e6, "lowest and highest weight of the synergy")
     ] = (0.20, 0.90)
     reveal_gamma_in_obs: Annotated[bool, one_of((), "append the weight to observations")] = False
     reward_type: dynamics.RewardType = "integrated"
