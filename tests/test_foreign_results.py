@@ -13,6 +13,7 @@ from results_folder import edit_row
 
 import coopbench
 from coopbench.errors import ProtocolError, ReplayError
+from coopbench.playing import rollout
 from coopbench.protocol.loading import ad_hoc
 from coopbench.results import store
 from coopbench.workflows.verdicts import DIFFERENT, IDENTICAL, REPLAYED, RERUN, UNVERIFIABLE
@@ -206,6 +207,23 @@ def test_verify_sees_a_changed_episode_and_other_code(results):
     assert checks["lit"].verdict == DIFFERENT
     reasons = checks["random"].reasons
     assert any("pettingzoo 0.1" in reason and "here with" in reason for reason in reasons)
+
+
+def test_episodes_that_were_cut_off_are_not_those_that_are_played(tmp_path, monkeypatch):
+    """Environments of other packages may truncate at any step: only a longer replay tells."""
+    whole = rollout._Watch.is_over
+    cut = property(lambda watch: whole.fget(watch) or len(watch._course) == 6)
+    monkeypatch.setattr(rollout._Watch, "is_over", cut)
+    name = "gymnasium:Pendulum-v1"
+    policies = ["random", {"still": lambda observations: np.zeros((*observations.shape[:2], 1))}]
+    for number, policy in enumerate(policies):
+        folder = tmp_path / str(number)
+        report = coopbench.evaluate(name, policy, folder, episodes=3, backend="serial")
+        assert {int(length) for block in report.episodes for length in block.lengths} == {5}
+        with monkeypatch.context() as undone:
+            undone.setattr(rollout._Watch, "is_over", whole)
+            verdicts = {check.verdict for check in coopbench.verify(folder, env=[name]).cells}
+        assert verdicts == {DIFFERENT}
 
 
 def test_an_environment_with_chance_is_not_verifiable(tmp_path):

@@ -174,7 +174,7 @@ class CheckGroup(Group[CheckJob]):
                 return {}
             policies = {job.cell: _expected(job) for job in played}
             blocks = [job.stored.episodes for job in played]
-            until = {b.cell: int(b.lengths.max()) for b in blocks if b is not None}
+            until = {b.cell: _until(b.lengths) for b in blocks if b is not None}
             recorded = {b.cell: b.own_trace.recorded for b in blocks if b is not None}
             again = play_together(played[0].protocol, policies, tell, until, recorded)
         except Exception:  # its own check says what is wrong with a cell
@@ -242,9 +242,17 @@ def _again(
     tell: Callable[[float], None] | None,
 ) -> tuple[Episodes, Actions | None]:
     """Play episodes of a cell again: with other random numbers to their ends, else as long."""
-    longest = None if isinstance(actor, Keyed) else int(block.lengths[list(numbers)].max())
+    longest = None if isinstance(actor, Keyed) else _until(block.lengths[list(numbers)])
     recorded = block.own_trace.recorded
     return play_again(protocol, block.cell, actor, numbers, recorded, longest, tell)
+
+
+def _until(lengths: np.ndarray) -> int:
+    """Return how many steps to play of episodes with the stored ``lengths``: one more than all.
+
+    An episode that has been cut off is then longer than what is stored of it.
+    """
+    return int(lengths.max()) + 1
 
 
 def _selection_discrepancies(protocol: Protocol, stored: Stored) -> Iterator[Discrepancy]:
