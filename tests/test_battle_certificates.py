@@ -108,6 +108,16 @@ def test_a_report_shows_the_certificates_of_its_games_by_their_score():
         best = max(stored.score(task_id, kind) for kind in ("memory", "script"))
         assert row.best_score == pytest.approx(best)
         assert (row.most, row.met) == (0.85 if "focal" in task_id else 0.3, True)
+    protocol, table = played(name, "trust-dilemma")
+    (usual,), task = certified_tasks(protocol, table), protocol.task_of("trust-dilemma")
+    bounds = task.bounds.model_copy(update={"low": 0.0})
+    moved = protocol.model_copy(update={"task": (task.model_copy(update={"bounds": bounds}),)})
+    (row,) = certified_tasks(moved, table)
+    for key in ("simple_score", "simple_low", "best_score", "best_high", "most"):
+        earned = task.bounds.low + getattr(usual, key) * (task.bounds.high - task.bounds.low)
+        assert getattr(row, key) == pytest.approx(earned / task.bounds.high)
+    report = protocol.report.model_copy(update={"normalisation": "minmax"})
+    assert not certified_tasks(protocol.model_copy(update={"report": report}), table)
     for other in (("skirmish-standard", "2s3z"), ("coopetition-standard", "trust-dilemma")):
         assert not certified_tasks(*played(*other, "return"))
     assert not certified_tasks(*played("coopetition-published", "trust-dilemma"))

@@ -11,10 +11,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from builders import Invests, make_task, make_training, small_protocol
+from builders import Invests, make_block, make_task, make_training, small_protocol
 
 import coopbench
 from coopbench import provenance
+from coopbench.analysis.deviations import _usual_settings, deviations
+from coopbench.analysis.findings import Findings
+from coopbench.episodes.table import Cell, EpisodeTable
 from coopbench.playing.plan import plan
 from coopbench.protocol.loading import ad_hoc
 from coopbench.protocol.schema import Protocol
@@ -22,7 +25,7 @@ from coopbench.report.document import document
 from coopbench.report.page import as_html
 from coopbench.report.replays import NO_REPLAY, replays
 from coopbench.report.sections.cards import cards
-from coopbench.report.sections.checklist import _tuning, checklist
+from coopbench.report.sections.checklist import _choice, _tuning, checklist
 from coopbench.results import store
 
 NASTY = "mine</script><i>&"
@@ -190,11 +193,35 @@ def test_the_checklist_quotes_the_protocol_on_tuning():
     protocol = coopbench.load_protocol("skirmish-small")
     for others, state in (((), "yes"), (("mine",), "missing")):
         learned = ("qmix_shared", *others)
-        study = SimpleNamespace(learned=learned, unregistered=(), protocol=protocol)
+        table = EpisodeTable(())
+        study = SimpleNamespace(learned=learned, unregistered=(), protocol=protocol, episodes=table)
         answer = _tuning(study)
         assert answer[0] == state
         assert answer[1].startswith(protocol.training.tuning)
         assert ("not stated of mine" in answer[1]) is bool(others)
+
+
+def test_values_that_the_protocol_does_not_have_are_neither_tuned_by_it_nor_standard():
+    protocol = coopbench.load_protocol("skirmish-small")
+    usual = _usual_settings(protocol, protocol.task[0].id, "qmix_shared")
+    for changes, state in (({}, "yes"), ({"learning_rate": 0.5}, "missing")):
+        cell = Cell(protocol.task[0].id, "qmix_shared", 1)
+        block = make_block(cell, np.zeros((4, 3)))
+        table = EpisodeTable((block,), settings={cell: usual | changes})
+        study = Findings(protocol, table)
+        assert _tuning(study)[0] == state
+        assert ("have of learning_rate" in _tuning(study)[1]) is bool(changes)
+        named = [why for why in deviations(protocol, table) if "learning_rate" in why]
+        assert len(named) == len(changes)
+
+
+def test_the_checklist_does_not_know_how_models_from_elsewhere_were_chosen():
+    protocol = coopbench.load_protocol("routing-standard")
+    cell = Cell(protocol.task[0].id, "mine", protocol.seeds.training[0])
+    block = make_block(cell, np.zeros((4, 3)))
+    for trained, state in (({}, "missing"), ({cell: 10}, "not needed")):
+        study = Findings(protocol, EpisodeTable((block,), trained=trained))
+        assert _choice(study)[0] == state
 
 
 def test_the_checklist_knows_what_is_missing(report):

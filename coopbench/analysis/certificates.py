@@ -1,12 +1,13 @@
 """What the package knows of the tasks that were played: their certificates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from coopbench.analysis.battles import PLAYERS, BattleCertificate, load_battles
 from coopbench.analysis.rows import ReportRow
+from coopbench.analysis.score_matrix import has_agreed_bounds
 from coopbench.baselines.strategies.certified import certified
 from coopbench.episodes.table import EpisodeTable
 from coopbench.protocol.loading import load_protocol
@@ -63,8 +64,11 @@ class _Play(NamedTuple):
 def certified_tasks(protocol: Protocol, table: EpisodeTable) -> tuple[CertifiedTask, ...]:
     """Look up what the certificates of this package say of the tasks that were played.
 
-    A certificate is about a game with its parameters and partners, and about a score.
+    A certificate is about a game with its parameters and partners, and about a score. It is on the
+    scale of the protocol; without one, as of ``minmax``, nothing is said.
     """
+    if not has_agreed_bounds(protocol):
+        return ()
     played = {task for task, _ in table.pairs}
     tasks = (task for task in protocol.task if task.id in played and not is_foreign(task.env))
     rows = (_battle(protocol, task) or _game(protocol, task) for task in tasks)
@@ -104,6 +108,7 @@ def _share(certificate: BattleCertificate, player: str, bounds: Bounds) -> _Play
 
 
 def _on_scale(share: float, bounds: Bounds) -> float:
+    """Return a share of battles, or a return, on the scale of the bounds."""
     return (share - bounds.low) / (bounds.high - bounds.low)
 
 
@@ -130,7 +135,31 @@ def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
     most = min(row["bound"] for row in required)
     best = _best(figures, OBSERVING | SCRIPT)
     met = all(row["met"] for row in required)
-    return CertifiedTask(task.id, *simple, *best, most, met)
+    row = CertifiedTask(task.id, *simple, *best, most, met)
+    own = source.task_of(ids[0]).bounds
+    return (
+        row
+        if (own.low, own.high) == (task.bounds.low, task.bounds.high)
+        else _moved(row, own, task)
+    )
+
+
+def _moved(row: CertifiedTask, own: Bounds, task: Task) -> CertifiedTask:
+    """Return what a certificate says on its ``own`` bounds on those of the task."""
+
+    def on_task(score: float) -> float:
+        return _on_scale(own.low + score * (own.high - own.low), task.bounds)
+
+    return replace(
+        row,
+        simple_score=on_task(row.simple_score),
+        simple_low=on_task(row.simple_low),
+        simple_high=on_task(row.simple_high),
+        best_score=on_task(row.best_score),
+        best_low=on_task(row.best_low),
+        best_high=on_task(row.best_high),
+        most=on_task(row.most),
+    )
 
 
 def _what(task: Task) -> tuple[Any, ...]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from coopbench.baselines.learner import settings_of
 from coopbench.baselines.match import OWN
-from coopbench.baselines.registry import parse_name
+from coopbench.baselines.registry import learners, parse_name, preset
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
@@ -20,7 +22,9 @@ from coopbench.protocol.variants import (
     maps_text,
     whole_of,
 )
+from coopbench_envs.parameters import resolve
 
+_OF_TASKS = {"partners"}  # hyperparameters that follow from the task, and are checked there
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
 
 
@@ -49,6 +53,12 @@ def deviations(protocol: Protocol, table: EpisodeTable) -> tuple[str, ...]:
         reasons += _extra_runs(protocol, table, policy)
         reasons += _other_training(protocol, table, policy)
         reasons += _mixed(table, policy)
+        changed = changed_settings(protocol, table, policy)
+        if changed and parse_name(policy).kind in protocol.report.learned:
+            names = ", ".join(changed)
+            reasons.append(
+                f"runs of {policy} were trained with other values of {names} than the protocol has"
+            )
     return tuple(reasons)
 
 
@@ -184,6 +194,36 @@ def _mixed(table: EpisodeTable, policy: str) -> list[str]:
         f"runs of {policy} on {', '.join(tasks)} were trained with different values of {names}"
         for names, tasks in differences.items()
     ]
+
+
+def changed_settings(protocol: Protocol, table: EpisodeTable, policy: str) -> list[str]:
+    """Return the hyperparameters in which runs of a learner here differ from the protocol's.
+
+    Those are the values of its preset, else the defaults. Smoke runs are left out: they differ in
+    what makes them short.
+    """
+    kind, whole, names = parse_name(policy).kind, whole_of(protocol), set[str]()
+    if kind not in learners():
+        return []
+    for cell, settings in table.settings.items():
+        if cell.policy == policy and settings and not _is_smoke(protocol, table, cell):
+            usual = _usual_settings(whole, protocol.family(policy)[1] or cell.task, kind)
+            other = (name for name in {**usual, **settings} if name not in _OF_TASKS)
+            names |= {name for name in other if usual.get(name) != settings.get(name)}
+    return sorted(names)
+
+
+def _usual_settings(protocol: Protocol, task: str, learner: str) -> dict[str, Any]:
+    """Return the hyperparameters of a learner whose model plays a task, or was trained on it."""
+    trained = {one.id: one for one in protocol.training_tasks}
+    playing = (
+        one for one in trained.values() if task in {p.id for p in protocol.played_by(one.id)}
+    )
+    origin = trained.get(task) or next(playing, protocol.task[0])
+    values = preset(protocol.preset_of(origin), learner)
+    if protocol.training is not None and protocol.training.reward is not None:
+        values |= {"reward": protocol.training.reward}
+    return settings_of(resolve(learners()[learner].params, values, f"learner {learner!r}"))
 
 
 def choosing(protocol: Protocol, table: EpisodeTable, cells: Iterable[Cell]) -> list[Cell]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopbench.analysis.deviations import choosing
+from coopbench.analysis.deviations import changed_settings, choosing
 from coopbench.analysis.findings import Findings, once
 from coopbench.baselines.registry import learners, parse_name
 from coopbench.episodes.actions import stored_episodes
@@ -184,14 +184,26 @@ def _budget(study: Findings) -> Answer:
 
 
 def _tuning(study: Findings) -> Answer:
-    """Quote the protocol on the tuning of learners of this package; of others nobody says it."""
+    """Quote the protocol on the tuning of learners of this package; of others nobody says it.
+
+    Nor of runs with other hyperparameters than the protocol's.
+    """
     policies = (*study.learned, *study.unregistered)
     others = [name for name in policies if parse_name(name).kind not in learners()]
     training = study.protocol.training
     texts = [training.tuning] if training is not None and training.tuning else []
+    changed = {
+        name: names
+        for name in study.learned
+        if (names := changed_settings(study.protocol, study.episodes, name))
+    }
     if others:
         texts.append(f"not stated of {', '.join(others)}")
-    return yes_if(bool(texts) and not others, LACKING), " ".join(texts)
+    texts += [
+        f"not stated of the values that runs of {name} have of {', '.join(names)}"
+        for name, names in changed.items()
+    ]
+    return yes_if(bool(texts) and not (others or changed), LACKING), " ".join(texts)
 
 
 def _choice(study: Findings) -> Answer:
@@ -203,6 +215,9 @@ def _choice(study: Findings) -> Answer:
     if not cells:
         return LACKING, "they were chosen on tasks that are left out" if played else ""
     if training is not None and (training.on == "any" or training.evaluates == "last"):
+        others = sorted({cell.policy for cell in cells if cell not in table.trained})
+        if others:
+            return LACKING, f"not stated of {', '.join(others)}, which was not trained here"
         return NOT_NEEDED, "none is chosen: the last policy of every run is evaluated"
     if span is None or not chosen.issuperset(cells):
         return LACKING, f"no checkpoints of {len(set(cells) - chosen)} of {len(cells)} runs"
