@@ -18,6 +18,7 @@ from builders import (
     protocol_of,
 )
 
+import coopbench
 from coopbench.analysis.comparisons import comparisons, group_comparisons
 from coopbench.analysis.planning import (
     LEARNER,
@@ -46,6 +47,7 @@ from coopbench.report.report import Report
 from coopbench.report.sections.registered import outcomes, registered_table
 from coopbench.report.serialise import as_json
 from coopbench.report.tables.power import power_table, task_power_table
+from coopbench.results import store
 from coopbench_envs.engine import Engine
 from studies.reference import TABLES
 from studies.spreads import EFFECT, POWER, RUNS, SHIPPED, TRIALS, rows_of, written
@@ -518,3 +520,19 @@ def test_the_command_register(tmp_path, command):
         words = ["plan", "register", "coopetition-standard", *refused]
         assert message in command(*words, "--out", tmp_path / "3", status=2).message
     assert not (tmp_path / "3").exists()
+
+
+def test_results_of_own_code_that_plays_again_keep_their_date(tmp_path, monkeypatch):
+    dates = iter(["2026-01-01", "2026-01-02", "2026-01-03"])
+    found = []
+    for share in (0.2, 0.2, 0.7):
+        date = next(dates)
+        monkeypatch.setattr(store, "now", lambda date=date: date)
+
+        def mine(observations, share=share):
+            return np.full((*observations.shape[:2], 1), share)
+
+        coopbench.evaluate("TrustDilemma-v1", {"mine": mine}, tmp_path, episodes=2, horizon=5)
+        (meta,) = tmp_path.glob("*/mine/meta.json")
+        found.append(json.loads(meta.read_text(encoding="utf-8"))["created"])
+    assert found == ["2026-01-01", "2026-01-01", "2026-01-03"]

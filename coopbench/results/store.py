@@ -320,8 +320,24 @@ def _meta(protocol: Protocol, cell: Cell, status: str) -> dict[str, Any]:
 
 def _write(root: Path, cell: Cell, meta: dict[str, Any], files: Mapping[str, bytes]) -> None:
     sums = {name: digest_of(content) for name, content in files.items()}
-    text = json.dumps(meta | {"sha256": sums}, indent=2) + "\n"
-    _put(make_below(root, cell.folder), files, text.encode())
+    folder = make_below(root, cell.folder)
+    first = _first_created(folder, sums)
+    text = json.dumps(meta | first | {"sha256": sums}, indent=2) + "\n"
+    _put(folder, files, text.encode())
+
+
+def _first_created(folder: Path, sums: Mapping[str, str]) -> dict[str, str]:
+    """Return when a folder first had the same episodes; nothing if it has others, or none.
+
+    Own code plays again whenever it is evaluated. Its results are not younger for that: a
+    registration in between came too late.
+    """
+    try:
+        old = _read_meta(folder / "meta.json")
+        same = old["sha256"][_EPISODES] == sums[_EPISODES]
+        return {"created": str(old["created"])} if same else {}
+    except (DamagedResultError, *UNREADABLE):
+        return {}
 
 
 def _put(folder: Path, files: Mapping[str, bytes], meta: bytes) -> None:
