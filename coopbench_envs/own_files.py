@@ -66,14 +66,15 @@ def module_of(file: Path) -> ModuleType:
     return executed(source, place, folder)
 
 
-def modules_beside(file: Path) -> dict[str, Path]:
+def modules_beside(file: Path, package: str = "") -> dict[str, Path]:
     """Return what a file and these modules import from its folder, by name; executes nothing.
 
-    Imports in functions count as well, and so do modules with errors; not those that have the name
-    of a module of Python or of coopbench, which comes first.
+    The file of a module in a ``package`` imports from the folder that holds this package. Imports
+    in functions count as well, and so do modules with errors; not those that have the name of a
+    module of Python or of coopbench, which comes first.
     """
-    folder = str(file.resolve().parent)
-    modules, waiting = dict[str, Path](), [(file, "")]
+    folder = str(_root(file, package))
+    modules, waiting = dict[str, Path](), [(file, package)]
     while waiting:
         source, package = waiting.pop()
         for name in _imports(source, package, folder):
@@ -85,16 +86,23 @@ def modules_beside(file: Path) -> dict[str, Path]:
     return modules
 
 
-def digests_of(file: Path, alone: bool = False) -> dict[str, str]:
+def digests_of(file: Path, alone: bool = False, package: str = "") -> dict[str, str]:
     """Return the SHA-256 digests of a file and of the modules beside it, by their places there.
 
     They are those of ``modules_beside``; none if the file is wanted ``alone``.
     """
-    folder, files = file.resolve().parent, {file.name: file}
+    folder, files = _root(file, package), {file.name: file}
+    if package:
+        files = {file.resolve().relative_to(folder).as_posix(): file}
     if not alone:
-        places = modules_beside(file).values()
+        places = modules_beside(file, package).values()
         files |= {place.relative_to(folder).as_posix(): place for place in places}
     return {name: _digest(files[name]) for name in sorted(files)}
+
+
+def _root(file: Path, package: str) -> Path:
+    """Return the folder of a file, of a module in a package the one that holds the package."""
+    return file.resolve().parents[len(package.split(".")) if package else 0]
 
 
 def _imports(file: Path, package: str, folder: str) -> Iterator[str]:

@@ -129,6 +129,16 @@ def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
 
 
 @pytest.mark.slow("starts a process")
+def test_the_code_of_a_module_is_that_of_what_it_imports_beside(tmp_path, monkeypatch):
+    source = Path(toy_foreign.__file__).read_text(encoding="utf-8")
+    (tmp_path / "envmod_beside.py").write_text(f"import helper_beside\n{source}", encoding="utf-8")
+    (tmp_path / "helper_beside.py").write_text("A = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "pettingzoo:envmod_beside:Lamps"
+    code = block_of(coopbench.evaluate(name, "random", episodes=1)).environment["code"]
+    assert {"envmod_beside.py", "helper_beside.py"} < set(code)
+
+
 def test_processes_play_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_foreign.__file__).parent))
     protocol = ad_hoc(LAMPS, 5, 3)

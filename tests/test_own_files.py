@@ -144,3 +144,21 @@ def test_what_a_file_imports_is_found_without_executing_it(tmp_path):
     expected = {name: tmp_path / f"{name.replace('.', '/')}.py" for name in (*names, "within.deep")}
     expected["package"] = tmp_path / "package" / "__init__.py"
     assert own_files.modules_beside(tmp_path / "policy.py") == expected
+
+
+def test_a_module_in_a_package_is_known_with_what_it_imports_from_it(tmp_path):
+    package = tmp_path / "apk"
+    package.mkdir()
+    sources = {
+        "__init__.py": "",
+        "mod.py": "from .helper import A\nfrom apk.other import B\nimport apk.third\n",
+        **dict.fromkeys(("helper.py", "other.py", "third.py", "unused.py"), "A = B = 1\n"),
+    }
+    for name, source in sources.items():
+        (package / name).write_text(source)
+    digests = own_files.digests_of(package / "mod.py", package="apk")
+    used = ("__init__", "helper", "mod", "other", "third")
+    assert list(digests) == [f"apk/{name}.py" for name in used]
+    (package / "other.py").write_text("A = B = 2\n")
+    changed = own_files.digests_of(package / "mod.py", package="apk")
+    assert {name for name in digests if digests[name] != changed[name]} == {"apk/other.py"}

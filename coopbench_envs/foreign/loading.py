@@ -76,11 +76,14 @@ def _registered(module: str) -> dict[str, str]:
 
 
 def _source(module: str, wanted: bool) -> dict[str, str]:
-    """Return the digest of the file of a module that belongs to no package, if it is ``wanted``."""
+    """Return the digests of the file of a module and of what it imports from its folder.
+
+    Only if they are ``wanted``: of a module that no installed distribution holds.
+    """
     module_spec = importlib.util.find_spec(module) if wanted else None
     if module_spec is None or not module_spec.origin or not module_spec.origin.endswith(".py"):
         return {}
-    return digests_of(Path(module_spec.origin), alone=True)
+    return digests_of(Path(module_spec.origin), package=module_spec.parent or "")
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
