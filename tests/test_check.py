@@ -22,7 +22,93 @@ FAULTS = {
     "memory": (", dtype=np.int64, start=0)", ", dtype=np.int64)", "reset or prepare must write"),
     "chance": ("rewards[i, a] = gain", "rewards[i, a] = np.random.random()", "same seed and act"),
     "layout": ('"own_choice": 1', '"own_choice": 2', "'others_choices' ends at 4"),
+    "actions": (
+        "acting += actions",
+        "actions[i, a] *= 1 - a\n        acting += actions",
+        "writes into act",
+    ),
     "gap": ('"own_choice": 1', '"own_choice": 0', "no part of layout has place 2 of"),
+}
+
+# What a global state is, and what is wrong with it.
+GLOBAL = {
+    "none": ("out[i, a] = s.choice[i, a]", ""),
+    "index": ("out[i, a] = s.choice[i, a + 5]", "IndexError in survey: index 5 is"),
+    "place": ("out[i, 0] = s.choice[i, a]", "global_state does not write place 1; write out.i, 1"),
+    "box": ("out[i, a] = 3 * s.choice[i, a]", "place 0 of the global state leaves its Box; it was"),
+}
+# Environments of other packages, and what is wrong with them.
+SINGLE = """
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+
+class Env(gym.Env):
+    observation_space, action_space = Box({box}), Discrete(2)
+    total = 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.seen(), {{}}
+
+    def seen(self):
+        return {seen}
+
+    def step(self, action):
+        self.time, self.total = self.time + 1, self.total + 1
+        return self.seen(), {reward}, False, self.time >= 9, {{}}
+"""
+UNIT, BYTES = "0.0, 1.0, (2,), np.float32", "0, 255, (2,), np.uint8"
+SINGLES = {
+    "none": (UNIT, "self.np_random.random(2).astype(np.float32)", "1.0", ""),
+    "rounded": (UNIT, "self.np_random.random(2)", "1.0", ""),
+    "list": (UNIT, "[0.5, 0.25]", "1.0", ""),
+    "bytes": (BYTES, "np.array([300.7, 1.0])", "1.0", "observes array.*300.7.*which is not in"),
+    "shares": (BYTES, "np.array([3.5, 1.0])", "1.0", "observes array.*3.5.*which is not in"),
+    "beyond": (UNIT, "np.array([1.5, 0.0])", "1.0", "observes array.*1.5.*which is not in"),
+    "leak": (UNIT, "np.zeros(2, np.float32)", "float(self.total)", "differs after another one"),
+    "begins": (UNIT, "np.full(2, self.total > 8, np.float32)", "1.0", "differs after another one"),
+}
+SEVERAL = """
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
+
+
+class Env(ParallelEnv):
+    metadata = {{"name": "several"}}
+    possible_agents = ["agent_0", "agent_1"]
+
+    def observation_space(self, agent):
+        return Box(0.0, 1.0, (2,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(2)
+
+    def told(self, value):
+        return dict.fromkeys(self.agents, value)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.time = self.possible_agents[:], 0
+        return self.told(np.zeros(2, np.float32)), self.told({{}})
+
+    def step(self, actions):
+        self.time += 1
+        over = self.time >= 9
+        parts = [self.told(np.zeros(2, np.float32)), self.told(1.0)]
+        parts += [self.told(False), self.told(over), self.told({{}})]
+        {fault}
+        self.agents = [] if over else self.agents
+        return tuple(parts)
+"""
+SEVERALS = {
+    "none": ("pass", ""),
+    "typing": ("parts[1] = {'agent0': 1.0}", "rewards are given to 'agent0', which is no agent"),
+    "ends": ("parts[2] = {'agent_0': False}", "'agent_1' has no terminated in step 1"),
+    "pay": ("parts[1] = {'agent_0': 1.0}", "'agent_1' has no rewards in step 1"),
+    "blind": ("del parts[0]['agent_1']", "'agent_1' has no observations in step 1"),
 }
 
 RATION = Path(__file__).with_name("toy_ration.py")
@@ -77,6 +163,27 @@ def test_each_fault_is_named_with_its_place(tmp_path, fault):
 
 
 @pytest.mark.filterwarnings("ignore:.*Overriding environment")
+@pytest.mark.parametrize("fault", GLOBAL)
+def test_each_fault_of_a_global_state_is_named(tmp_path, fault):
+    line, message = GLOBAL[fault]
+    text = SOURCE.read_text(encoding="utf-8")
+    kernel = "@kernel\ndef survey(p, s, i, out):\n    for a in range(p.num_agents):\n        "
+    space = "lambda p: Box(-1, 1, (p.num_agents,), np.float32)"
+    for before, after in (
+        ("\n\nSPEC = ", f"\n\n{kernel}{line}\n\n\nSPEC = "),
+        ("observe, measure)", "observe, measure, global_state=survey)"),
+        ("    source=", f"    global_state_space={space},\n    source="),
+    ):
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    file = tmp_path / f"volunteers_global_{fault}.py"
+    file.write_text(text, encoding="utf-8")
+    found = "\n".join(map(str, check_environment(f"{file}:SPEC")))
+    assert bool(found) == (fault != "none"), found
+    assert re.search(message, found), found
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
 @pytest.mark.parametrize(
     ("name", "fault"), [(name, fault) for name in APART for fault in ("none", *APART[name])]
 )
@@ -110,6 +217,24 @@ def test_environments_of_other_packages(name, parameters, message):
     faults = check_environment(name, **parameters)
     assert message in "\n".join(map(str, faults))
     assert bool(faults) == bool(message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [*(("gymnasium", fault) for fault in SINGLES), *(("pettingzoo", fault) for fault in SEVERALS)],
+)
+def test_each_fault_of_an_environment_of_another_package_is_named(tmp_path, kind, fault):
+    if kind == "gymnasium":
+        box, seen, reward, message = SINGLES[fault]
+        text = SINGLE.format(box=box, seen=seen, reward=reward)
+    else:
+        line, message = SEVERALS[fault]
+        text = SEVERAL.format(fault=line)
+    file = tmp_path / f"env_{fault}.py"
+    file.write_text(text, encoding="utf-8")
+    found = "\n".join(map(str, check_environment(f"{kind}:{file}:Env")))
+    assert bool(found) == bool(message), found
+    assert re.search(message, found), found
 
 
 def test_the_command_ends_with_status_1(command):

@@ -302,3 +302,32 @@ def test_a_module_beside_a_file_hides_none_of_python(tmp_path):
     sys.modules.pop("colorsys", None)
     coopbench.evaluate(f"pettingzoo:{tmp_path / 'own_lamps.py'}", "random", episodes=1, only=True)
     assert str(tmp_path) not in sys.path
+
+
+def test_numbers_that_differ_when_an_episode_is_played_again_are_no_metrics(tmp_path):
+    source = """
+import itertools
+import gymnasium
+
+COUNTS = itertools.count()
+
+
+class Timed(gymnasium.Wrapper):
+    def step(self, action):
+        *turn, info = self.env.step(action)
+        return *turn, info | {"time": next(COUNTS), "angle": float(turn[0][2])}
+
+
+def make():
+    return Timed(gymnasium.make("CartPole-v1"))
+"""
+    (tmp_path / "timed.py").write_text(source, encoding="utf-8")
+    name = f"gymnasium:{tmp_path / 'timed.py'}:make"
+    report = coopbench.evaluate(name, "random", episodes=2)
+    assert "angle" in report.episodes.blocks[0].metrics
+    assert "time" not in report.episodes.blocks[0].metrics
+    assert report.episodes.blocks[0].environment["repeats"]
+    engine = foreign_engine(name, metrics={"time": "last"})
+    engine.reset(np.zeros(1, np.uint64))
+    engine.step(np.zeros((1, 1), np.int64))
+    assert not engine.repeats()

@@ -34,6 +34,7 @@ _SHAPES = {
     "present": "(c, s, i, alive)",
     "late": "(c, s, i)",
 }
+_CHECKED = ("reset", "prepare", "mask", "observe", "measure", "present", "global_state")
 _UNWRITTEN = -1.5e300  # what no kernel writes
 _FLAG = 7  # the same in bool and int8 outputs
 _LANES, _EPISODES, _MOST = 2, 3, 2000  # lanes, episodes, steps
@@ -191,11 +192,15 @@ class _Pass:
         self._kind: Any = _Watched if batch else _Guarded
         state = allocated(self.kernels.state, constants, _LANES)
         self._state = type(state)(*(np.asarray(array).view(self._kind) for array in state))
-        self._control = type(engine.control)(*map(_of_lanes, engine.control))
+        control = type(engine.control)(*map(_of_lanes, engine.control))
+        if self.kernels.global_state is not None:  # which is off unless somebody asks for it
+            size = engine.state_space.shape[0]
+            control = control._replace(state=np.zeros((_LANES, size), control.state.dtype))
+        self._control = control
         self._actions = _of_lanes(engine.actions)
         play: dict[str, Any] = {
             name: self._checked(name, kernel, batch)
-            for name in ("reset", "prepare", "mask", "observe", "measure", "present")
+            for name in _CHECKED
             if (kernel := getattr(self.kernels, name)) is not None
         }
         play["step"] = self._stepped(batch)
@@ -226,7 +231,7 @@ class _Pass:
                 break
             self._act(random)
             self._drive(NEXT_STEP, 0, _LANES)
-            came = (control.obs, control.rewards, control.measures)
+            came = (control.obs, control.rewards, control.measures, control.state)
             course.append([array.copy() for array in came])
         return course
 
@@ -293,6 +298,8 @@ class _Pass:
             output[i] = scratch[i]
             if name == "observe" and not len(missing):
                 self._observed(kernel, output[i])
+            if name == "global_state" and not len(missing):
+                self._surveyed(kernel, output[i])
             empty = ~(output[i] != 0).any(axis=-1)
             if name == "mask" and empty.any():
                 seat = int(np.argwhere(empty)[0][1])
@@ -307,6 +314,8 @@ class _Pass:
         if name == "measure":
             metric = list(engine.spec.metrics)[int(place[1])]
             return f"metric {metric!r} is never written; write measures[i, {place[1]}]."
+        if name == "global_state":
+            return f"global_state does not write place {place[1]}; write out[i, {place[1]}]."
         who, where = engine.agents[int(place[1])], int(place[2])
         if name == "mask":
             return f"mask does not write choice {where} of {who!r}; write masks[i, a, {where}]."
@@ -330,13 +339,25 @@ class _Pass:
                     f"scale what observe writes.",
                 )
 
+    def _surveyed(self, kernel: Any, seen: np.ndarray) -> None:
+        """Find global states outside of their space."""
+        space, part = self._engine.state_space, seen.astype(np.float64)
+        low, high = space.low - _TOLERANCE, space.high + _TOLERANCE
+        for lane, where in np.argwhere(~((part >= low) & (part <= high)))[:1]:
+            self._fault(
+                kernel,
+                f"place {where} of the global state leaves its Box; it was {part[lane, where]:g}, "
+                f"allowed {space.low[where]:g} to {space.high[where]:g}. Widen global_state_space, "
+                f"or scale what global_state writes.",
+            )
+
     def _stepped(self, batch: bool) -> Callable[..., None]:
         """Return the parts of a step over lanes, which must write rewards and ends."""
         parts = self.kernels.parts
 
         def step(c: Any, s: Any, i: Any, rng: Any, actions: Any, rewards: Any, ended: Any) -> None:
             paid = np.full(rewards.shape, _UNWRITTEN)
-            over = np.full(ended.shape, _FLAG, np.int8)
+            over, given = np.full(ended.shape, _FLAG, np.int8), actions.copy()
             for part in parts:
                 arrays = [array.view(self._kind) for array in (rng, actions, paid, over)]
                 if batch:
@@ -345,6 +366,10 @@ class _Pass:
                 for lane in i.tolist():
                     for seats in self._seats(getattr(part, "played", PER_LANE)):
                         self._run(part, c, s, lane, *seats, *arrays)
+            if not np.array_equal(actions, given, equal_nan=given.dtype.kind == "f"):
+                text = "step writes into actions, which belong to the players; copy what changes."
+                self._fault(parts[-1], text)
+                actions[...] = given
             due = paid[:, :1] if self._engine.spec.common_reward else paid
             for what, left in (("rewards", due[i] == _UNWRITTEN), ("terminated", over[i] == _FLAG)):
                 for _, seat in np.argwhere(left)[:1]:

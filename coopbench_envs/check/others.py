@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from coopbench_envs.check.faults import Fault
@@ -14,18 +15,19 @@ from coopbench_envs.foreign.engine import ForeignEngine
 from coopbench_envs.foreign.environment import foreign_spec
 from coopbench_envs.foreign.loading import make_world
 from coopbench_envs.foreign.seeds import reset_seed
-from coopbench_envs.foreign.worlds import digest_of
+from coopbench_envs.foreign.worlds import PARTS, digest_of
 
 __all__ = ["foreign_faults"]
 
 
 def foreign_faults(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
-    """Play three episodes with random actions, the first seed twice."""
+    """Play an episode with random actions, and the same again after itself and after a reset."""
     try:
         engine = ForeignEngine(foreign_spec(name), 1, **parameters)
         codec = engine.codec
         engine.reset(np.zeros(1, np.uint64))
         states = streams(np.zeros((1, 1), np.uint64), np.arange(len(engine.agents))[None, :])
+        yield from _named(engine, name, engine.control.alive[0])
         yield from _in_spaces(engine, name)
         while not engine.control.done.all():
             masks: np.ndarray = engine.control.masks.astype(np.bool_)
@@ -33,9 +35,9 @@ def foreign_faults(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
             if codec.form == CHOICES and (engine.control.alive & ~legal).any():
                 yield Fault(name, "an action_mask leaves no legal choice; leave at least one.")
                 return
-            actions = codec.sampled(states, masks)
+            actions, acted = codec.sampled(states, masks), engine.control.alive[0].copy()
             engine.step(codec.encoded(actions, 1, "random"), DISABLED)
-            if found := list(_in_spaces(engine, name)):
+            if found := [*_named(engine, name, acted), *_in_spaces(engine, name)]:
                 yield from found
                 break
     except ValueError as error:
@@ -56,24 +58,53 @@ def foreign_faults(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
         return
     world = make_world(name, without_levels(parameters))
     digests = [digest_of(world.reset(reset_seed(seed, 0))) for seed in (0, 1, 0)]
-    if digests[0] != digests[2]:
-        yield Fault(name, "reset(seed=0) after another episode begins otherwise; reset all state.")
     world.close()
+    if digests[0] != digests[2] or not engine.repeats(times=2):
+        yield Fault(
+            name,
+            "an episode differs after another one; reset(seed=...) must reset all state.",
+        )
     engine.close()
 
 
+def _named(engine: ForeignEngine, name: str, acted: np.ndarray) -> Iterator[Fault]:
+    """Yield names that are no agents, and what agents that ``acted`` (agents,) are not told."""
+    turn, who = engine.turn(0), ", ".join(engine.agents)
+    begins = engine.state.time[0] == 0
+    for said, kind in zip(turn.said, PARTS, strict=False):
+        for other in set(said) - set(engine.agents):
+            yield Fault(name, f"{kind} are given to {other!r}, which is no agent; agents: {who}.")
+            return
+        due = engine.control.alive[0] if kind == "observations" else acted & (not begins)
+        for seat in np.flatnonzero(due):
+            if engine.agents[seat] not in said:
+                text = f"{engine.agents[seat]!r} has no {kind} in step {engine.state.time[0]}"
+                yield Fault(name, f"{text}; give every agent that takes part its own.")
+                return
+
+
 def _in_spaces(engine: ForeignEngine, name: str) -> Iterator[Fault]:
-    """Yield observations that are not in the space of their agent."""
+    """Yield observations that are not in the space of their agent, as they were told."""
+    turn = engine.turn(0)
     for seat, agent in enumerate(engine.agents):
-        space = engine.codec.observation_spaces[seat]
-        if engine.codec.stacked:
-            seen = engine.control.obs[0, seat] if engine.control.alive[0, seat] else None
-        else:
-            seen = engine.control.obs[0].get(agent)
-        if seen is not None and not space.contains(seen):
+        space, seen = engine.codec.observation_spaces[seat], turn.observations[seat]
+        if seen is None or not engine.control.alive[0, seat]:
+            continue
+        if not space.contains(_of_type(space, seen)):
             yield Fault(
                 name,
                 f"{agent!r} observes {seen!r} in step {engine.state.time[0]}, which is not in "
                 f"{space}; correct the space, or the value and its type.",
             )
             return
+
+
+def _of_type(space: gym.Space[Any], seen: Any) -> Any:
+    """Return an observation of a Box in its type, if nothing but rounding of floats is lost."""
+    if not isinstance(space, gym.spaces.Box):
+        return seen
+    with np.errstate(invalid="ignore", over="ignore"):
+        exact = np.asarray(seen)
+        cast = exact.astype(space.dtype) if exact.dtype.kind in "biuf" else exact
+    floats = cast.dtype.kind == "f"
+    return cast if floats or np.array_equal(cast, exact) else exact

@@ -197,7 +197,7 @@ class ForeignEngine:
         given = zip(numbers, control.seed[lanes], control.episode[lanes], strict=True)
         turns = [self._worlds[n].reset(reset_seed(seed, k)) for n, seed, k in given]
         if not (numbers[0] or self._vectors):
-            self._course = [(np.zeros(0), digest_of(turns[0]))]
+            self._course = [(np.zeros(0), self._signs(turns[0]))]
         self._show(numbers, turns, flags_of(turns))
         self._measure(numbers, turns)
 
@@ -269,7 +269,7 @@ class ForeignEngine:
             flags = self._book(numbers, [worlds[n].step(choices) for n, choices in named])
         self._end(lanes, flags)
         if not (numbers[0] or self._vectors):
-            self._course.append((actions[0].copy(), digest_of(self._turn(0))))
+            self._course.append((actions[0].copy(), self._signs(self.turn(0))))
 
     def _due(self, numbers: list[int], lanes: Any) -> np.ndarray:
         """Return the actions of some lanes; they are 0 of agents that have left, and kept."""
@@ -464,25 +464,34 @@ class ForeignEngine:
         measures[k + 1] = combined(how, measures[k + 1], value, self._seen[lane, k])
         self._seen[lane, k] += 1
 
-    def repeats(self) -> bool:
-        """Whether lane 0 does the same again: the same observations, rewards, ends and infos.
+    def repeats(self, times: int = 1) -> bool:
+        """Whether lane 0 does the same again: the same observations, rewards, ends and metrics.
 
-        Its episode so far is played in an environment that is made for this.
+        Its episode so far is played in an environment that is made for this, ``times`` one after
+        the other.
         """
         world = self._world()
         try:
-            seed, episode = self.control.seed[0], self.control.episode[0]
-            turn = world.reset(reset_seed(seed, episode))
-            for actions, digest in self._course:
-                if len(actions):
-                    flags = flags_of([turn])
-                    active = np.ones((1, len(self.agents)), bool) if flags is None else flags[2]
-                    turn = world.step(self.codec.decoded(actions[None], active)[0])
-                if digest_of(turn) != digest:
-                    return False
+            return all(self._does_the_same(world) for _ in range(times))
         finally:
             world.close()
+
+    def _does_the_same(self, world: World) -> bool:
+        """Whether the episode of lane 0 so far is the same in another environment."""
+        turn = world.reset(reset_seed(self.control.seed[0], self.control.episode[0]))
+        for actions, signs in self._course:
+            if len(actions):
+                flags = flags_of([turn])
+                active = np.ones((1, len(self.agents)), bool) if flags is None else flags[2]
+                turn = world.step(self.codec.decoded(actions[None], active)[0])
+            if self._signs(turn) != signs:
+                return False
         return True
+
+    def _signs(self, turn: Turn) -> bytes:
+        """Return a digest of what an environment has said, with the metrics that are read."""
+        told = [number_in(info, name) for info in turn.infos.values() for name in self._metrics]
+        return digest_of(turn) + repr(told).encode()
 
     # -- states ------------------------------------------------------------------------------------
 
@@ -505,12 +514,12 @@ class ForeignEngine:
     def _digests(self) -> np.ndarray:
         """Return digests of what the environments have said last, uint8 (lanes, bytes)."""
         said = [
-            b"" if parts is None else digest_of(self._turn(lane))
+            b"" if parts is None else digest_of(self.turn(lane))
             for lane, parts in self._said.items()
         ]
         return np.array([list(digest.ljust(_BYTES, b"\0")) for digest in said], np.uint8)
 
-    def _turn(self, lane: int) -> Turn:
+    def turn(self, lane: int) -> Turn:
         """Return what the environment of a lane has said last."""
         parts: Any = self._said[lane]
         return parts if isinstance(parts, Turn) else Single.turn(*parts)
@@ -573,7 +582,7 @@ class ForeignEngine:
 
     def told(self, lane: int) -> Mapping[str, Any]:
         """Return the infos of the last step in a lane, by agent."""
-        return self._turn(lane).infos
+        return self.turn(lane).infos
 
     def info(self) -> dict[str, np.ndarray]:
         """Return nothing: what agents are told is there for metrics only; see ``told``."""

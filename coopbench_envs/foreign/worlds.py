@@ -12,7 +12,7 @@ import numpy as np
 import pettingzoo
 from pettingzoo.utils.conversions import aec_to_parallel
 
-__all__ = ["Single", "Turn", "World", "digest_of", "number_in", "world_of"]
+__all__ = ["PARTS", "Single", "Turn", "World", "digest_of", "number_in", "world_of"]
 
 _RESETS = ("observation", "info")
 _STEPS = ("observation", "reward", "terminated", "truncated", "info")
@@ -21,7 +21,7 @@ _STEPS = ("observation", "reward", "terminated", "truncated", "info")
 _LIMITS = ("max_episode_steps", "max_cycles", "max_steps", "episode_limit", "max_iter", "horizon")
 _ALONE = "agent_0"  # the name of the agent of an environment with one
 _UNTOLD: Mapping[int, Any] = {}  # legal choices that nobody was told
-_PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
+PARTS = ("observations", "rewards", "terminated", "truncated", "infos")
 _MASKED = {"observation", "action_mask"}  # keys of observations that carry the legal choices
 
 
@@ -211,7 +211,7 @@ class _Parallel(_Named):
 
     def _turn(self, *parts: Any) -> Turn:
         shown, rewards, terminated, truncated, infos = (
-            _by_name(part, kind, self._name) for part, kind in zip(parts, _PARTS, strict=True)
+            _by_name(part, kind, self._name) for part, kind in zip(parts, PARTS, strict=True)
         )
         masks = {name: mask[0] for name in shown if (mask := _mask(shown[name], infos, name))}
         plain = {name: _unmasked(observation) for name, observation in shown.items()}
