@@ -25,7 +25,7 @@ FAULTS = {
     "actions": (
         "acting += actions",
         "actions[i, a] *= 1 - a\n        acting += actions",
-        "writes into act",
+        "something else with what it",
     ),
     "gap": ('"own_choice": 1', '"own_choice": 0', "no part of layout has place 2 of"),
 }

@@ -357,19 +357,11 @@ class _Pass:
 
         def step(c: Any, s: Any, i: Any, rng: Any, actions: Any, rewards: Any, ended: Any) -> None:
             paid = np.full(rewards.shape, _UNWRITTEN)
-            over, given = np.full(ended.shape, _FLAG, np.int8), actions.copy()
-            for part in parts:
-                arrays = [array.view(self._kind) for array in (rng, actions, paid, over)]
-                if batch:
-                    self._run(part, c, s, i, *arrays)
-                    continue
-                for lane in i.tolist():
-                    for seats in self._seats(getattr(part, "played", PER_LANE)):
-                        self._run(part, c, s, lane, *seats, *arrays)
-            if not np.array_equal(actions, given, equal_nan=given.dtype.kind == "f"):
-                text = "step writes into actions, which belong to the players; copy what changes."
-                self._fault(parts[-1], text)
-                actions[...] = given
+            over = np.full(ended.shape, _FLAG, np.int8)
+            before = [array.copy() for array in (*s, rng, actions)]
+            self._run_parts(batch, (c, s, i), rng, actions, paid, over)
+            if not np.array_equal(actions, before[-1], equal_nan=True):
+                self._check_written(batch, (c, s, i), (rng, actions, paid, over), before)
             due = paid[:, :1] if self._engine.spec.common_reward else paid
             for what, left in (("rewards", due[i] == _UNWRITTEN), ("terminated", over[i] == _FLAG)):
                 for _, seat in np.argwhere(left)[:1]:
@@ -381,6 +373,38 @@ class _Pass:
             rewards[i], ended[i] = np.where(paid[i] == _UNWRITTEN, 0.0, paid[i]), over[i] == 1
 
         return step
+
+    def _run_parts(self, batch: bool, place: Any, *arrays: np.ndarray) -> None:
+        """Call the parts of a step, at ``place``: constants, state, lanes."""
+        guarded, (c, s, i) = [array.view(self._kind) for array in arrays], place
+        for part in self.kernels.parts:
+            if batch:
+                self._run(part, c, s, i, *guarded)
+                continue
+            for lane in i.tolist():
+                for seats in self._seats(getattr(part, "played", PER_LANE)):
+                    self._run(part, c, s, lane, *seats, *guarded)
+
+    def _check_written(self, batch: bool, place: Any, came: Any, before: list[np.ndarray]) -> None:
+        """Find a step that does something else with the actions that it has written.
+
+        Results hold these, and are played again with them. Bounding actions does no harm.
+        """
+        _, state, _ = place
+        after = [array.copy() for array in (*state, *came)]
+        now = (*state, came[0])
+        for array, earlier in zip(now, before, strict=False):
+            array[...] = earlier
+        self._run_parts(batch, place, *came)
+        again = [*state, *came]
+        if not all(np.allclose(a, b, equal_nan=True) for a, b in zip(again, after, strict=True)):
+            self._fault(
+                self.kernels.parts[-1],
+                "step writes into actions, and does something else with what it has written; "
+                "results are played again with these: copy what changes.",
+            )
+        for array, earlier in zip(again, after, strict=True):
+            array[...] = earlier
 
     def _seats(self, played: str) -> list[tuple[int, ...]]:
         """Return the agents or pairs that a part of a step is played for."""
