@@ -170,7 +170,11 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         assert above("battles", policy, independent)
     scores = scores_of(stored, name, "return")
     for task, order, said in (
-        ("trust-dilemma", (independent, central, mixed, "cooperator"), "{:.2f}, {:.2f} and {:.2f}"),
+        (
+            "trust-dilemma",
+            (independent, mixed),
+            "{:.2f}, as `cooperator` does, and `qmix_shared` {:.2f}.",
+        ),
         ("recovery-race", learners, "scores {:.2f}, `qmix_shared` {:.2f} and `ippo_shared` {:.2f}"),
         ("slcd", learners, "In `slcd` they score {:.2f}, {:.2f} and {:.2f};"),
     ):
@@ -186,8 +190,8 @@ def test_sentences_on_teams_are_those_of_the_stored_tables(stored):
         "to {:.2f}, and `ippo_shared` from {:.2f} in `recovery-race` to {:.2f} in `trust-dilemma`."
     )
     assert said.format(max(second), min(third), max(third)) in overview
-    said = "more than both in the maze ({:.2f}) and less on `grid_a8` ({:.2f}), all decided."
-    assert said.format(*(scores[task, mixed] for task in ("maze_a4", "grid_a8"))) in overview
+    said = "than both in the maze ({:.2f}) and less on both grids ({:.2f} and {:.2f}), all decided."
+    assert said.format(*(scores[t, mixed] for t in ("maze_a4", "grid_a4", "grid_a8"))) in overview
     for policy, said in (
         (central, "`mappo_shared` brings {:.2f} to {:.2f} of the agents home"),
         (independent, "brings {:.2f} to {:.2f} of the agents home (`success_rate`), and so does"),
