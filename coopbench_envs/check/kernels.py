@@ -328,8 +328,7 @@ class _Pass:
         engine = self._engine
         for seat, space in enumerate(engine.observation_spaces):
             part = seen[:, seat].astype(np.float64)
-            low, high = space.low - _TOLERANCE, space.high + _TOLERANCE
-            for lane, where in np.argwhere(~((part >= low) & (part <= high)))[:1]:
+            for lane, where in _beyond(space, part)[:1]:
                 names = [name for name, at in engine.layout.items() if at.start <= where < at.stop]
                 self._fault(
                     kernel,
@@ -342,8 +341,7 @@ class _Pass:
     def _surveyed(self, kernel: Any, seen: np.ndarray) -> None:
         """Find global states outside of their space."""
         space, part = self._engine.state_space, seen.astype(np.float64)
-        low, high = space.low - _TOLERANCE, space.high + _TOLERANCE
-        for lane, where in np.argwhere(~((part >= low) & (part <= high)))[:1]:
+        for lane, where in _beyond(space, part)[:1]:
             self._fault(
                 kernel,
                 f"place {where} of the global state leaves its Box; it was {part[lane, where]:g}, "
@@ -417,6 +415,12 @@ class _Pass:
 
     def _late(self, c: Any, s: Any, i: np.ndarray) -> np.ndarray:
         return np.array([plain(self.kernels.late)(c, s, lane) for lane in i.tolist()])
+
+
+def _beyond(space: Any, values: np.ndarray) -> np.ndarray:
+    """Return which (lanes, places) of values lie outside of a Box, or are nan."""
+    low, high = space.low - _TOLERANCE, space.high + _TOLERANCE
+    return np.argwhere(~((values >= low) & (values <= high)))
 
 
 def _equal(one: list[list[np.ndarray]], two: list[list[np.ndarray]]) -> bool:
