@@ -383,6 +383,24 @@ def preset(name: str | None, learner: str) -> dict[str, Any]:
     return {} if name is None else dict(_preset(name).get(learner, {}))
 
 
+def usual_settings(learner: str, name: str | None) -> dict[str, Any]:
+    """Return all hyperparameters of a learner here: of the preset ``name``, else the defaults.
+
+    As JSON has them; nothing for a learner of another package. The defaults stand in a file, as
+    learners themselves need libraries that readers of results may lack.
+    """
+    defaults = _defaults().get(learner)
+    return {} if defaults is None else defaults | preset(name, learner)
+
+
+@cache
+def _defaults() -> dict[str, dict[str, Any]]:
+    """Return the defaults of the learners here, {learner: {hyperparameter: value}}."""
+    file = resources.files("coopbench.baselines") / "defaults.json"
+    content: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return content
+
+
 @cache
 def _preset(name: str) -> dict[str, dict[str, Any]]:
     """Return the hyperparameters of a preset by learner."""

@@ -1,5 +1,7 @@
 """The digest of a protocol: what it covers, what it leaves out, and what follows for results."""
 
+import json
+
 import builders
 import pytest
 
@@ -235,6 +237,17 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
     assert rate(preset="coopetition-self-play") == 0.0005
     assert rate() == 0.0003
     assert registry.preset("coopetition-self-play", "qmix") == {}
+
+
+def test_the_file_of_defaults_has_those_of_all_learners():
+    """Write it anew, as JSON with sorted keys, when a default changes or a learner is added."""
+    names = [name for _, texts in registry._declared() for name in texts]
+    made = {
+        name: json.loads(json.dumps(registry.learners()[name].params()._asdict())) for name in names
+    }
+    assert registry._defaults().keys() == made.keys()
+    assert {name: registry.usual_settings(name, None) for name in made} == made
+    assert registry.usual_settings("elsewhere", None) == {}
 
 
 def test_a_task_can_have_a_preset_of_its_own(tmp_path):

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbench.baselines.learner import settings_of
 from coopbench.baselines.match import OWN
-from coopbench.baselines.registry import learners, parse_name, preset
+from coopbench.baselines.registry import parse_name, usual_settings
 from coopbench.episodes.grouping import grouped
 from coopbench.episodes.table import Cell, Episodes, EpisodeTable
 from coopbench.protocol.loading import load_protocol, protocol_files
@@ -22,7 +21,6 @@ from coopbench.protocol.variants import (
     maps_text,
     whole_of,
 )
-from coopbench_envs.parameters import resolve
 
 _OF_TASKS = {"partners"}  # hyperparameters that follow from the task, and are checked there
 _NAMED = 6  # tasks that are named if a sentence is about all tasks of a protocol
@@ -203,13 +201,14 @@ def changed_settings(protocol: Protocol, table: EpisodeTable, policy: str) -> li
     what makes them short.
     """
     kind, whole, names = parse_name(policy).kind, whole_of(protocol), set[str]()
-    if kind not in learners():
+    if not (defaults := usual_settings(kind, None)):
         return []
     for cell, settings in table.settings.items():
         if cell.policy == policy and settings and not _is_smoke(protocol, table, cell):
             usual = _usual_settings(whole, protocol.family(policy)[1] or cell.task, kind)
-            other = (name for name in {**usual, **settings} if name not in _OF_TASKS)
-            names |= {name for name in other if usual.get(name) != settings.get(name)}
+            # Results leave out later hyperparameters at their defaults.
+            own = {**defaults, **settings}
+            names |= {name for name in own if own[name] != usual.get(name)} - _OF_TASKS
     return sorted(names)
 
 
@@ -220,10 +219,9 @@ def _usual_settings(protocol: Protocol, task: str, learner: str) -> dict[str, An
         one for one in trained.values() if task in {p.id for p in protocol.played_by(one.id)}
     )
     origin = trained.get(task) or next(playing, protocol.task[0])
-    values = preset(protocol.preset_of(origin), learner)
-    if protocol.training is not None and protocol.training.reward is not None:
-        values |= {"reward": protocol.training.reward}
-    return settings_of(resolve(learners()[learner].params, values, f"learner {learner!r}"))
+    values = usual_settings(learner, protocol.preset_of(origin))
+    reward = None if protocol.training is None else protocol.training.reward
+    return values if reward is None else values | {"reward": reward}
 
 
 def choosing(protocol: Protocol, table: EpisodeTable, cells: Iterable[Cell]) -> list[Cell]:
