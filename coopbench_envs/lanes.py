@@ -146,7 +146,7 @@ def of_user(env: str | EnvSpec | Callable[..., Any], steps: int | None = None) -
     environment of another package may take.
     """
     if isinstance(env, EnvSpec):
-        if not is_foreign(env.id) and spec(env.id) is not env:
+        if not is_foreign(env.id) and spec(env.id) != env:
             raise ValueError(
                 f"This EnvSpec of {env.id} is not the one that is registered under its id, which "
                 "would be played; register it under an id of its own."

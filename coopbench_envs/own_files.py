@@ -75,6 +75,10 @@ def modules_beside(file: Path, package: str = "") -> dict[str, Path]:
     """
     folder = str(_root(file, package))
     modules, waiting = dict[str, Path](), [(file, package)]
+    for module, spec in _along(package, folder) if package else ():  # which importing it executes
+        if spec.origin:
+            modules[module] = Path(spec.origin)
+            waiting.append((Path(spec.origin), module))
     while waiting:
         source, package = waiting.pop()
         for name in _imports(source, package, folder):

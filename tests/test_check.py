@@ -45,7 +45,7 @@ from gymnasium.spaces import Box, Discrete
 
 
 class Env(gym.Env):
-    observation_space, action_space = Box({box}), Discrete(2)
+    observation_space, action_space = {box}, Discrete(2)
     total = 0
 
     def reset(self, seed=None, options=None):
@@ -60,7 +60,7 @@ class Env(gym.Env):
         self.time, self.total = self.time + 1, self.total + 1
         return self.seen(), {reward}, False, self.time >= 9, {{}}
 """
-UNIT, BYTES = "0.0, 1.0, (2,), np.float32", "0, 255, (2,), np.uint8"
+UNIT, BYTES = "Box(0.0, 1.0, (2,), np.float32)", "Box(0, 255, (2,), np.uint8)"
 SINGLES = {
     "none": (UNIT, "self.np_random.random(2).astype(np.float32)", "1.0", ""),
     "rounded": (UNIT, "self.np_random.random(2)", "1.0", ""),
@@ -68,6 +68,8 @@ SINGLES = {
     "bytes": (BYTES, "np.array([300.7, 1.0])", "1.0", "observes array.*300.7.*which is not in"),
     "shares": (BYTES, "np.array([3.5, 1.0])", "1.0", "observes array.*3.5.*which is not in"),
     "beyond": (UNIT, "np.array([1.5, 0.0])", "1.0", "observes array.*1.5.*which is not in"),
+    "nested": (f"gym.spaces.Dict(a={UNIT})", "{'a': self.np_random.random(2)}", "1.0", ""),
+    "inside": (f"gym.spaces.Dict(a={UNIT})", "{'a': np.full(2, 1.5)}", "1.0", "which is not in"),
     "leak": (UNIT, "np.zeros(2, np.float32)", "float(self.total)", "differs after another one"),
     "begins": (UNIT, "np.full(2, self.total > 8, np.float32)", "1.0", "differs after another one"),
 }

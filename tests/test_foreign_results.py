@@ -128,7 +128,6 @@ def test_a_file_makes_environments_and_its_code_is_known(tmp_path):
         assert any("redone" in note and "other code" in note for note in evaluated().notes)
 
 
-@pytest.mark.slow("starts a process")
 def test_the_code_of_a_module_is_that_of_what_it_imports_beside(tmp_path, monkeypatch):
     source = Path(toy_foreign.__file__).read_text(encoding="utf-8")
     (tmp_path / "envmod_beside.py").write_text(f"import helper_beside\n{source}", encoding="utf-8")
@@ -139,6 +138,7 @@ def test_the_code_of_a_module_is_that_of_what_it_imports_beside(tmp_path, monkey
     assert {"envmod_beside.py", "helper_beside.py"} < set(code)
 
 
+@pytest.mark.slow("starts a process")
 def test_processes_play_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_foreign.__file__).parent))
     protocol = ad_hoc(LAMPS, 5, 3)

@@ -159,6 +159,8 @@ def test_a_module_in_a_package_is_known_with_what_it_imports_from_it(tmp_path):
     digests = own_files.digests_of(package / "mod.py", package="apk")
     used = ("__init__", "helper", "mod", "other", "third")
     assert list(digests) == [f"apk/{name}.py" for name in used]
+    alone = own_files.digests_of(package / "unused.py", package="apk")
+    assert list(alone) == ["apk/__init__.py", "apk/unused.py"]
     (package / "other.py").write_text("A = B = 2\n")
     changed = own_files.digests_of(package / "mod.py", package="apk")
     assert {name for name in digests if digests[name] != changed[name]} == {"apk/other.py"}

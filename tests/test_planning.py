@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import (
+    edit_meta,
     group_blocks,
     group_protocol,
     make_block,
@@ -536,3 +537,7 @@ def test_results_of_own_code_that_plays_again_keep_their_date(tmp_path, monkeypa
         (meta,) = tmp_path.glob("*/mine/meta.json")
         found.append(json.loads(meta.read_text(encoding="utf-8"))["created"])
     assert found == ["2026-01-01", "2026-01-01", "2026-01-03"]
+    for damaged in ("x", "2027-01-01"):
+        edit_meta(meta.parent, created=damaged)
+        coopbench.evaluate("TrustDilemma-v1", {"mine": mine}, tmp_path, episodes=2, horizon=5)
+        assert json.loads(meta.read_text(encoding="utf-8"))["created"] == "2026-01-03"

@@ -401,6 +401,9 @@ def test_parameters_may_be_numbers_and_arrays_of_numpy():
     assert {row.metric for row in report.estimates} == {"return", "length"}
     report = coopbench.evaluate(ENV, "random", high=np.array([1.5, 2.0]), episodes=2)
     assert report.protocol.task[0].parameters == {"high": [1.5, 2.0]}
+    for pair in ((np.float32(0.25), np.float32(0.5)), np.array([0.25, 0.5])):
+        report = coopbench.evaluate("SynergySearch-v0", "random", gamma_range=pair, episodes=2)
+        assert report.protocol.task[0].parameters == {"gamma_range": [0.25, 0.5]}
 
 
 def test_settings_go_with_what_they_set():

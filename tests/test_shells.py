@@ -259,6 +259,7 @@ def test_a_spec_is_played_as_its_id():
     registered = coopbench_envs.spec(TRUST)
     env = coopbench_envs.make_vec(registered, 2, max_episode_steps=5, device="cpu")
     assert env.engine.horizon == 5
+    assert coopbench_envs.make_vec(dataclasses.replace(registered), 2).engine.horizon == 100
     with pytest.raises(ValueError, match="is not the one that is registered under its id"):
         coopbench_envs.make_vec(dataclasses.replace(registered, common_reward=True), 2)
 

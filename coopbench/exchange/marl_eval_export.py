@@ -69,10 +69,10 @@ def save_marl_eval(
 
     They begin with a note if the return is left out because scores that ship lack it.
     """
-    content = to_marl_eval(findings, policies, metrics)
+    exported, wanted = _algorithms(findings.episodes, policies), names_given(metrics)
+    content = to_marl_eval(findings, exported, wanted)
     write_text(Path(path), json.dumps(content, allow_nan=False) + "\n")
-    exported = _algorithms(findings.episodes, policies)
-    left_out = () if metrics is not None else _without_return(findings, exported)
+    left_out = () if wanted else _without_return(findings, exported)
     return (*left_out, *obstacles(content))
 
 

@@ -185,11 +185,11 @@ def episode_title(cell: Cell, k: int) -> str:
 def check_place(path: Path) -> None:
     """Raise ``ReplayError`` if no file can be written at ``path``; call it before long work.
 
-    Results are not replaced: the files that evaluations write, and all in the folder of a cell.
+    What results consist of is not replaced, nor the page of their report.
     """
     if path.is_dir():
         raise ReplayError(f"{path} is a folder; name a file to write.")
-    above = path.absolute().parents
+    above = (path.parent.resolve() / path.name).parents
     kept = path.name in _RESULTS and (above[0] / "protocol.json").is_file()
     in_cell = (above[0] / "meta.json").is_file()
     if kept or (in_cell and any((folder / "protocol.json").is_file() for folder in above[1:])):

@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _pools(partners: Sequence[str] | Mapping[str, Sequence[str]]) -> Any:

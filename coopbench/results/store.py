@@ -26,6 +26,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -334,8 +335,9 @@ def _first_created(folder: Path, sums: Mapping[str, str]) -> dict[str, str]:
     """
     try:
         old = _read_meta(folder / "meta.json")
+        created, latest = map(datetime.fromisoformat, (old["created"], now()))
         same = old["sha256"][_EPISODES] == sums[_EPISODES]
-        return {"created": str(old["created"])} if same else {}
+        return {"created": old["created"]} if same and created <= latest else {}
     except (DamagedResultError, *UNREADABLE):
         return {}
 

@@ -136,7 +136,8 @@ def profile_interval(
     Price and Bonett 2004 (Computational Statistics & Data Analysis 45: 449-456) compute such a sum
     and its variance with 2 / m more scores above the threshold, and as many below, on each of m
     tasks; for one task this is the interval of Agresti and Coull 1998 (The American Statistician
-    52: 119-126). Ends are cut at 0 and 1, and moved to contain the estimate.
+    52: 119-126). The 2 is of 95 % and more; below, it is z^2 / 2 for the normal quantile z, as
+    their text has it. Ends are cut at 0 and 1, and moved to contain the estimate.
 
     ``units`` are an array (values,) for every task: values of two tasks with equal entries come
     from the same run or episode. The variance contains the correlation between the tasks over
@@ -162,14 +163,16 @@ def profile_interval(
         return Interval(estimate, unknown, unknown, (SINGLE,))
     above = [(task > levels[:, None]).astype(np.float64) for task in tasks]
     blocks, weights = connected(units), sizes / sizes.sum()
-    shares, counts = _with_more(above, 2.0 / len(blocks))
+    z = special.ndtri(0.5 + confidence / 2.0)
+    more = 2.0 if confidence >= 0.95 else z**2 / 2.0
+    shares, counts = _with_more(above, more / len(blocks))
     errors = weights[:, None] * np.sqrt(shares * (1.0 - shares) / counts)  # of each task's part
     variance = sum(
         _variance(errors[members], [above[k] for k in members], [units[k] for k in members])
         for members in blocks
     )
-    centre = weights @ _with_more(above, 2.0 / len(tasks))[0]
-    half = special.ndtri(0.5 + confidence / 2.0) * np.sqrt(variance)
+    centre = weights @ _with_more(above, more / len(tasks))[0]
+    half = z * np.sqrt(variance)
     low, high = np.minimum(estimate, centre - half), np.maximum(estimate, centre + half)
     return Interval(estimate, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
 

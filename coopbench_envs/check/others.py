@@ -1,6 +1,6 @@
 """Others: faults of environments of other packages, which are Python objects."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -27,9 +27,8 @@ def foreign_faults(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
         codec = engine.codec
         engine.reset(np.zeros(1, np.uint64))
         states = streams(np.zeros((1, 1), np.uint64), np.arange(len(engine.agents))[None, :])
-        yield from _named(engine, name, engine.control.alive[0])
-        yield from _in_spaces(engine, name)
-        while not engine.control.done.all():
+        found = [*_named(engine, name, engine.control.alive[0]), *_in_spaces(engine, name)]
+        while not (found or engine.control.done.all()):
             masks: np.ndarray = engine.control.masks.astype(np.bool_)
             legal = np.asarray(masks.any(axis=2))
             if codec.form == CHOICES and (engine.control.alive & ~legal).any():
@@ -37,9 +36,8 @@ def foreign_faults(name: str, parameters: dict[str, Any]) -> Iterator[Fault]:
                 return
             actions, acted = codec.sampled(states, masks), engine.control.alive[0].copy()
             engine.step(codec.encoded(actions, 1, "random"), DISABLED)
-            if found := [*_named(engine, name, acted), *_in_spaces(engine, name)]:
-                yield from found
-                break
+            found = [*_named(engine, name, acted), *_in_spaces(engine, name)]
+        yield from found
     except ValueError as error:
         yield Fault(name, str(error))
         return
@@ -100,7 +98,12 @@ def _in_spaces(engine: ForeignEngine, name: str) -> Iterator[Fault]:
 
 
 def _of_type(space: gym.Space[Any], seen: Any) -> Any:
-    """Return an observation of a Box in its type, if nothing but rounding of floats is lost."""
+    """Return an observation of Boxes in their types, if nothing but rounding of floats is lost."""
+    if isinstance(space, gym.spaces.Dict) and isinstance(seen, Mapping):
+        return {k: _of_type(space[k], v) if k in space.spaces else v for k, v in seen.items()}
+    if isinstance(space, gym.spaces.Tuple) and isinstance(seen, tuple | list):
+        fits = len(seen) == len(space.spaces)
+        return tuple(map(_of_type, space.spaces, seen)) if fits else seen
     if not isinstance(space, gym.spaces.Box):
         return seen
     with np.errstate(invalid="ignore", over="ignore"):

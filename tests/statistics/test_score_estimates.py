@@ -144,6 +144,9 @@ def test_tasks_that_go_opposite_ways_leave_an_interval():
         assert 0.2 < interval.low < 0.45
 
 
+MORE = stats.norm.ppf(0.95) ** 2 / 2  # scores on either side, at a confidence of 0.9
+
+
 def adjusted(above, more):
     """Return a share and its variance with more ones and as many zeros."""
     count = len(above) + 2.0 * more
@@ -155,7 +158,7 @@ def test_profiles_of_one_task_have_the_interval_of_agresti_and_coull():
     scores = np.random.default_rng(4).normal(size=(9, 1))
     interval = profile_interval(scores, [-0.5, 0.1], 0.9)
     for k, level in enumerate((-0.5, 0.1)):
-        centre, variance = adjusted(scores[:, 0] > level, 2.0)
+        centre, variance = adjusted(scores[:, 0] > level, MORE)
         half = stats.norm.ppf(0.95) * np.sqrt(variance)
         assert (interval.low[k], interval.high[k]) == pytest.approx((centre - half, centre + half))
 
@@ -164,7 +167,7 @@ def test_profiles_of_independent_tasks_add_their_variances():
     """Price and Bonett 2004 with coefficients 6 / 15 and 9 / 15."""
     scores = [np.arange(6.0), np.arange(9.0) / 2]
     interval = profile_interval(scores, [1.2], 0.9)
-    (one, first), (two, second) = (adjusted(task > 1.2, 1.0) for task in scores)
+    (one, first), (two, second) = (adjusted(task > 1.2, MORE / 2) for task in scores)
     centre = (6 * one + 9 * two) / 15
     half = stats.norm.ppf(0.95) * np.sqrt(36 * first + 81 * second) / 15
     assert interval.low[0] == pytest.approx(centre - half)
@@ -194,9 +197,9 @@ def test_profiles_contain_the_correlation_of_tasks_over_the_units_that_they_shar
     first, second = (task - task.mean() for task in above)
     correlation = np.sum(first * second[few]) / np.sqrt(np.sum(first**2) * np.sum(second**2))
     assert 0.3 < correlation < 0.9
-    one, two = (adjusted(task, 2.0)[1] for task in above)  # one block
+    one, two = (adjusted(task, MORE)[1] for task in above)  # one block
     variance = 36 * one + 100 * two + 2 * 60 * correlation * np.sqrt(one * two)
-    centre = np.dot((6, 10), [adjusted(task, 1.0)[0] for task in above]) / 16
+    centre = np.dot((6, 10), [adjusted(task, MORE / 2)[0] for task in above]) / 16
     half = stats.norm.ppf(0.95) * np.sqrt(variance) / 16
     assert interval.low[0] == pytest.approx(centre - half)
     assert interval.high[0] == pytest.approx(centre + half)
@@ -206,8 +209,8 @@ def test_a_task_whose_units_are_on_one_side_varies_with_the_others():
     units = [np.arange(6)] * 2
     scores = np.stack([np.ones(6), np.arange(6.0) > 1.0], axis=1)
     interval = profile_interval(scores, [0.5], 0.9, units)
-    errors = [np.sqrt(adjusted(task > 0.5, 2.0)[1]) for task in scores.T]
-    centre = np.mean([adjusted(task > 0.5, 1.0)[0] for task in scores.T])
+    errors = [np.sqrt(adjusted(task > 0.5, MORE)[1]) for task in scores.T]
+    centre = np.mean([adjusted(task > 0.5, MORE / 2)[0] for task in scores.T])
     assert interval.low[0] == pytest.approx(centre - stats.norm.ppf(0.95) * np.mean(errors))
 
 
@@ -219,22 +222,30 @@ def test_no_profile_is_certain():
             assert interval.high[0] - interval.low[0] > 0.01
     seats = np.array([0.0, 1.0, 1.0, 0.0, 1.0])  # of a zero-sum game
     opposite = profile_interval([seats, 1.0 - seats], [0.5], 0.9, [np.arange(5)] * 2)
-    variances = [adjusted(task > 0.5, 2.0)[1] for task in (seats, 1.0 - seats)]
+    variances = [adjusted(task > 0.5, MORE)[1] for task in (seats, 1.0 - seats)]
     half = stats.norm.ppf(0.95) * np.sqrt(sum(variances) / 4 / 2)
     assert opposite.high[0] == pytest.approx(0.5 + half)
     assert opposite.low[0] == pytest.approx(0.5 - half)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.8, 0.9, 0.97])
-def test_profiles_of_five_runs_cover_the_share_of_all_runs(share):
-    """At least 0.85 at a confidence of 0.9, where few values of a share are possible."""
-    possible = [np.arange(5) < above for above in range(6)]
-    covered = [
-        interval.low[0] <= share <= interval.high[0]
-        for interval in (profile_interval(runs[:, None] * 1.0, [0.5], 0.9) for runs in possible)
-    ]
-    chances = stats.binom.pmf(np.arange(6), 5, share)
-    assert chances[covered].sum() > 0.85
+@pytest.mark.parametrize(
+    ("confidence", "runs", "least"),
+    [
+        (0.8, 5, 0.62),
+        (0.8, 30, 0.73),
+        (0.9, 5, 0.83),
+        (0.9, 10, 0.85),
+        (0.95, 5, 0.89),
+        (0.99, 5, 0.98),
+    ],
+)
+def test_profiles_of_few_runs_cover_every_share_of_all_runs(confidence, runs, least):
+    """The least exact coverage, as few values of a share are possible."""
+    possible = [np.arange(runs) < above for above in range(runs + 1)]
+    ends = [profile_interval(one[:, None] * 1.0, [0.5], confidence) for one in possible]
+    for share in np.linspace(0.02, 0.98, 97):
+        covered = [one.low[0] <= share <= one.high[0] for one in ends]
+        assert stats.binom.pmf(np.arange(runs + 1), runs, share)[covered].sum() >= least
 
 
 def test_unequal_run_counts_weigh_tasks_equally_except_where_cells_are_pooled():
