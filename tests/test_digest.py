@@ -239,7 +239,7 @@ def test_runs_have_the_values_of_the_preset_or_defaults(tmp_path):
     assert registry.preset("coopetition-self-play", "qmix") == {}
 
 
-def test_the_file_of_defaults_has_those_of_all_learners():
+def test_the_file_of_defaults_has_those_of_all_learners(torch):
     """Write it anew, as JSON with sorted keys, when a default changes or a learner is added."""
     names = [name for _, texts in registry._declared() for name in texts]
     made = {
