@@ -221,7 +221,7 @@ def environment_parameters(env: str, texts: list[str] | None) -> dict[str, Any]:
         head, dot, key = name.partition(".")
         by_key = bool(dot) and head in fields and fields[head][0] == "dict"
         place = head if by_key else name
-        if values.keys() & {place} and by_key != (place in parts):
+        if place in values and by_key != (place in parts):
             raise ValueError(f"--param gives {place} as a whole and by key; give one of the two.")
         if by_key:
             parts.add(head)
