@@ -136,19 +136,17 @@ def _game(protocol: Protocol, task: Task) -> CertifiedTask | None:
     best = _best(figures, OBSERVING | SCRIPT)
     met = all(row["met"] for row in required)
     row = CertifiedTask(task.id, *simple, *best, most, met)
-    own = source.task_of(ids[0]).bounds
-    return (
-        row
-        if (own.low, own.high) == (task.bounds.low, task.bounds.high)
-        else _moved(row, own, task)
-    )
+    own, bounds = source.task_of(ids[0]).bounds, task.bounds
+    if (own.low, own.high) == (bounds.low, bounds.high):
+        return row
+    return _moved(row, own, bounds)
 
 
-def _moved(row: CertifiedTask, own: Bounds, task: Task) -> CertifiedTask:
-    """Return what a certificate says on its ``own`` bounds on those of the task."""
+def _moved(row: CertifiedTask, own: Bounds, bounds: Bounds) -> CertifiedTask:
+    """Return on other ``bounds`` what a certificate says on its ``own``."""
 
     def on_task(score: float) -> float:
-        return _on_scale(own.low + score * (own.high - own.low), task.bounds)
+        return _on_scale(own.low + score * (own.high - own.low), bounds)
 
     return replace(
         row,

@@ -204,11 +204,13 @@ def changed_settings(protocol: Protocol, table: EpisodeTable, policy: str) -> li
     if not (defaults := usual_settings(kind, None)):
         return []
     for cell, settings in table.settings.items():
-        if cell.policy == policy and settings and not _is_smoke(protocol, table, cell):
-            usual = _usual_settings(whole, protocol.family(policy)[1] or cell.task, kind)
-            # Results leave out later hyperparameters at their defaults.
-            own = {**defaults, **settings}
-            names |= {name for name in own if own[name] != usual.get(name)} - _OF_TASKS
+        if cell.policy != policy or not settings:
+            continue
+        usual = _usual_settings(whole, protocol.family(policy)[1] or cell.task, kind)
+        own = {**defaults, **settings}  # results leave out later ones at their defaults
+        changed = {name for name in own if own[name] != usual.get(name)} - _OF_TASKS
+        if changed and not _is_smoke(protocol, table, cell):
+            names |= changed
     return sorted(names)
 
 

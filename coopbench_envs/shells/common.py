@@ -13,6 +13,7 @@ from coopbench_envs.pictures import picture, text
 __all__ = [
     "RENDER_MODES",
     "Closing",
+    "check_has_choices",
     "check_options",
     "check_render_mode",
     "closed",
@@ -106,6 +107,12 @@ def check_options(options: Mapping[str, Any] | None) -> Mapping[str, Any] | None
             f"options['state'] must map field names to arrays; given {type(state).__name__}."
         )
     return state
+
+
+def check_has_choices(engine: Lanes) -> None:
+    """Raise ``ValueError`` for masks of an environment whose actions are no choices."""
+    if not engine.discrete:
+        raise ValueError(f"{engine.spec.id} has no choices to mask: its actions are vectors.")
 
 
 def check_render_mode(mode: str | None, *further: str) -> str | None:

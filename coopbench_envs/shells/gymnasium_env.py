@@ -9,6 +9,7 @@ from coopbench_envs.engine import DISABLED, Engine
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     Closing,
+    check_has_choices,
     check_options,
     check_render_mode,
     draw_seed,
@@ -120,8 +121,7 @@ class GymnasiumEnv(Seated, Closing, gym.Env):
         Raises ``ValueError`` for an environment whose actions are no choices.
         """
         engine = self.engine
-        if not engine.discrete:
-            raise ValueError(f"{engine.spec.id} has no choices to mask: its actions are vectors.")
+        check_has_choices(engine)
         seats = range(len(engine.agents)) if self.seats.ego is None else [self.seats.ego]
         masks = engine.first.masks
         legal = [masks[seat, : engine.action_spaces[seat].n] for seat in seats]

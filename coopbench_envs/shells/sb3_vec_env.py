@@ -22,6 +22,7 @@ from coopbench_envs.parameters import check_count, named
 from coopbench_envs.shells.common import (
     RENDER_MODES,
     Closing,
+    check_has_choices,
     check_options,
     check_render_mode,
     draw_seed,
@@ -233,10 +234,7 @@ class SB3VecEnv(Opposed, Closing, VecEnv):
 
     def action_masks(self) -> np.ndarray:
         """Legal actions of every row, bool (rows, actions); ``ValueError`` without choices."""
-        if not self.engine.discrete:
-            raise ValueError(
-                f"{self.engine.spec.id} has no choices to mask: its actions are vectors."
-            )
+        check_has_choices(self.engine)
         masks = self._control.masks
         legal: np.ndarray = masks.reshape(self.num_envs, -1).astype(np.bool_)
         return legal
